@@ -1,0 +1,37 @@
+"""A noisy answer that left the gate: public, and together with its mechanism everything inference needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Mechanism
+from understudy.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measurement:
+    """Noisy counts of a margin.
+
+    ``values`` has one axis per attribute of the margin, cells ruled out by structural zeros being exactly 0 without
+    noise. With ``cells="first"`` only the first allowed cell of a two-cell table with a public total was measured and
+    ``values`` is that single number: the other cell is the total minus it.
+    """
+
+    margin: tuple[str, ...]
+    values: NDArray[np.int64]
+    mechanism: Mechanism
+    cells: str = "all"
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if self.cells not in ("all", "first"):
+            raise InputError(f"cells ({self.cells!r}) must be 'all' or 'first'.")
+        values = np.asarray(self.values, dtype=np.int64)
+        if values.ndim != (len(self.margin) if self.cells == "all" else 0):
+            raise InputError("a measurement needs one axis per attribute of its margin.")
+        values = values.copy()
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)

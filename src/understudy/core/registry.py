@@ -1,0 +1,65 @@
+"""A folder is a registry: adding one file that decorates a class is all it takes to add a method or a measure.
+
+Names are listed without importing the files (so that a file may need a heavy package); the file is imported when its
+entry is asked for. Outside packages register through entry points of the same group.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from understudy.errors import InternalError, unknown_name
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Entries of one kind, one per module of a package: the module's name is the entry's name."""
+
+    def __init__(self, kind: str, package: str, *, not_entries: tuple[str, ...] = ("base",)) -> None:
+        self.kind = kind
+        self.package = package
+        self._not_entries = not_entries
+        self._entries: dict[str, T] = {}
+
+    def add(self, entry: T) -> T:
+        """Decorator: registers a class or function under the name of its module (or its own ``name``)."""
+        name = getattr(entry, "name", None) or entry.__module__.rpartition(".")[2]
+        self._entries[name] = entry
+        return entry
+
+    def names(self) -> tuple[str, ...]:
+        """Every known name, sorted, without importing any entry."""
+        path = importlib.import_module(self.package).__path__
+        own = {module.name for module in pkgutil.iter_modules(path)} - set(self._not_entries)
+        own = {name for name in own if not name.startswith("_")}
+        return tuple(sorted(own | set(self._entries) | {point.name for point in self._outside()}))
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._entries:
+            self._load(name)
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def _outside(self) -> list[EntryPoint]:
+        return list(entry_points(group=self.package))
+
+    def _load(self, name: str) -> None:
+        if name not in self.names():
+            raise unknown_name(self.kind, name, self.names())
+        outside = {point.name: point for point in self._outside()}
+        if name in outside:
+            self._entries[name] = outside[name].load()
+            return
+        importlib.import_module(f"{self.package}.{name}")
+        if name not in self._entries:
+            raise InternalError(f"{self.package}.{name} does not register {self.kind} '{name}'.")

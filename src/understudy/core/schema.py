@@ -1,0 +1,257 @@
+"""The public description of a table: what values are possible, never which ones occur.
+
+A schema is public knowledge. Levels, bounds, bin edges, structural zeros and whether a value may be missing are
+written down before the data are opened; nothing in it is learned from data, so nothing in it needs protecting.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.structural import Impossible, allowed_cells
+from understudy.errors import SchemaError, unknown_name
+
+Level = str | int | bool
+Edge = int | float | datetime.date
+MISSING = "<missing>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """One column: either listed ``levels`` or ``edges`` of bins (numbers or dates).
+
+    Codes run over the levels or bins first, then the ``special`` codes in order, then the missing value, so every
+    attribute is a finite set of ``size`` codes whatever its kind.
+
+    >>> Attribute(name="age", edges=(16, 28, 97), integer=True, missing=True).code_names
+    ('[16,28)', '[28,97]', '<missing>')
+    """
+
+    name: str
+    levels: tuple[Level, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    integer: bool = False
+    outside: Literal["error", "clip", "missing"] = "error"
+    missing: bool = False
+    special: tuple[tuple[Edge, str], ...] = ()  # a mapping of code to label is accepted too
+    ordered: bool = False
+    label: str = ""
+    level_labels: tuple[str, ...] = ()
+    density: Literal["uniform", "log"] = "uniform"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
+            raise SchemaError(f"an attribute's name ({self.name!r}) must be a non-empty text not beginning with '<'.")
+        special = tuple(self.special.items()) if isinstance(self.special, Mapping) else tuple(self.special)
+        object.__setattr__(self, "special", special)
+        object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "edges", tuple(self.edges))
+        object.__setattr__(self, "level_labels", tuple(self.level_labels))
+        if bool(self.levels) == bool(self.edges):
+            raise SchemaError(f"attribute '{self.name}' needs either levels or edges, and not both.")
+        if self.outside not in ("error", "clip", "missing"):
+            raise unknown_name(
+                f"outside of attribute '{self.name}':",
+                str(self.outside),
+                ("error", "clip", "missing"),
+                error=SchemaError,
+            )
+        if self.density not in ("uniform", "log"):
+            raise unknown_name(
+                f"density of attribute '{self.name}':", str(self.density), ("uniform", "log"), error=SchemaError
+            )
+        if self.levels:
+            self._check_levels()
+        else:
+            self._check_edges()
+        names = self.code_names
+        if len(set(names)) != len(names):
+            raise SchemaError(
+                f"attribute '{self.name}' has two codes that read the same; levels and special labels must differ."
+            )
+
+    def _check_levels(self) -> None:
+        kinds = {type(level) for level in self.levels}
+        if not kinds <= {str, int, bool} or len(kinds) > 1:
+            raise SchemaError(f"attribute '{self.name}': levels must be all strings, all integers or all booleans.")
+        if MISSING in self.levels:
+            raise SchemaError(f"attribute '{self.name}': say missing = true instead of a level '{MISSING}'.")
+        if self.special or self.integer or self.outside == "clip" or self.density != "uniform":
+            raise SchemaError(
+                f"attribute '{self.name}' has levels; special, integer, density and outside = \"clip\" go with edges."
+            )
+        if self.level_labels and len(self.level_labels) != len(self.levels):
+            raise SchemaError(
+                f"attribute '{self.name}' has {len(self.levels)} levels and {len(self.level_labels)} level_labels."
+            )
+        if self.outside == "missing" and not self.missing:
+            raise SchemaError(f"attribute '{self.name}': outside = \"missing\" needs missing = true.")
+
+    def _check_edges(self) -> None:
+        where = f"attribute '{self.name}'"
+        dates = [isinstance(edge, datetime.date) for edge in self.edges]
+        numbers = [isinstance(edge, int | float) and not isinstance(edge, bool) for edge in self.edges]
+        if not (all(dates) or all(numbers)):
+            raise SchemaError(f"{where}: edges must be all numbers or all dates.")
+        if any(isinstance(edge, datetime.datetime) for edge in self.edges):
+            raise SchemaError(f"{where}: edges must be dates without a time of day.")
+        if all(numbers) and not all(math.isfinite(edge) for edge in self.edges):  # type: ignore[arg-type]
+            raise SchemaError(f"{where}: edges must be finite; give the public lowest and highest possible value.")
+        if len(self.edges) < 2 or any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):  # type: ignore[operator]
+            raise SchemaError(f"{where}: edges must be at least two values in increasing order.")
+        if self.level_labels:
+            raise SchemaError(f"{where}: level_labels go with levels.")
+        if self.integer and (all(dates) or any(edge != int(edge) for edge in self.edges)):  # type: ignore[arg-type]
+            raise SchemaError(f"{where}: integer = true needs whole-number edges.")
+        if self.density == "log" and (all(dates) or self.edges[0] <= 0):  # type: ignore[operator]
+            raise SchemaError(f'{where}: density = "log" needs positive numeric edges.')
+        if self.outside == "missing" and not self.missing:
+            raise SchemaError(f'{where}: outside = "missing" needs missing = true.')
+        for code, text in self.special:
+            if not isinstance(text, str) or not text or text == MISSING:
+                raise SchemaError(f"{where}: a special code needs a non-empty label.")
+            if isinstance(code, datetime.date) != all(dates):
+                raise SchemaError(f"{where}: special codes must be of the same kind as the edges.")
+        codes = [code for code, _ in self.special]
+        if len(set(codes)) != len(codes):
+            raise SchemaError(f"{where}: a special code is listed twice.")
+
+    @property
+    def kind(self) -> Literal["levels", "numeric", "date"]:
+        if self.levels:
+            return "levels"
+        return "date" if isinstance(self.edges[0], datetime.date) else "numeric"
+
+    @property
+    def bins(self) -> int:
+        """How many codes are levels or bins, before special codes and missing."""
+        return len(self.levels) if self.levels else len(self.edges) - 1
+
+    @property
+    def size(self) -> int:
+        return self.bins + len(self.special) + int(self.missing)
+
+    @property
+    def missing_code(self) -> int | None:
+        return self.size - 1 if self.missing else None
+
+    @property
+    def code_names(self) -> tuple[str, ...]:
+        """What each code is called in tables and messages."""
+        if self.levels:
+            names = [level_text(level) for level in self.levels]
+        else:
+            last = self.bins - 1
+            names = [
+                f"[{level_text(a)},{level_text(b)}{']' if i == last else ')'}"
+                for i, (a, b) in enumerate(zip(self.edges, self.edges[1:], strict=False))
+            ]
+        names += [text for _, text in self.special]
+        return (*names, MISSING) if self.missing else tuple(names)
+
+
+def level_text(value: Level | Edge) -> str:
+    """The text by which a public value is matched and shown: 'true', '3', '2.5', '2026-01-31'."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """All attributes of a table, its structural zeros, and the columns to leave out."""
+
+    attributes: tuple[Attribute, ...]
+    impossible: tuple[Impossible, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        object.__setattr__(self, "impossible", tuple(self.impossible))
+        object.__setattr__(self, "ignore", tuple(self.ignore))
+        if not self.attributes:
+            raise SchemaError("a schema needs at least one attribute.")
+        names = self.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise SchemaError(f"attribute '{twice[0]}' is listed twice.")
+        both = sorted(set(names) & set(self.ignore))
+        if both:
+            raise SchemaError(f"column '{both[0]}' is both an attribute and ignored.")
+        for rule in self.impossible:
+            rule.codes(self)  # raises on unknown names, levels, or bounds that cut through a bin
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        for attribute in self.attributes:
+            if attribute.name == name:
+                return attribute
+        raise unknown_name("attribute", name, self.names)
+
+    def margin(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The named attributes in schema order (all of them by default)."""
+        if names is None:
+            return self.names
+        wanted = list(names)
+        for name in wanted:
+            self[name]
+        if len(set(wanted)) != len(wanted):
+            raise SchemaError(f"a margin names an attribute twice: {', '.join(wanted)}.")
+        return tuple(name for name in self.names if name in wanted)
+
+    def shape(self, margin: Sequence[str] | None = None) -> tuple[int, ...]:
+        return tuple(self[name].size for name in (self.names if margin is None else margin))
+
+    def cells(self, margin: Sequence[str] | None = None) -> int:
+        """Number of cells of a cross-tabulation, exact however large (a Python integer never overflows)."""
+        return reduce(lambda a, b: a * b, self.shape(margin), 1)
+
+    def allowed(self, margin: Sequence[str] | None = None) -> NDArray[np.bool_]:
+        """Dense mask of the cells of a margin that no structural zero rules out."""
+        return allowed_cells(self, self.names if margin is None else tuple(margin))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical form: equal exactly when two schemas mean the same."""
+        text = json.dumps(self.canonical(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def canonical(self) -> dict[str, object]:
+        """Plain values from which the fingerprint is made; order of attributes and levels matters."""
+        return {
+            "version": 1,
+            "attributes": [
+                {
+                    "name": a.name,
+                    "levels": list(a.levels),
+                    "edges": [level_text(e) for e in a.edges],
+                    "kind": a.kind,
+                    "integer": a.integer,
+                    "outside": a.outside,
+                    "missing": a.missing,
+                    "special": [[level_text(c), t] for c, t in a.special],
+                    "ordered": a.ordered,
+                    "label": a.label,
+                    "level_labels": list(a.level_labels),
+                    "density": a.density,
+                }
+                for a in self.attributes
+            ],
+            "impossible": [rule.canonical() for rule in self.impossible],
+            "ignore": sorted(self.ignore),
+        }

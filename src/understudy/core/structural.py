@@ -1,0 +1,136 @@
+"""Structural zeros: combinations that cannot occur, known in advance and public.
+
+A rule is a set of conditions joined by *and*; a cell that meets them all is impossible. Such cells get no noise and
+no synthetic rows, and a confidential row that falls into one is a violation that is reported, never dropped.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import SchemaError, unknown_name
+
+if TYPE_CHECKING:
+    from understudy.core.schema import Attribute, Edge, Level, Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Which values of one attribute a rule speaks of: listed ones, those below a bound, those from a bound upwards.
+
+    ``below = x`` means values less than x; ``above = x`` means x and more. A bound must be a bin edge, so that no
+    bin is half possible; with ``ordered`` levels it is a level. ``<missing>`` and special labels may be listed.
+    """
+
+    levels: tuple[Level, ...] = ()
+    below: Level | Edge | None = None
+    above: Level | Edge | None = None
+
+    def __post_init__(self) -> None:
+        if not self.levels and self.below is None and self.above is None:
+            raise SchemaError("an impossible combination has an empty condition; list values, or give below or above.")
+
+    def codes(self, attribute: Attribute) -> tuple[int, ...]:
+        """The codes of the attribute that meet the condition."""
+        from understudy.core.schema import level_text
+
+        names = attribute.code_names
+        chosen: set[int] = set()
+        for level in self.levels:
+            text = level_text(level)
+            if text not in names:
+                codes = {level_text(code): attribute.bins + i for i, (code, _) in enumerate(attribute.special)}
+                if text not in codes:
+                    raise unknown_name(
+                        f"impossible combination: level of '{attribute.name}'", text, names, error=SchemaError
+                    )
+                chosen.add(codes[text])
+            else:
+                chosen.add(names.index(text))
+        if self.below is not None:
+            chosen |= set(range(self._bound(attribute, self.below, "below")))
+        if self.above is not None:
+            chosen |= set(range(self._bound(attribute, self.above, "above"), attribute.bins))
+        return tuple(sorted(chosen))
+
+    def _bound(self, attribute: Attribute, value: Level | Edge, word: str) -> int:
+        from understudy.core.schema import level_text
+
+        if attribute.levels and not attribute.ordered:
+            raise SchemaError(
+                f"impossible combination: '{word}' on '{attribute.name}' needs edges, or levels with ordered = true."
+            )
+        marks = attribute.levels or attribute.edges
+        texts = [level_text(mark) for mark in marks]
+        if level_text(value) not in texts:
+            kind = "level" if attribute.levels else "bin edge"
+            raise SchemaError(
+                f"impossible combination: {word} = {level_text(value)} is not a {kind} of '{attribute.name}' "
+                f"({', '.join(texts[:12])}{', ...' if len(texts) > 12 else ''})."
+            )
+        return texts.index(level_text(value))
+
+    def canonical(self) -> object:
+        from understudy.core.schema import level_text
+
+        def text(value: Level | Edge | None) -> str | None:
+            return None if value is None else level_text(value)
+
+        return {"levels": [text(level) for level in self.levels], "below": text(self.below), "above": text(self.above)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impossible:
+    """One structural zero: every condition holds at once."""
+
+    conditions: tuple[tuple[str, Condition], ...]
+
+    def __post_init__(self) -> None:
+        if not self.conditions:
+            raise SchemaError("an impossible combination needs at least one attribute.")
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.conditions)
+
+    def codes(self, schema: Schema) -> dict[str, tuple[int, ...]]:
+        return {name: condition.codes(schema[name]) for name, condition in self.conditions}
+
+    def describe(self) -> str:
+        parts = []
+        for name, condition in self.conditions:
+            if condition.levels:
+                parts.append(f"{name} in ({', '.join(_plain(v) for v in condition.levels)})")
+            if condition.below is not None:
+                parts.append(f"{name} below {_plain(condition.below)}")
+            if condition.above is not None:
+                parts.append(f"{name} from {_plain(condition.above)}")
+        return " and ".join(parts)
+
+    def canonical(self) -> object:
+        return [[name, condition.canonical()] for name, condition in self.conditions]
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def allowed_cells(schema: Schema, margin: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Dense mask over a margin; a rule counts only when the margin has all its attributes."""
+    mask = np.ones(schema.shape(margin), dtype=bool)
+    for rule in schema.impossible:
+        if not set(rule.attributes) <= set(margin):
+            continue
+        codes = rule.codes(schema)
+        selector = np.ix_(
+            *(np.array(codes[name]) if name in codes else np.arange(schema[name].size) for name in margin)
+        )
+        mask[selector] = False
+    if not mask.any():
+        raise SchemaError(f"the structural zeros rule out every cell of {' x '.join(margin)}.")
+    return mask

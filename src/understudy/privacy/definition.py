@@ -1,0 +1,203 @@
+"""What is promised (the guarantee) and who is protected by it (the unit)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from understudy.core.exact import Number, from_text, read_exact, show_up, to_text
+from understudy.errors import InputError, unknown_name
+
+UNIT_KINDS = ("replace", "add_remove")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Who is protected: which tables count as neighbours.
+
+    ``replace``: neighbours have the same number of rows and differ in the rows of one unit; the number of rows is
+    public. ``add_remove``: one unit more or fewer; then the exact number of rows is never used. ``fixed`` names
+    attributes that neighbours agree on for every unit. One unit has at most ``rows_per_unit`` rows; with ``unit_id``
+    the engine enforces it, without it the manifest says "assumed, not enforced".
+    """
+
+    kind: Literal["replace", "add_remove"] = "replace"
+    rows_per_unit: int = 1
+    unit_id: str | None = None
+    fixed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in UNIT_KINDS:
+            raise unknown_name("unit", str(self.kind), UNIT_KINDS)
+        if (
+            isinstance(self.rows_per_unit, bool)
+            or not isinstance(self.rows_per_unit, int)
+            or not 1 <= self.rows_per_unit < 2**31
+        ):
+            raise InputError(f"rows_per_unit ({self.rows_per_unit}) must be a whole number of at least 1.")
+        object.__setattr__(self, "fixed", tuple(sorted(self.fixed)))
+
+    @property
+    def public_total(self) -> bool:
+        """Whether the exact number of rows may be used."""
+        return self.kind == "replace"
+
+    @property
+    def enforced(self) -> bool:
+        """Whether the engine bounds the rows of a unit (else the bound rests on the steward's word)."""
+        return self.unit_id is not None
+
+    def describe(self) -> str:
+        rows = "one row" if self.rows_per_unit == 1 else f"up to {self.rows_per_unit} rows"
+        who = (
+            f"one unit ({rows}, identified by {self.unit_id})"
+            if self.unit_id
+            else f"one unit ({rows}; assumed, not enforced)"
+        )
+        known = f"Known for everybody and not protected: {', '.join(self.fixed)}. " if self.fixed else ""
+        if self.kind == "replace":
+            return f"{known}Protected: every other value of {who}. The number of rows is public."
+        return f"{known}Protected: presence and every other value of {who}. The number of rows is not public."
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "fixed": list(self.fixed),
+            "kind": self.kind,
+            "rows_per_unit": self.rows_per_unit,
+            "unit_id": self.unit_id,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, object]) -> Unit:
+        return cls(**{**data, "fixed": tuple(data.get("fixed", ()))})  # type: ignore[arg-type]
+
+
+def read_unit(unit: Unit | str) -> Unit:
+    """A unit, or the name of its kind.
+
+    >>> read_unit("add_remove").public_total
+    False
+    """
+    return unit if isinstance(unit, Unit) else Unit(kind=unit)  # type: ignore[arg-type]
+
+
+def _positive(value: Number, name: str) -> Fraction:
+    number = read_exact(value, name)
+    if number <= 0:
+        raise InputError(f"{name} ({value}) must be positive.")
+    return number
+
+
+def _probability(value: Number, name: str) -> Fraction:
+    number = read_exact(value, name)
+    if not 0 < number < 1:
+        raise InputError(f"{name} ({value}) must be above 0 and below 1.")
+    return number
+
+
+class Definition:
+    """Base of the guarantees: parameters are exact rationals, read as the decimals the user wrote."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]] = ()
+
+    def to_json(self) -> dict[str, str]:
+        return {"guarantee": self.name, **{key: to_text(getattr(self, key)) for key in self.parameters}}
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{key} = {show_up(getattr(self, key))}" for key in self.parameters)
+        return f"{self.title} ({shown})" if shown else self.title
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PureDP(Definition):
+    """Pure differential privacy: no output is more than e^epsilon times likelier under a neighbour."""
+
+    epsilon: Fraction
+    name: ClassVar[str] = "pure"
+    parameters: ClassVar[tuple[str, ...]] = ("epsilon",)
+
+    def __init__(self, *, epsilon: Number) -> None:
+        object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproxDP(Definition):
+    """(epsilon, delta)-differential privacy."""
+
+    epsilon: Fraction
+    delta: Fraction
+    name: ClassVar[str] = "approx"
+    parameters: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+
+    def __init__(self, *, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", _probability(delta, "delta"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbabilisticDP(Definition):
+    """(epsilon, delta)-probabilistic differential privacy (Machanavajjhala et al. 2008, Definition 6).
+
+    Not closed under post-processing, so it is stated for the raw draw only and enters accounts as the (epsilon,
+    delta)-differential privacy it implies.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    name: ClassVar[str] = "probabilistic"
+    parameters: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+
+    def __init__(self, *, epsilon: Number, delta: Number) -> None:
+        object.__setattr__(self, "epsilon", _positive(epsilon, "epsilon"))
+        object.__setattr__(self, "delta", _probability(delta, "delta"))
+
+    def implied(self) -> ApproxDP:
+        """Gotz et al. 2012, Lemma 2: probabilistic DP implies approximate DP with the same parameters."""
+        return ApproxDP(epsilon=self.epsilon, delta=self.delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZCDP(Definition):
+    """rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+
+    rho: Fraction
+    name: ClassVar[str] = "zcdp"
+    parameters: ClassVar[tuple[str, ...]] = ("rho",)
+
+    def __init__(self, *, rho: Number) -> None:
+        object.__setattr__(self, "rho", _positive(rho, "rho"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonPrivate(Definition):
+    """No guarantee. Goes through the gate like everything else, charges infinite loss, and says so everywhere."""
+
+    name: ClassVar[str] = "none"
+
+
+TITLES = {
+    "pure": "pure differential privacy",
+    "approx": "approximate differential privacy",
+    "probabilistic": "probabilistic differential privacy",
+    "zcdp": "zero-concentrated differential privacy",
+    "none": "no guarantee",
+}
+GUARANTEES: dict[str, type[Definition]] = {c.name: c for c in (PureDP, ApproxDP, ProbabilisticDP, ZCDP, NonPrivate)}
+
+
+def definition_from_json(data: dict[str, str]) -> Definition:
+    """Read back what ``to_json`` wrote."""
+    name = data.get("guarantee", "")
+    if name not in GUARANTEES:
+        raise unknown_name("guarantee", str(name), GUARANTEES)
+    kind = GUARANTEES[name]
+    if set(data) != {"guarantee", *kind.parameters}:
+        raise InputError(f"guarantee '{name}' needs exactly {', '.join(kind.parameters) or 'no parameters'}.")
+    return kind(**{key: from_text(data[key], key) for key in kind.parameters})

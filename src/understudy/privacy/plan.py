@@ -1,0 +1,115 @@
+"""A plan: everything a run will do to the data, written down and reviewable before the data are opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.errors import InputError
+from understudy.privacy.definition import Definition, Unit, definition_from_json
+from understudy.privacy.event import Event, event_from_json
+
+Option = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One use of the gate: its public label, the margin it looks at, and what it costs."""
+
+    label: str
+    margin: tuple[str, ...]
+    action: str  # "measure", "select" or "draw"
+    event: Event
+    cells: int = 0
+    standard_deviation: float | None = None  # of the noise on one cell, for people to read
+    repeats: int = 1  # adaptive methods: at most this many such steps
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "label": self.label,
+            "margin": list(self.margin),
+            "action": self.action,
+            "event": self.event.to_json(),
+            "cells": self.cells,
+            "standard_deviation": self.standard_deviation,
+            "repeats": self.repeats,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one run may do. Made from public facts only; ``hash`` goes into ledger and manifest."""
+
+    schema_fingerprint: str
+    method: str
+    budget: Definition
+    unit: Unit
+    copies: int
+    rows: int | None
+    records: int | None
+    steps: tuple[Step, ...]
+    options: Mapping[str, Option] = field(default_factory=dict)
+    adaptive: bool = False  # spends at most the steps; otherwise exactly them
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "version": 1,
+            "schema_fingerprint": self.schema_fingerprint,
+            "method": self.method,
+            "budget": self.budget.to_json(),
+            "unit": self.unit.to_json(),
+            "copies": self.copies,
+            "rows": self.rows,
+            "records": self.records,
+            "steps": [step.to_json() for step in self.steps],
+            "options": dict(self.options),
+            "adaptive": self.adaptive,
+            "notes": list(self.notes),
+        }
+
+    @property
+    def hash(self) -> str:
+        text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Every event the plan allows, repeats written out."""
+        return tuple(step.event for step in self.steps for _ in range(step.repeats))
+
+
+def plan_from_json(data: Mapping[str, Any]) -> Plan:
+    """Read back what ``Plan.to_json`` wrote; anything missing or unknown is an error."""
+    try:
+        if data["version"] != 1:
+            raise InputError(f"this plan has version {data['version']}; this program understands version 1.")
+        return Plan(
+            schema_fingerprint=data["schema_fingerprint"],
+            method=data["method"],
+            budget=definition_from_json(data["budget"]),
+            unit=Unit.from_json(data["unit"]),
+            copies=data["copies"],
+            rows=data.get("rows"),
+            records=data.get("records"),
+            options=dict(data.get("options", {})),
+            adaptive=data.get("adaptive", False),
+            notes=tuple(data.get("notes", ())),
+            steps=tuple(
+                Step(
+                    label=step["label"],
+                    margin=tuple(step["margin"]),
+                    action=step["action"],
+                    event=event_from_json(step["event"]),
+                    cells=step.get("cells", 0),
+                    standard_deviation=step.get("standard_deviation"),
+                    repeats=step.get("repeats", 1),
+                )
+                for step in data["steps"]
+            ),
+        )
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise InputError(f"this is not a complete plan ({type(problem).__name__}: {problem}).") from None
