@@ -1,0 +1,59 @@
+"""What every test shares: which tests run, and where the data sets are.
+
+Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser or Spark is skipped, with the
+reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run cannot pass by
+skipping.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+def full_run() -> bool:
+    return os.environ.get("FULL") == "1"
+
+
+def _missing_for_browser() -> str | None:
+    if any(shutil.which(name) for name in BROWSERS):
+        return None
+    return f"needs headless Chromium, and none of {', '.join(BROWSERS)} is on the PATH"
+
+
+def _missing_for_spark() -> str | None:
+    if importlib.util.find_spec("pyspark") is None:
+        return "needs pyspark: install the extra 'spark'"
+    java_home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") is None and not (java_home and (Path(java_home) / "bin" / "java").exists()):
+        return "needs Java, and there is no java on the PATH or in JAVA_HOME"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if full_run():
+        return
+    components = {"browser": _missing_for_browser(), "spark": _missing_for_spark()}
+    for item in items:
+        if item.get_closest_marker("full"):
+            item.add_marker(pytest.mark.skip(reason="a long test: runs with FULL=1"))
+        for marker, missing in components.items():
+            if missing and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=missing))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of public data sets: UNDERSTUDY_DATA, or ``shared/data`` beside the repository."""
+    named = os.environ.get("UNDERSTUDY_DATA")
+    folder = Path(named) if named else REPOSITORY.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"needs the public data sets: {folder} is not a folder; set UNDERSTUDY_DATA to theirs")
+    return folder
