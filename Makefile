@@ -1,0 +1,86 @@
+# Everything a developer or a data steward needs to try, test and build understudy.
+# The targets make their own virtual environment in .venv; nothing is installed outside it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Worker processes of the test runner, and any further arguments for it: make test PYTEST_ARGS="-k ledger"
+WORKERS ?= 2
+PYTEST_ARGS ?=
+# FULL=1 runs everything; without it the tests marked "full" are left out.
+FULL ?=
+DEMO_OUT ?= demo-output
+# Extras of pyproject.toml that the tests use.
+EXTRAS ?= dev,stat
+
+# pip names each package as it comes; the rest of its talk is left out, its errors are not (they go to stderr).
+# --editable: a change in src/ needs no new installation; only a change in pyproject.toml does.
+PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
+PIP_PROGRESS = sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
+
+.PHONY: help demo test lint format docs bench clean check-python
+
+help: ## Show this list
+	@echo "make targets:"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	  printf '%-10s %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.installed-package ## Make a synthetic release of a generated population, and see the ledger refuse a second one
+	@echo "understudy demo --out $(DEMO_OUT)"
+	@$(BIN)/understudy demo --out "$(DEMO_OUT)" --overwrite
+
+test: $(VENV)/.installed-dev ## Run the tests (FULL=1: all of them, the long ones too)
+	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
+	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev ## Check style and types: ruff and strict mypy
+	@echo "ruff check, ruff format --check, mypy --strict"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.installed-dev ## Rewrite the sources in the house style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: $(VENV)/.installed-dev ## Build the documentation into site/
+	@echo "mkdocs build --strict"
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+bench: $(VENV)/.installed-dev ## Run every benchmark in benchmarks/ and print its table
+	@for script in benchmarks/bench_*.py; do \
+	  [ -e "$$script" ] || { echo "there are no benchmarks in benchmarks/"; break; }; \
+	  echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean: ## Remove what the targets made: .venv, caches, site/, demo output
+	@rm -rf "$(VENV)" "$(DEMO_OUT)" site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "removed the virtual environment, caches and built files"
+
+check-python:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "$(PYTHON) was not found. Install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is $$($(PYTHON) --version 2>&1). understudy needs Python 3.11 or newer; name one: make PYTHON=python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv module. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+
+$(BIN)/python: | check-python
+	@echo "making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv "$(VENV)" || { rm -rf "$(VENV)"; \
+	  echo "the virtual environment could not be made. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+
+$(VENV)/.installed-package: pyproject.toml | $(BIN)/python
+	@echo "installing understudy and what it needs (some minutes the first time)"
+	@$(PIP_INSTALL) . | $(PIP_PROGRESS)
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "installing understudy with everything the tests need (some minutes the first time)"
+	@$(PIP_INSTALL) ".[$(EXTRAS)]" | $(PIP_PROGRESS)
+	@touch $@ $(VENV)/.installed-package
