@@ -17,10 +17,10 @@ DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use.
 EXTRAS ?= dev,stat
 
-# pip names each package as it comes; the rest of its talk is left out, its errors are not (they go to stderr).
+# pip names each package as it comes; the rest of its talk and its warnings are left out, its errors are not.
 # --editable: a change in src/ needs no new installation; only a change in pyproject.toml does.
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
-PIP_PROGRESS = sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
+PIP_PROGRESS = 2> >(sed -u '/^WARNING: /d' >&2) | sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
 
 .PHONY: help demo test lint format docs bench clean check-python
 
@@ -77,10 +77,10 @@ $(BIN)/python: | check-python
 
 $(VENV)/.installed-package: pyproject.toml | $(BIN)/python
 	@echo "installing understudy and what it needs (some minutes the first time)"
-	@$(PIP_INSTALL) . | $(PIP_PROGRESS)
+	@$(PIP_INSTALL) . $(PIP_PROGRESS)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "installing understudy with everything the tests need (some minutes the first time)"
-	@$(PIP_INSTALL) ".[$(EXTRAS)]" | $(PIP_PROGRESS)
+	@$(PIP_INSTALL) ".[$(EXTRAS)]" $(PIP_PROGRESS)
 	@touch $@ $(VENV)/.installed-package
