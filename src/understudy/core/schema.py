@@ -84,6 +84,10 @@ class Attribute:
         kinds = {type(level) for level in self.levels}
         if not kinds <= {str, int, bool} or len(kinds) > 1:
             raise SchemaError(f"attribute '{self.name}': levels must be all strings, all integers or all booleans.")
+        if int in kinds and not all(-(2**63) <= level < 2**63 for level in self.levels):  # type: ignore[operator]
+            raise SchemaError(
+                f"attribute '{self.name}': whole-number levels must fit 64 bits; write longer ones as texts."
+            )
         if MISSING in self.levels:
             raise SchemaError(f"attribute '{self.name}': say missing = true instead of a level '{MISSING}'.")
         if self.special or self.integer or self.outside == "clip" or self.density != "uniform":
@@ -105,6 +109,10 @@ class Attribute:
             raise SchemaError(f"{where}: edges must be all numbers or all dates.")
         if any(isinstance(edge, datetime.datetime) for edge in self.edges):
             raise SchemaError(f"{where}: edges must be dates without a time of day.")
+        # Beyond 2^53 a double skips whole numbers, so a value could not be put into its bin exactly.
+        whole = [value for value in (*self.edges, *(code for code, _ in self.special)) if isinstance(value, int)]
+        if any(abs(value) > 2**53 for value in whole):
+            raise SchemaError(f"{where}: whole-number edges and special codes must lie between -2^53 and 2^53.")
         if all(numbers) and not all(math.isfinite(edge) for edge in self.edges):  # type: ignore[arg-type]
             raise SchemaError(f"{where}: edges must be finite; give the public lowest and highest possible value.")
         if len(self.edges) < 2 or any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):  # type: ignore[operator]

@@ -1,0 +1,249 @@
+"""Schema files: the public description of a table as TOML that a person reviews and a program reads.
+
+The file says everything a :class:`~understudy.core.schema.Schema` says, so ``parse_schema(write_schema(schema))`` has
+the fingerprint of ``schema``. A schema file is public, so messages about it quote it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from understudy.core.schema import Attribute, Edge, Level, Schema
+from understudy.core.structural import Condition, Impossible
+from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
+
+VERSION = 1
+TOP_KEYS = ("version", "draft", "attribute", "impossible", "ignore")
+CONDITION_KEYS = ("levels", "below", "above")
+KIND_OF_KEY: dict[str, str] = {
+    "name": "a text",
+    "levels": "a list of texts, whole numbers or booleans",
+    "edges": "a list of numbers or dates",
+    "integer": "true or false",
+    "outside": "a text",
+    "missing": "true or false",
+    "special": 'a table of codes and labels such as { -8 = "not applicable" }',
+    "ordered": "true or false",
+    "label": "a text",
+    "level_labels": "a list of texts",
+    "density": "a text",
+}
+
+
+def read_schema(path: str | os.PathLike[str]) -> Schema:
+    """The schema in a TOML file."""
+    where = os.fspath(path)
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"schema file {where} does not exist.") from None
+    except IsADirectoryError:
+        raise InputError(f"schema file {where} is a directory; give the TOML file inside it.") from None
+    except (OSError, ValueError) as problem:
+        raise InputError(f"schema file {where} cannot be read ({_reason(problem)}).") from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = content[: problem.start].count(b"\n") + 1
+        raise InputError(f"schema file {where} is not UTF-8 text (line {line}); save it as UTF-8.") from None
+    return parse_schema(text, where)
+
+
+def parse_schema(text: str, where: str = "schema") -> Schema:
+    """The schema written in TOML text; ``where`` names the text in messages.
+
+    >>> parse_schema('version = 1\\n[[attribute]]\\nname = "sex"\\nlevels = ["F", "M"]').names
+    ('sex',)
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        line = "" if re.search(r"line \d+", str(problem)) else f" (line {len(text.splitlines())})"
+        raise SchemaError(f"{where} is not valid TOML: {problem}{line}.") from None
+    except RecursionError:
+        raise SchemaError(f"{where} is not a schema: its values are nested too deeply.") from None
+    try:
+        return _schema(data)
+    except (SchemaError, UnknownNameError) as problem:  # the latter: an impossible combination of unknown attributes
+        raise SchemaError(f"{where}: {problem}") from None
+
+
+def _schema(data: Mapping[str, Any]) -> Schema:
+    for key in data:
+        if key not in TOP_KEYS:
+            raise unknown_name("key", key, TOP_KEYS, error=SchemaError)
+    if "version" not in data:
+        raise SchemaError(f"the schema does not say its version; begin it with the line version = {VERSION}.")
+    if data["version"] != VERSION or isinstance(data["version"], bool):
+        raise SchemaError(f"version ({data['version']!r}) is not understood; this program reads version {VERSION}.")
+    draft = data.get("draft", False)
+    if not isinstance(draft, bool):
+        raise SchemaError(f"draft ({draft!r}) must be true or false.")
+    if draft:
+        raise SchemaError(
+            "this schema is a draft. Its levels and edges may have been learned from confidential data: a person must "
+            "review each of them, replace what is not public knowledge, and then remove the line draft = true."
+        )
+    names: list[str] = []
+    for table in _tables(data, "ignore"):
+        for key in table:
+            if key != "columns":
+                raise unknown_name("key of [[ignore]]", key, ["columns"], error=SchemaError)
+        columns = table.get("columns")
+        if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+            raise SchemaError('[[ignore]]: columns must be a list of texts such as ["id", "name"].')
+        names += columns
+    return Schema(
+        attributes=tuple(_attribute(table, number) for number, table in enumerate(_tables(data, "attribute"), 1)),
+        impossible=tuple(_impossible(table) for table in _tables(data, "impossible")),
+        ignore=tuple(names),
+    )
+
+
+def _tables(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    tables = data.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SchemaError(f"write [[{key}]] with two pairs of brackets, once for each.")
+    return tables
+
+
+def _attribute(table: dict[str, Any], number: int) -> Attribute:
+    name = table.get("name")
+    if not isinstance(name, str):
+        said = "has no name" if name is None else f"has a name ({name!r}) that is not a text"
+        raise SchemaError(f"attribute number {number} {said}.")
+    for key, value in table.items():
+        if key not in KIND_OF_KEY:
+            raise unknown_name(f"attribute '{name}': key", key, KIND_OF_KEY, error=SchemaError)
+        if not _fits(key, value):
+            raise SchemaError(f"attribute '{name}': {key} ({_shown(value)}) must be {KIND_OF_KEY[key]}.")
+    fields = dict(table)
+    if "special" in fields:
+        dates = any(isinstance(edge, datetime.date) for edge in fields.get("edges", ()))
+        fields["special"] = tuple((_code(name, key, dates), label) for key, label in fields["special"].items())
+    return Attribute(**fields)
+
+
+def _fits(key: str, value: object) -> bool:
+    """Whether a value has the TOML type of its key; what it says is checked by the attribute itself."""
+    if key in ("integer", "missing", "ordered"):
+        return isinstance(value, bool)
+    if key in ("name", "outside", "label", "density"):
+        return isinstance(value, str)
+    if key == "special":
+        return isinstance(value, dict) and all(isinstance(label, str) for label in value.values())
+    accepted: dict[str, Callable[[object], bool]] = {
+        "levels": lambda item: isinstance(item, str | int),
+        "edges": lambda item: isinstance(item, int | float | datetime.date) and not isinstance(item, bool),
+        "level_labels": lambda item: isinstance(item, str),
+    }
+    return isinstance(value, list) and all(map(accepted[key], value))
+
+
+def _code(name: str, text: str, dates: bool) -> Edge:
+    """A special code: TOML keys are text, so the kind of the edges says what it means."""
+    try:
+        if dates:
+            return datetime.date.fromisoformat(text)
+        number = int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    except ValueError:
+        kind = "a date such as 1900-01-01" if dates else "a number"
+        raise SchemaError(f"attribute '{name}': special code '{text}' must be {kind}.") from None
+    if isinstance(number, float) and not math.isfinite(number):
+        raise SchemaError(f"attribute '{name}': special code '{text}' must be finite.")
+    return number
+
+
+def _impossible(table: dict[str, Any]) -> Impossible:
+    conditions = []
+    for name, value in table.items():
+        if isinstance(value, dict):
+            for key in value:
+                if key not in CONDITION_KEYS:
+                    raise unknown_name(
+                        f"impossible combination: key of '{name}'", key, CONDITION_KEYS, error=SchemaError
+                    )
+            levels, bounds = value.get("levels", []), {k: v for k, v in value.items() if k != "levels"}
+        else:
+            levels, bounds = value if isinstance(value, list) else [value], {}
+        if not isinstance(levels, list) or not all(isinstance(v, str | int | float | datetime.date) for v in levels):
+            raise SchemaError(
+                f"impossible combination: '{name}' must list values, or be {{ below = x }} or {{ above = x }}."
+            )
+        for word, bound in bounds.items():
+            if not isinstance(bound, str | int | float | datetime.date) or isinstance(bound, bool):
+                raise SchemaError(f"impossible combination: {word} of '{name}' ({_shown(bound)}) must be one value.")
+        conditions.append((name, Condition(levels=tuple(levels), **bounds)))
+    return Impossible(conditions=tuple(conditions))
+
+
+def write_schema(schema: Schema) -> str:
+    """The schema as TOML. Reading it back gives a schema with the same fingerprint."""
+    lines = [f"version = {VERSION}"]
+    for attribute in schema.attributes:
+        lines += ["", "[[attribute]]", f"name = {_toml(attribute.name)}"]
+        if attribute.label:
+            lines.append(f"label = {_toml(attribute.label)}")
+        for key in ("levels", "level_labels", "edges"):
+            if values := getattr(attribute, key):
+                lines.append(f"{key} = {_toml(list(values))}")
+        if attribute.special:
+            pairs = (f"{_key(_toml(code))} = {_toml(label)}" for code, label in attribute.special)
+            lines.append(f"special = {{ {', '.join(pairs)} }}")
+        lines += [f"{key} = true" for key in ("integer", "missing", "ordered") if getattr(attribute, key)]
+        if attribute.outside != "error":
+            lines.append(f"outside = {_toml(attribute.outside)}")
+        if attribute.density != "uniform":
+            lines.append(f"density = {_toml(attribute.density)}")
+    for rule in schema.impossible:
+        lines += ["", "[[impossible]]"]
+        lines += [f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
+    if schema.ignore:
+        lines += ["", "[[ignore]]", f"columns = {_toml(list(schema.ignore))}"]
+    return "\n".join(lines) + "\n"
+
+
+def _condition(condition: Condition) -> str:
+    bounds = {"below": condition.below, "above": condition.above}
+    parts = [f"{word} = {_toml(bound)}" for word, bound in bounds.items() if bound is not None]
+    if not parts:
+        return _toml(list(condition.levels))
+    if condition.levels:
+        parts.insert(0, f"levels = {_toml(list(condition.levels))}")
+    return f"{{ {', '.join(parts)} }}"
+
+
+def _key(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _toml(text)
+
+
+def _toml(value: Level | Edge | list[Any]) -> str:
+    """One TOML value. JSON's escapes are a subset of TOML's, save that TOML also wants DEL escaped."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise SchemaError("the schema has a text that is not valid Unicode and cannot be written.") from None
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return value.isoformat() if isinstance(value, datetime.date) else repr(value)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _reason(problem: Exception) -> str:
+    return (problem.strerror if isinstance(problem, OSError) else None) or type(problem).__name__
