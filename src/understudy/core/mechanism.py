@@ -6,7 +6,7 @@ apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class Stream(Protocol):
 class Mechanism(Protocol):
     """Noise as a value. ``values`` are the confidential counts of one query."""
 
-    name: str
+    name: ClassVar[str]
 
     def event(self, sensitivity: object) -> object:
         """What running this once costs, for a query of the given sensitivity."""

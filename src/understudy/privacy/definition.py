@@ -37,6 +37,11 @@ class Unit:
         ):
             raise InputError(f"rows_per_unit ({self.rows_per_unit}) must be a whole number of at least 1.")
         object.__setattr__(self, "fixed", tuple(sorted(self.fixed)))
+        if self.fixed and self.kind == "add_remove":
+            raise InputError(
+                f"fixed ({', '.join(self.fixed)}) cannot go with add_remove: it makes stratum sizes public, and "
+                "presence in a stratum is what add_remove protects. Use replace, or leave fixed empty."
+            )
 
     @property
     def public_total(self) -> bool:

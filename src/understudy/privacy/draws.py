@@ -1,0 +1,134 @@
+"""A cryptographic stream of words, for the draws whose randomness is the privacy and which OpenDP does not offer.
+
+Words are the key stream of AES-256 in counter mode. Each stream has a fresh 256-bit key from the operating system;
+each purpose (say ``("rows", copy, stratum)``) has its own substream under its own key, HMAC-SHA256(key, purpose), so
+that no two purposes ever share a counter block and output does not depend on the order in which substreams are read.
+See docs/theory/keyed-stream.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import DisclosureError, InputError, InternalError
+
+if TYPE_CHECKING:
+    from understudy.core.mechanism import Stream
+
+KEY_BYTES = 32
+BLOCK_BYTES = 16
+WORD_BYTES = 8
+WORD_BITS = 64
+# 2^39 blocks under one key: the best distinguisher of a permutation from a function then has advantage below 2^-51.
+SUBSTREAM_WORDS = 2**40
+
+
+class KeyedStream:
+    """Uniform 64-bit words from AES-256-CTR, one substream per purpose.
+
+    A key may be injected by a test; the stream then says ``secure = False`` and no privacy promise may rest on it.
+    The key cannot be read, shown or saved. Python cannot promise to erase it from memory.
+
+    A forked child holds a copy of the key and would repeat its parent's words, so a stream works only in the process
+    that made it. It raises instead of taking a new key silently: a new key would be safe, but would quietly lose the
+    property that output does not depend on how the work was divided.
+
+    >>> KeyedStream().words(2, "example").dtype
+    dtype('uint64')
+    """
+
+    __slots__ = ("_key", "_pid", "_used", "secure")
+
+    def __init__(self, *, key: bytes | None = None) -> None:
+        if key is not None and (not isinstance(key, bytes) or len(key) != KEY_BYTES):
+            raise InputError(f"an injected key must be {KEY_BYTES} bytes.")
+        self.secure = key is None
+        self._key = os.urandom(KEY_BYTES) if key is None else key
+        self._pid = os.getpid()
+        self._used: dict[bytes, int] = {}
+
+    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
+        """The next ``count`` words of the substream named by ``purpose``."""
+        if os.getpid() != self._pid:
+            raise InternalError("a random stream cannot be used in a forked process; make a new stream there.")
+        if count < 0:
+            raise InputError(f"the number of words ({count}) must not be negative.")
+        name = encode_purpose(purpose)
+        start = self._used.get(name, 0)
+        if start + count > SUBSTREAM_WORDS:
+            raise InternalError(f"a substream is limited to {SUBSTREAM_WORDS} words; use more purposes.")
+        self._used[name] = start + count
+        block, skip = divmod(start * WORD_BYTES, BLOCK_BYTES)
+        substream_key = hmac.new(self._key, name, hashlib.sha256).digest()
+        raw = keystream(substream_key, block, skip + count * WORD_BYTES)
+        return np.frombuffer(raw, dtype="<u8", offset=skip, count=count).astype(np.uint64, copy=False)
+
+    def __repr__(self) -> str:
+        return "KeyedStream()" if self.secure else "KeyedStream(not secure)"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise DisclosureError("a random stream cannot be saved or copied: its key would undo the privacy.")
+
+
+def keystream(key: bytes, first_block: int, count: int) -> bytes:
+    """``count`` bytes of AES-CTR key stream; the counter is the whole 128-bit block, starting at ``first_block``."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+    blocks = -(-count // BLOCK_BYTES)
+    if first_block < 0 or first_block + blocks > 1 << 128:
+        raise InternalError("the AES counter would overflow and repeat.")
+    counter = first_block.to_bytes(BLOCK_BYTES, "big")
+    return Cipher(AES(key), CTR(counter)).encryptor().update(bytes(count))
+
+
+def encode_purpose(purpose: tuple[str | int, ...]) -> bytes:
+    """An encoding in which different purposes never read the same: each part with its type and length.
+
+    >>> encode_purpose(("a", "b")) == encode_purpose(("ab",))
+    False
+    >>> encode_purpose((1,)) == encode_purpose(("1",))
+    False
+    """
+    parts = [b"understudy-substream-1"]
+    for part in purpose:
+        if isinstance(part, bool) or not isinstance(part, int | str | np.integer):
+            raise InternalError("the purpose of a substream is made of texts and whole numbers.")
+        kind, text = ("s", part) if isinstance(part, str) else ("i", str(int(part)))
+        raw = text.encode()
+        parts.append(f"{kind}{len(raw)}:".encode() + raw)
+    return b"".join(parts)
+
+
+def uniform_below(stream: Stream, bound: int, count: int, *purpose: str | int) -> NDArray[np.int64]:
+    """``count`` whole numbers, exactly uniform on 0, ..., bound - 1.
+
+    By rejection: words from the incomplete last run of ``bound`` are thrown away. Exactly as many words are read as
+    are needed, in order, so two calls give what one call for their sum would.
+    """
+    if not 1 <= bound <= 2**63:
+        raise InputError(f"the bound ({bound}) of a uniform draw must be between 1 and 2^63.")
+    drawn = np.empty(count, dtype=np.int64)
+    filled = 0
+    while filled < count:
+        values = accept_words(stream.words(count - filled, *purpose), bound)
+        drawn[filled : filled + len(values)] = values
+        filled += len(values)
+    return drawn
+
+
+def accept_words(words: NDArray[np.uint64], bound: int, *, bits: int = WORD_BITS) -> NDArray[np.int64]:
+    """The accepted words, reduced modulo ``bound``.
+
+    Of the 2^bits words the first ``bound * (2^bits // bound)`` are accepted, so each residue has exactly
+    ``2^bits // bound`` of them. ``bits`` is smaller than 64 only where the claim is checked by enumeration.
+    """
+    last_accepted = (1 << bits) - (1 << bits) % bound - 1
+    return (words[words <= np.uint64(last_accepted)] % np.uint64(bound)).astype(np.int64)
