@@ -1,0 +1,259 @@
+"""A black-box lower bound on what a mechanism gives away: run it many times on two neighbours and tell them apart.
+
+Whatever was promised, if some set S of outputs comes up with probability at least p on one input and at most q on its
+neighbour, the true epsilon is at least ln((p - delta) / q). The bound needs no knowledge of the mechanism, so it
+finds the faults a proof cannot see: a noise scale that is not the one charged, an exact count used on the side. It
+says nothing when it finds nothing: a low bound is not a proof of privacy (the exact audit is), which is why every
+result carries its power, the chance that a fault of a stated size would have been caught.
+
+Three separate batches of runs keep the statement honest: one fits a likelihood-ratio score, one chooses which
+features and which threshold make the attack, and the last and largest tests that one attack. Choosing on the runs
+that are tested would make the bound too high.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import InputError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Output = NDArray[Any] | Hashable
+MOST_BINS = 16
+LEAST_RUNS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledAudit:
+    """What an attack on two neighbours showed.
+
+    With probability at least ``1 - alpha`` the true epsilon (at ``delta``) is at least ``epsilon_low``; so a sound
+    mechanism is caught with probability at most ``alpha``. ``power`` is the probability that a mechanism whose true
+    epsilon is ``factor`` times the claim would be caught by an attack of this size.
+    """
+
+    epsilon_low: float
+    claimed: float
+    delta: float
+    runs: int  # on each of the two inputs, all three batches together
+    alpha: float
+    attack: str
+    power: float
+    factor: float
+    true_positives: int
+    false_positives: int
+    tested: int  # runs of the last batch, on each input
+
+    @property
+    def caught(self) -> bool:
+        return self.epsilon_low > self.claimed
+
+    def describe(self) -> str:
+        verdict = "caught" if self.caught else "not caught"
+        return (
+            f"{verdict}: epsilon at least {self.epsilon_low:.3f} (claimed {self.claimed:g}, delta {self.delta:g}) with "
+            f"confidence {1 - self.alpha:g} from {self.runs} runs on each input; attack: {self.attack}; "
+            f"power {self.power:.3f} against {self.factor:g} times the claim"
+        )
+
+
+def epsilon_lower_bound(
+    true_positives: int,
+    positives: int,
+    false_positives: int,
+    negatives: int,
+    *,
+    delta: float = 0.0,
+    alpha: float = 0.05,
+) -> float:
+    """The least epsilon consistent, at confidence ``1 - alpha``, with how often an attack said yes on two neighbours.
+
+    Clopper and Pearson (1934) give p >= L and q <= U, each failing with probability alpha/2 at most. Both
+    p <= e^eps q + delta and, roles swapped and the answer negated, 1 - q <= e^eps (1 - p) + delta must hold; the two
+    use the same pair of bounds, so taking the better one costs no further confidence.
+
+    >>> round(epsilon_lower_bound(100, 1000, 10, 1000), 5), round(epsilon_lower_bound(1000, 1000, 0, 1000), 5)
+    (1.50038, 5.60059)
+    """
+    for name, count, total in (
+        ("true_positives", true_positives, positives),
+        ("false_positives", false_positives, negatives),
+    ):
+        if total < 1 or not 0 <= count <= total:
+            raise InputError(f"{name} ({count}) must lie between 0 and the number of runs ({total}), at least 1.")
+    _check_probability("alpha", alpha)
+    _check_delta(delta)
+    raw = _bounds(
+        np.array([true_positives]), positives, np.array([false_positives]), negatives, delta=delta, alpha=alpha
+    )
+    return max(0.0, float(raw[0]))
+
+
+def sampled_audit(
+    run: Callable[[int, int], Output],
+    *,
+    claimed: float,
+    delta: float = 0.0,
+    runs: int = 2000,
+    alpha: float = 1e-3,
+    factor: float = 2.0,
+) -> SampledAudit:
+    """Attack ``run(side, seed)``, where side 0 and 1 are neighbouring inputs.
+
+    Every call gets a seed of its own; its randomness must be independent of the other calls'. An output is either an
+    array of numbers (always of the same length: counts of cells, noisy values) or any hashable value.
+    """
+    if not claimed > 0 or not math.isfinite(claimed):
+        raise InputError(f"claimed ({claimed}) must be a positive epsilon.")
+    if not factor > 1:
+        raise InputError(f"factor ({factor}) must be above 1.")
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
+        raise InputError(f"runs ({runs}) must be a whole number of at least {LEAST_RUNS}.")
+    _check_probability("alpha", alpha)
+    _check_delta(delta)
+    table = _as_columns([[run(side, 2 * number + side) for number in range(runs)] for side in (0, 1)])
+    fit, choose = runs // 4, runs // 2
+    score = _Score(table[:, :fit])
+    features, threshold = _choose(score, table[:, fit:choose], delta, alpha)
+    chosen = score(table[:, fit:], features) >= threshold
+    said_yes = chosen[:, choose - fit :]
+    tested = runs - choose
+    false_positives, true_positives = (int(count) for count in said_yes.sum(axis=1))
+    # The rate the chosen attack had before the test: half an observation keeps it off 0 and 1.
+    rate = (float(chosen[0, : choose - fit].sum()) + 0.5) / (choose - fit + 1)
+    return SampledAudit(
+        epsilon_low=epsilon_lower_bound(true_positives, tested, false_positives, tested, delta=delta, alpha=alpha),
+        claimed=claimed,
+        delta=delta,
+        runs=runs,
+        alpha=alpha,
+        attack=f"likelihood ratio of {_name_features(features)}, threshold {threshold:.3g}",
+        power=detection_power(rate, tested, claimed=claimed, delta=delta, alpha=alpha, factor=factor),
+        factor=factor,
+        true_positives=true_positives,
+        false_positives=false_positives,
+        tested=tested,
+    )
+
+
+def detection_power(
+    false_positive_rate: float, runs: int, *, claimed: float, delta: float, alpha: float, factor: float
+) -> float:
+    """The probability that ``runs`` runs on each input catch a mechanism ``factor`` times worse than claimed.
+
+    The mechanism meant is the one that reaches the trade-off curve of (factor * claimed, delta)-differential privacy
+    at this false positive rate (Kairouz, Oh and Viswanath 2015, Theorem 2.1): what it can show, it shows. The sum over
+    both binomial counts is exact.
+    """
+    from scipy.stats import binom
+
+    worse = factor * claimed
+    q = false_positive_rate
+    p = min(1.0, math.exp(worse) * q + delta, 1 - math.exp(-worse) * (1 - q - delta))
+    false_positives = np.flatnonzero(binom.pmf(np.arange(runs + 1), runs, q) > 1e-12)
+    power = 0.0
+    for count, chance in zip(false_positives, binom.pmf(false_positives, runs, q), strict=True):
+        hits = np.arange(runs + 1)
+        seen = _bounds(hits, runs, np.full(runs + 1, count), runs, delta=delta, alpha=alpha) > claimed
+        if seen.any():  # the bound grows with the hits, so the first that is enough decides
+            power += float(chance) * float(binom.sf(int(np.argmax(seen)) - 1, runs, p))
+    return min(1.0, power)
+
+
+def _bounds(hits: Integers, positives: int, alarms: Integers, negatives: int, *, delta: float, alpha: float) -> Floats:
+    """The bound for many pairs of counts at once; below 0 where the attack points the wrong way."""
+    from scipy.special import betaincinv
+
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), positives - hits + 1, alpha / 2), 0.0)
+    left = np.maximum(negatives - alarms, 1)
+    high = np.where(alarms < negatives, betaincinv(alarms + 1, left, 1 - alpha / 2), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        forward = np.log(np.maximum(low - delta, 0.0)) - np.log(high)
+        swapped = np.log(np.maximum(1 - high - delta, 0.0)) - np.log1p(-low)
+    best: Floats = np.fmax(forward, swapped)
+    return best
+
+
+def _as_columns(outputs: Sequence[Sequence[Output]]) -> Floats:
+    """Outputs as numbers, axes (side, run, feature). Values that are not arrays become one column of identities."""
+    arrays = {isinstance(output, np.ndarray) for side in outputs for output in side}
+    if len(arrays) > 1:
+        raise InputError("some runs gave an array and some another value; give the same kind every time.")
+    if arrays == {True}:
+        flat = [[np.asarray(output, dtype=float).ravel() for output in side] for side in outputs]
+        if len({len(output) for side in flat for output in side}) != 1 or not flat[0][0].size:
+            raise InputError("every run must give the same number of features, at least one.")
+        return np.array(flat)
+    numbers: dict[Any, int] = {}
+    return np.array([[[float(numbers.setdefault(output, len(numbers)))] for output in side] for side in outputs])
+
+
+class _Score:
+    """The sum over chosen features of the log likelihood ratio of the bin a value falls into.
+
+    Features are taken as independent given the side. That makes a good attack on noise that is independent by cell
+    (there it is the most powerful one) and an allowed, if weaker, attack on anything else: the bound holds for any set.
+    """
+
+    def __init__(self, fitted: Floats) -> None:
+        self.edges: list[Floats] = []
+        self.ratios: list[Floats] = []
+        separation = []
+        for feature in range(fitted.shape[2]):
+            values = fitted[:, :, feature]
+            # Bins start at observed values, so a discrete value is never split and a rare tail is one bin.
+            grid = np.quantile(values, np.linspace(0, 1, MOST_BINS + 1)[1:-1], method="nearest")
+            distinct = np.unique(values)
+            edges = distinct[1:] if len(distinct) <= MOST_BINS else np.unique(grid)
+            bins = np.searchsorted(edges, values, side="right")
+            seen = np.stack([np.bincount(side, minlength=len(edges) + 1) for side in bins]) + 0.5
+            share = seen / seen.sum(axis=1, keepdims=True)
+            ratio = np.log(share[1] / share[0])
+            self.edges.append(edges)
+            self.ratios.append(ratio)
+            separation.append(float((share[1] - share[0]) @ ratio))
+        self.ranked = np.argsort(separation)[::-1]
+
+    def __call__(self, table: Floats, features: Sequence[int]) -> Floats:
+        total = np.zeros(table.shape[:2])
+        for feature in features:
+            total += self.ratios[feature][np.searchsorted(self.edges[feature], table[:, :, feature], side="right")]
+        return total
+
+
+def _choose(score: _Score, table: Floats, delta: float, alpha: float) -> tuple[tuple[int, ...], float]:
+    """The features and the threshold with the highest bound on runs that neither fitted the score nor will test it."""
+    best: tuple[float, tuple[int, ...], float] = (-math.inf, (int(score.ranked[0]),), 0.0)
+    many = len(score.ranked)
+    for size in sorted({1, 2, 3, 4, 8, many} & set(range(1, many + 1))):
+        features = tuple(sorted(int(feature) for feature in score.ranked[:size]))
+        values = score(table, features)
+        thresholds = np.unique(values)
+        said_yes = (values[:, :, None] >= thresholds).sum(axis=1)
+        bounds = _bounds(said_yes[1], values.shape[1], said_yes[0], values.shape[1], delta=delta, alpha=alpha)
+        at = int(np.argmax(bounds))
+        if bounds[at] > best[0]:
+            best = (float(bounds[at]), features, float(thresholds[at]))
+    return best[1], best[2]
+
+
+def _name_features(features: tuple[int, ...]) -> str:
+    listed = ", ".join(str(feature) for feature in features[:6])
+    return f"feature{'s' if len(features) > 1 else ''} {listed}{', ...' if len(features) > 6 else ''}"
+
+
+def _check_probability(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise InputError(f"{name} ({value}) must be above 0 and below 1.")
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 <= delta < 1:
+        raise InputError(f"delta ({delta}) must be at least 0 and below 1.")
