@@ -1,0 +1,230 @@
+"""The file behind a ledger: one append-only, hash-chained table in SQLite.
+
+Why SQLite, why this way: its locking and crash recovery are the best-tested there are. The rollback journal (not WAL)
+keeps everything in the one file the steward named: nothing to forget when it is copied or backed up, and it works where
+shared memory does not. ``synchronous=EXTRA`` is ``FULL`` plus a sync of the folder after the journal is deleted;
+without that a power cut right after a commit could bring the journal back and undo a charge whose noise was drawn.
+Each operation opens its own connection, so a ledger value may be shared by threads and forked processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.core.folders import disk_error, sync_folder
+from understudy.errors import InputError
+
+APPLICATION_ID = 0x75444C31  # "uDL1": marks a SQLite file as a ledger
+VERSION = 1
+GENESIS = "0" * 64
+BUSY_SECONDS = 60.0
+
+_TABLE = {
+    "entries": (
+        "CREATE TABLE entries (sequence INTEGER PRIMARY KEY AUTOINCREMENT, previous TEXT NOT NULL, "
+        "hash TEXT NOT NULL UNIQUE, body TEXT NOT NULL)"
+    ),
+    "entries_never_change": (
+        "CREATE TRIGGER entries_never_change BEFORE UPDATE ON entries "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+    ),
+    "entries_never_go": (
+        "CREATE TRIGGER entries_never_go BEFORE DELETE ON entries "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+    ),
+    # INSERT OR REPLACE deletes without firing the delete trigger, so only the next number is accepted.
+    "entries_only_follow": (
+        "CREATE TRIGGER entries_only_follow BEFORE INSERT ON entries "
+        "WHEN NEW.sequence IS NOT (SELECT coalesce(max(sequence), 0) + 1 FROM entries) "
+        "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One stored row: ``hash`` is SHA-256 of the previous hash, a newline and the body (canonical JSON)."""
+
+    sequence: int
+    previous: str
+    hash: str
+    body: str
+
+
+def canonical(data: Mapping[str, object]) -> str:
+    """The one text of a JSON value: sorted keys, no spaces, ASCII."""
+    return json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def chained_hash(previous: str, body: str) -> str:
+    return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
+
+
+def chain_problems(rows: tuple[Row, ...]) -> list[str]:
+    """What a recomputation of the whole chain finds wrong, in the order of the rows."""
+    problems = []
+    previous = GENESIS
+    for expected, row in enumerate(rows, start=1):
+        if row.sequence != expected:
+            problems.append(f"entry {expected} is missing (found entry {row.sequence} in its place)")
+            break
+        if row.previous != previous:
+            problems.append(f"entry {row.sequence} does not follow the entry before it")
+        if chained_hash(row.previous, row.body) != row.hash:
+            problems.append(f"entry {row.sequence} was changed after it was written")
+        previous = row.hash
+    return problems
+
+
+class LedgerFile:
+    """Reads and appends rows. Every SQLite failure becomes an ``InputError`` that says what to do."""
+
+    def __init__(self, path: Path, *, writable: bool = True) -> None:
+        self.path = path
+        self.writable = writable
+
+    @classmethod
+    def create(cls, path: Path, body: Mapping[str, object]) -> LedgerFile:
+        """A new file whose first row is ``body``; it appears whole, and never in place of another file."""
+        if os.path.lexists(path):
+            raise InputError(f"{path} already exists; open it, or choose another name for a new ledger.")
+        if not path.parent.is_dir():
+            raise InputError(f"{path} cannot be created: the folder {path.parent} does not exist; create it first.")
+        partial = path.with_name(f"{path.name}.partial-{secrets.token_hex(4)}")
+        try:
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            file = cls(partial)
+            with file._connection() as connection:
+                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version={VERSION}")
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _TABLE.values():
+                    connection.execute(statement)
+                append(connection, body)
+                connection.execute("COMMIT")
+            os.link(partial, path)  # fails if somebody was faster, where a rename would replace their ledger
+            sync_folder(path.parent)
+        except FileExistsError:
+            raise InputError(f"{path} was created by another process in the meantime; open that one.") from None
+        except OSError as problem:
+            raise disk_error(problem, path) or InputError(
+                f"{path} cannot be created ({problem.strerror}); choose another place for the ledger."
+            ) from None
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+        return cls(path)
+
+    def check(self) -> None:
+        """Refuses a file that is not a ledger this program can use."""
+        if not self.path.exists():
+            raise InputError(f"the ledger {self.path} does not exist; check the name, or create it first.")
+        if not self.path.is_file():
+            raise InputError(f"{self.path} is not a file; name the ledger's own file.")
+        if not os.access(self.path, os.R_OK):
+            raise InputError(f"the ledger {self.path} cannot be read: permission is denied; ask its owner.")
+        folder = self.path.parent
+        if self.writable and not (os.access(self.path, os.W_OK) and os.access(folder, os.W_OK)):
+            raise InputError(
+                f"the ledger {self.path} is read-only (the file, or the folder, which has to be writable too); "
+                "charges need permission to write, so ask its owner."
+            )
+        with self._connection() as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if application != APPLICATION_ID:
+                raise InputError(f"{self.path} is not a ledger (it is another kind of database, or empty).")
+            if version != VERSION:
+                raise InputError(
+                    f"the ledger {self.path} has version {version}; this program understands version {VERSION}, "
+                    "so use the program that wrote it."
+                )
+            if "entries" not in _structure(connection):
+                raise InputError(f"{self.path} is marked as a ledger but has no entries table; restore a backup.")
+
+    def read(self) -> tuple[tuple[Row, ...], list[str]]:
+        """All rows, in order, and what is wrong with the table around them."""
+        with self._connection() as connection:
+            connection.execute("BEGIN")
+            return rows_of(connection), structure_problems(connection)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """The only way to write: other writers wait outside, and an error leaves no trace."""
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        mode = "rw" if self.writable else "ro"
+        try:
+            with contextlib.closing(
+                sqlite3.connect(
+                    f"{self.path.as_uri()}?mode={mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+                )
+            ) as connection:
+                connection.execute("PRAGMA trusted_schema=OFF")
+                connection.execute("PRAGMA synchronous=EXTRA")
+                yield connection  # closing without COMMIT rolls back
+        except sqlite3.Error as problem:
+            raise InputError(self._explain(problem)) from None
+
+    def _explain(self, problem: sqlite3.Error) -> str:
+        code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
+        name = f"the ledger {self.path}"
+        messages = {
+            sqlite3.SQLITE_NOTADB: f"{self.path} is not a ledger (not an SQLite database); check the name.",
+            sqlite3.SQLITE_CORRUPT: f"{name} is damaged; restore it from a backup and verify that against releases.",
+            sqlite3.SQLITE_BUSY: f"{name} is in use by another process for over {BUSY_SECONDS:.0f} s; try again later.",
+            sqlite3.SQLITE_READONLY: f"{name} is read-only; charges need permission to write, so ask its owner.",
+            sqlite3.SQLITE_FULL: f"{name} cannot grow: there is no space left on the disk. Nothing was charged.",
+            sqlite3.SQLITE_IOERR: f"{name} cannot be used: the disk reported an error ({problem}); check the disk.",
+            sqlite3.SQLITE_CANTOPEN: f"{name} cannot be opened; check that the file and its folder are accessible.",
+        }
+        return messages.get(code, f"{name} cannot be used ({problem}); verify it, or restore it from a backup.")
+
+
+def rows_of(connection: sqlite3.Connection) -> tuple[Row, ...]:
+    found = connection.execute("SELECT sequence, previous, hash, body FROM entries ORDER BY sequence")
+    # str(): an edited column may hold a number or bytes; the chain then reports it instead of a type error here.
+    return tuple(Row(sequence=s, previous=str(p), hash=str(h), body=str(b)) for s, p, h, b in found)
+
+
+def append(connection: sqlite3.Connection, body: Mapping[str, object]) -> Row:
+    """Adds a row after the last one; call inside a transaction."""
+    last = connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
+    sequence, previous = (last[0] + 1, last[1]) if last else (1, GENESIS)
+    text = canonical({**body, "sequence": sequence})
+    row = Row(sequence=sequence, previous=previous, hash=chained_hash(previous, text), body=text)
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (row.sequence, row.previous, row.hash, row.body))
+    return row
+
+
+def structure_problems(connection: sqlite3.Connection) -> list[str]:
+    """Missing or strange tables and triggers, and rows gone from the end (SQLite remembers the last number given)."""
+    problems = []
+    found = _structure(connection)
+    for name, statement in _TABLE.items():
+        if found.get(name) != statement:
+            problems.append(f"the database object '{name}' is missing or altered")
+    problems += [f"there is a foreign database object '{name}'" for name in sorted(found.keys() - _TABLE.keys())]
+    (last,) = connection.execute("SELECT coalesce(max(sequence), 0) FROM entries").fetchone()
+    given = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
+    if given is None or given[0] != last:
+        problems.append(f"the last entry is {last}, but {given[0] if given else 'no'} entries were written")
+    return problems
+
+
+def _structure(connection: sqlite3.Connection) -> dict[str, str]:
+    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    return {str(name): str(sql) for name, sql in found}
