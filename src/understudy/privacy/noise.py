@@ -85,7 +85,7 @@ class Geometric(IntegerNoise):
         object.__setattr__(self, "scale", read_scale(scale))
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        return GeometricNoise(l1=Fraction(sensitivity.l1), scale=self.scale)
+        return GeometricNoise(l1=_positive(sensitivity.l1), scale=self.scale)
 
     @property
     def variance(self) -> float:
@@ -120,7 +120,7 @@ class DiscreteGaussian(IntegerNoise):
         object.__setattr__(self, "scale", read_scale(scale))
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        return GaussianNoise(l2_squared=Fraction(sensitivity.l2_squared), scale=self.scale)
+        return GaussianNoise(l2_squared=_positive(sensitivity.l2_squared), scale=self.scale)
 
     @property
     def variance(self) -> float:
@@ -175,6 +175,12 @@ def mechanism_from_json(data: Mapping[str, str]) -> NoiseMechanism:
     if mechanism.scale != scale:
         raise InputError(f"the scale of mechanism '{name}' is not the exact value of a 64-bit float.")
     return mechanism
+
+
+def _positive(sensitivity: int) -> Fraction:
+    if sensitivity <= 0:
+        raise InternalError("a query that no unit can move is public and needs no noise.")
+    return Fraction(sensitivity)
 
 
 def _counts(values: Integers) -> Integers:
