@@ -1,1 +1,69 @@
-"""Differentially private synthetic data."""
+"""Differentially private synthetic data: make it, prove what it promises, attack it, measure it, infer from it.
+
+Importing this package is light: every name below is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from understudy.api import open_source as open_source
+    from understudy.api import plan as plan
+    from understudy.api import resume as resume
+    from understudy.api import synthesize as synthesize
+    from understudy.core.result import Estimate as Estimate
+    from understudy.core.result import Evaluation as Evaluation
+    from understudy.core.result import Finding as Finding
+    from understudy.core.schema import Attribute as Attribute
+    from understudy.core.schema import Schema as Schema
+    from understudy.core.schema_file import read_schema as read_schema
+    from understudy.core.schema_file import write_schema as write_schema
+    from understudy.core.structural import Condition as Condition
+    from understudy.core.structural import Impossible as Impossible
+    from understudy.privacy.definition import ZCDP as ZCDP
+    from understudy.privacy.definition import ApproxDP as ApproxDP
+    from understudy.privacy.definition import NonPrivate as NonPrivate
+    from understudy.privacy.definition import ProbabilisticDP as ProbabilisticDP
+    from understudy.privacy.definition import PureDP as PureDP
+    from understudy.privacy.definition import Unit as Unit
+    from understudy.privacy.ledger import Ledger as Ledger
+    from understudy.privacy.noise import DiscreteGaussian as DiscreteGaussian
+    from understudy.privacy.noise import Geometric as Geometric
+    from understudy.privacy.plan import Plan as Plan
+    from understudy.release import Release as Release
+    from understudy.release import read_release as read_release
+    from understudy.release import verify as verify
+    from understudy.release import wrap as wrap
+
+_HOME = {
+    "understudy.api": ("open_source", "plan", "resume", "synthesize"),
+    "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
+    "understudy.core.schema": ("Attribute", "Schema"),
+    "understudy.core.schema_file": ("read_schema", "write_schema"),
+    "understudy.core.structural": ("Condition", "Impossible"),
+    "understudy.errors": ("UnderstudyError",),
+    "understudy.privacy.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
+    "understudy.privacy.ledger": ("Ledger",),
+    "understudy.privacy.noise": ("DiscreteGaussian", "Geometric"),
+    "understudy.privacy.plan": ("Plan",),
+    "understudy.release": ("Release", "read_release", "verify", "wrap"),
+}
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = ["__version__"] + sorted(_WHERE)  # noqa: PLE0605, RUF005 - names are kept in one list, above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'understudy' has no attribute '{name}'")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -62,6 +62,10 @@ class InternalError(UnderstudyError):
     """A broken invariant: our bug, not the user's."""
 
 
+class UntrackedWarning(UserWarning):
+    """A run without a ledger: what it spends is not tracked across runs."""
+
+
 def unknown_name(
     kind: str, name: str, known: Iterable[str], *, error: type[InputError] = UnknownNameError
 ) -> InputError:

@@ -35,3 +35,14 @@ class Measurement:
         values = values.copy()
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Draw:
+    """A synthetic table that a mechanism drew straight from the data: its non-empty cells and their counts."""
+
+    margin: tuple[str, ...]
+    cells: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    mechanism: dict[str, str]
+    label: str = ""

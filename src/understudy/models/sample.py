@@ -1,0 +1,63 @@
+"""Rows from a fitted table. Post-processing: the table is public already, so this costs no privacy."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Stream
+from understudy.errors import InputError
+
+RowsBy = Literal["rounding", "multinomial"]
+ROWS_BY: tuple[str, ...] = ("rounding", "multinomial")
+DESCRIPTIONS = {
+    "rounding": "expected counts rounded up or down at random, each cell within one of its expectation (low variance)",
+    "multinomial": "independent draws from the fitted cell probabilities",
+}
+
+
+def uniforms(stream: Stream, count: int, *purpose: str | int) -> NDArray[np.float64]:
+    """Uniform numbers in [0, 1) with 53 random bits."""
+    return (stream.words(count, *purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def draw_cells(
+    weights: NDArray[np.float64], rows: int, by: str, stream: Stream, *purpose: str | int
+) -> NDArray[np.int64]:
+    """Flat cell numbers of ``rows`` synthetic rows, in random order.
+
+    ``multinomial`` draws each row independently. ``rounding`` gives every cell its expected count rounded down or up,
+    without bias, by systematic sampling over the cells in a random order: the random order is what keeps rounding
+    from inventing dependence between attributes.
+    """
+    flat = np.asarray(weights, dtype=np.float64).ravel()
+    if rows == 0:
+        return np.zeros(0, dtype=np.int64)
+    if not flat.sum() > 0:
+        raise InputError("every cell of the fitted table is empty; no rows can be drawn from it.")
+    if by == "multinomial":
+        return _independent(flat, rows, stream, *purpose)
+    if by == "rounding":
+        return _rounded(flat, rows, stream, *purpose)
+    raise InputError(f"rows_by ({by!r}) must be one of {', '.join(ROWS_BY)}.")
+
+
+def _independent(weights: NDArray[np.float64], rows: int, stream: Stream, *purpose: str | int) -> NDArray[np.int64]:
+    # Only cells with weight take part, so that rounding in the cumulative sum can never reach an empty cell.
+    filled = np.flatnonzero(weights)
+    upper = np.cumsum(weights[filled])
+    points = uniforms(stream, rows, *purpose) * upper[-1]
+    return filled[np.minimum(np.searchsorted(upper, points, side="right"), len(filled) - 1)]
+
+
+def _rounded(weights: NDArray[np.float64], rows: int, stream: Stream, *purpose: str | int) -> NDArray[np.int64]:
+    filled = np.flatnonzero(weights)
+    expected = weights[filled] * (rows / weights[filled].sum())
+    order = np.argsort(stream.words(len(filled), *purpose, "order"), kind="stable")
+    upper = np.cumsum(expected[order])
+    upper *= rows / upper[-1]  # the last point must not fall beyond the end through rounding
+    points = np.arange(rows) + uniforms(stream, 1, *purpose, "start")
+    picked = filled[order[np.minimum(np.searchsorted(upper, points, side="right"), len(filled) - 1)]]
+    return picked[np.argsort(stream.words(rows, *purpose, "shuffle"), kind="stable")]

@@ -1,0 +1,258 @@
+"""The only way to touch counts.
+
+A synthesizer never gets a table or a count: it gets this gate. Every call charges first (or raises), then counts,
+then runs the mechanism, then journals the noisy values, then hands them out. A privacy review of the package is a
+review of this folder.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.counts import Counts, Source
+from understudy.core.measurement import Draw, Measurement
+from understudy.core.mechanism import Mechanism, Stream
+from understudy.core.schema import Schema
+from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
+from understudy.privacy.accountant import Accountant
+from understudy.privacy.definition import Unit
+from understudy.privacy.event import Event, NoisyMax
+from understudy.privacy.journal import pack_array, unpack_array
+from understudy.privacy.noise import mechanism_from_json
+from understudy.privacy.plan import Plan, Step
+from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
+
+Integers = NDArray[np.int64]
+Progress = Callable[[int, int | None], None]
+
+
+class Recorder(Protocol):
+    """Where noisy values are written down before anyone sees them (``privacy.journal.Journal``)."""
+
+    def append(self, kind: str, payload: dict[str, Any]) -> None: ...
+
+    def entries(self) -> list[dict[str, Any]]: ...
+
+
+class TableMechanism(Protocol):
+    """A mechanism whose output is itself a synthetic table: its cells with their counts."""
+
+    name: str
+
+    def table_event(self, unit: Unit, cells: int) -> Event: ...
+
+    def draw(
+        self, cells: Integers, counts: Integers, allowed: NDArray[np.bool_], stream: Stream, *purpose: str | int
+    ) -> tuple[Integers, Integers]: ...
+
+    def to_json(self) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total."""
+
+    margin: tuple[str, ...]
+    mechanism: Mechanism
+    label: str
+    cells: str = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Candidate:
+    """A margin to be chosen: score = weight x L1 distance between true and model counts, minus the offset.
+
+    Everything is an integer, so scores are exact and their sensitivity is exact; nothing is divided by the
+    confidential number of rows.
+    """
+
+    margin: tuple[str, ...]
+    model: Integers
+    weight: int = 1
+    offset: int = 0
+
+
+class Gate:
+    """Charges, counts, adds noise, journals: in that order."""
+
+    def __init__(
+        self,
+        *,
+        source: Source | None,
+        schema: Schema,
+        plan: Plan,
+        stream: Stream,
+        journal: Recorder | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._source = source
+        self._schema = schema
+        self._plan = plan
+        self._stream = stream
+        self._journal = journal
+        self._progress = progress
+        self._accountant = Accountant(unit=plan.unit, budget=plan.budget)
+        self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
+        self._counted: dict[tuple[str, ...], Integers] = {}
+        answers = ("records", "measurement", "selection", "draw")
+        self._replay = deque(entry for entry in (journal.entries() if journal else []) if entry["kind"] in answers)
+
+    @property
+    def unit(self) -> Unit:
+        return self._plan.unit
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What has been charged so far."""
+        return self._accountant.events
+
+    @property
+    def records(self) -> int:
+        """The number of rows, where it is public; under ``add_remove`` it never is."""
+        if not self.unit.public_total:
+            raise DisclosureError("the number of rows is not public under add_remove; give rows, or measure a total.")
+        remembered = self._remembered("records")
+        if remembered is not None:
+            return int(remembered["records"])
+        records = int(self._open_source().total())
+        self._write("records", {"records": records})
+        return records
+
+    def count_ahead(self, margins: Iterable[tuple[str, ...]]) -> None:
+        """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate."""
+        missing = [margin for margin in dict.fromkeys(margins) if margin not in self._counted]
+        if missing and not self._replay:
+            for counts in self._scan(missing):
+                self._counted[counts.margin] = counts.values
+
+    def measure(self, queries: Sequence[Query]) -> list[Measurement]:
+        """Noisy counts of each query; all of them are charged before the first is drawn."""
+        for query in queries:
+            self._charge("measure", query.label, query.margin, self._measure_event(query))
+        self.count_ahead(query.margin for query in queries)
+        return [self._measure_one(query) for query in queries]
+
+    def _measure_event(self, query: Query) -> Event:
+        sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, query.cells)
+        if sensitivity.l1 == 0:
+            raise InternalError(f"'{query.label}' is public under this unit and needs no noise.")
+        event = query.mechanism.event(sensitivity)
+        if not isinstance(event, Event):
+            raise InternalError(f"{query.mechanism.name} does not say what it costs.")
+        return event
+
+    def _measure_one(self, query: Query) -> Measurement:
+        remembered = self._remembered("measurement", query.label)
+        if remembered is not None:
+            return Measurement(
+                margin=tuple(remembered["margin"]), values=unpack_array(remembered["values"]),
+                mechanism=mechanism_from_json(remembered["mechanism"]), cells=remembered["cells"], label=query.label,
+            )  # fmt: skip
+        allowed = self._schema.allowed(query.margin) if query.margin else np.ones((), dtype=bool)
+        true = self._counts(query.margin)
+        if query.cells == "first":
+            values = query.mechanism.run(true[allowed][:1], self._stream).reshape(())
+        else:
+            values = np.zeros(true.shape, dtype=np.int64)
+            values[allowed] = query.mechanism.run(true[allowed], self._stream)
+        self._write("measurement", {
+            "label": query.label, "margin": list(query.margin), "cells": query.cells,
+            "mechanism": query.mechanism.to_json(), "values": pack_array(values),
+        })  # fmt: skip
+        return Measurement(
+            margin=query.margin, values=values, mechanism=query.mechanism, cells=query.cells, label=query.label
+        )
+
+    def select(self, candidates: Sequence[Candidate], *, scale: Fraction, label: str) -> int:
+        """The number of the candidate with the greatest noisy score (OpenDP's noisy maximum)."""
+        if not candidates:
+            raise InputError("there is nothing to select from.")
+        sensitivity = selection_sensitivity([candidate.weight for candidate in candidates], self.unit)
+        margin = candidates[0].margin if len(candidates) == 1 else ()
+        self._charge("select", label, margin, NoisyMax(sensitivity=Fraction(sensitivity), scale=scale))
+        self.count_ahead(candidate.margin for candidate in candidates)
+        remembered = self._remembered("selection", label)
+        if remembered is not None:
+            return int(remembered["chosen"])
+        scores = [
+            candidate.weight * int(np.abs(self._counts(candidate.margin) - candidate.model).sum()) - candidate.offset
+            for candidate in candidates
+        ]
+        chosen = self._stream.noisy_argmax(np.array(scores, dtype=np.int64), scale)
+        self._write("selection", {"label": label, "chosen": int(chosen)})
+        return int(chosen)
+
+    def draw(self, mechanism: TableMechanism, *, margin: tuple[str, ...], label: str, copy: int) -> Draw:
+        """A synthetic table drawn straight from the data by a mechanism that is defined on the whole domain."""
+        cells = self._schema.cells(margin)
+        self._charge("draw", label, margin, mechanism.table_event(self.unit, cells))
+        remembered = self._remembered("draw", label)
+        if remembered is None:
+            self.count_ahead([margin])
+            counts = self._counts(margin).ravel()
+            filled = np.flatnonzero(counts)
+            out_cells, out_counts = mechanism.draw(
+                filled, counts[filled], self._schema.allowed(margin).ravel(), self._stream, "draw", label, copy
+            )
+            self._write("draw", {
+                "label": label, "copy": copy, "cells": pack_array(out_cells), "counts": pack_array(out_counts),
+            })  # fmt: skip
+        else:
+            out_cells, out_counts = unpack_array(remembered["cells"]), unpack_array(remembered["counts"])
+        return Draw(margin=margin, cells=out_cells, counts=out_counts, mechanism=mechanism.to_json(), label=label)
+
+    def _charge(self, action: str, label: str, margin: tuple[str, ...], event: Event) -> None:
+        """Charges one event, which must be one the plan announced."""
+        wanted = (action, label, margin, event)
+        if self._plan.adaptive:
+            self._accountant.charge(event)
+            return
+        if (
+            not self._left
+            or (self._left[0].action, self._left[0].label, self._left[0].margin, self._left[0].event) != wanted
+        ):
+            raise BudgetError(f"'{label}' is not the next step of the plan; nothing was drawn.")
+        self._accountant.charge(event)
+        self._left.popleft()
+
+    def _counts(self, margin: tuple[str, ...]) -> Integers:
+        if margin not in self._counted:  # a resumed run that has used up what its journal remembers
+            self._counted[margin] = self._scan([margin])[0].values
+        return self._counted[margin]
+
+    def _scan(self, margins: Sequence[tuple[str, ...]]) -> list[Counts]:
+        source = self._open_source()
+        return (
+            source.count(list(margins))
+            if self._progress is None
+            else source.count(list(margins), progress=self._progress)
+        )
+
+    def _open_source(self) -> Source:
+        if self._source is None:
+            raise InputError(
+                "this run stopped before everything was measured. Give the same data again (--source FILE); what was "
+                "charged already covers it, and values already measured are kept."
+            )
+        return self._source
+
+    def _remembered(self, kind: str, label: str | None = None) -> dict[str, Any] | None:
+        """The answer a journal holds for this call, if the run is being resumed."""
+        if not self._replay:
+            return None
+        entry = self._replay.popleft()
+        if entry["kind"] != kind or (label is not None and entry["payload"]["label"] != label):
+            raise InputError("the journal of this run does not match its plan; it cannot be resumed.")
+        payload: dict[str, Any] = entry["payload"]
+        return payload
+
+    def _write(self, kind: str, payload: dict[str, Any]) -> None:
+        if self._journal is not None:
+            self._journal.append(kind, payload)

@@ -1,0 +1,36 @@
+"""Between noise and plan: a step that announces a measurement, and the query that carries it out."""
+
+from __future__ import annotations
+
+import math
+
+from understudy.errors import InternalError
+from understudy.privacy.event import GaussianNoise, GeometricNoise, Sensitivity
+from understudy.privacy.gate import Query
+from understudy.privacy.noise import DiscreteGaussian, Geometric
+from understudy.privacy.plan import Step
+
+Noise = Geometric | DiscreteGaussian
+
+
+def measure_step(*, label: str, margin: tuple[str, ...], noise: Noise, sensitivity: Sensitivity, cells: int) -> Step:
+    """The plan's announcement of one noisy margin."""
+    return Step(
+        label=label,
+        margin=margin,
+        action="measure",
+        event=noise.event(sensitivity),
+        cells=cells,
+        standard_deviation=math.sqrt(noise.variance),
+    )
+
+
+def query_of(step: Step, cells: str = "all") -> Query:
+    """The query that runs exactly what a step announced: its noise is read back from the event."""
+    if isinstance(step.event, GeometricNoise):
+        return Query(margin=step.margin, mechanism=Geometric(scale=step.event.scale), label=step.label, cells=cells)
+    if isinstance(step.event, GaussianNoise):
+        return Query(
+            margin=step.margin, mechanism=DiscreteGaussian(scale=step.event.scale), label=step.label, cells=cells
+        )
+    raise InternalError(f"step '{step.label}' is not a measurement.")

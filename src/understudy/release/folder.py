@@ -1,0 +1,229 @@
+"""The release folder on disk: Parquet, JSON and TOML only, every file listed with its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from understudy.core.folders import publish_folder
+from understudy.core.measurement import Measurement
+from understudy.core.schema import Schema
+from understudy.core.schema_file import parse_schema, write_schema
+from understudy.errors import InputError, UnderstudyError
+from understudy.privacy.definition import Unit, definition_from_json
+from understudy.privacy.event import event_from_json
+from understudy.privacy.noise import mechanism_from_json
+from understudy.privacy.plan import plan_from_json
+from understudy.release.readme import readme_text
+from understudy.release.value import NOT_TRACKED, Provenance, Release, Statement
+
+FORMAT, VERSION = "understudy release", 1
+MANIFEST, SCHEMA, MEASUREMENTS, README = "manifest.json", "schema.toml", "measurements.parquet", "README.md"
+TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv)")
+
+
+def write_release(release: Release, path: Path, *, overwrite: bool, csv: bool) -> Path:
+    """Write everything to a temporary sibling folder and rename it into place."""
+
+    def fill(folder: Path) -> None:
+        (folder / SCHEMA).write_text(write_schema(release.schema), encoding="utf-8")
+        for number, table in enumerate(release.tables, start=1):
+            pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
+            if csv:
+                pyarrow.csv.write_csv(_plain_columns(table), folder / f"synthetic_{number}.csv")
+        pq.write_table(_measurement_table(release), folder / MEASUREMENTS, compression="zstd")
+        (folder / README).write_text(readme_text(release), encoding="utf-8")
+        files = {file.name: _hash(file) for file in sorted(folder.iterdir())}
+        (folder / MANIFEST).write_text(_manifest_text(release, files), encoding="utf-8")
+
+    publish_folder(path, fill, overwrite=overwrite)
+    return path
+
+
+def _plain_columns(table: pa.Table) -> pa.Table:
+    """Dictionary columns as plain values, which is what CSV can hold."""
+    columns = []
+    for column in table.columns:
+        columns.append(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
+    return pa.table(columns, names=table.column_names)
+
+
+def _manifest_text(release: Release, files: dict[str, str]) -> str:
+    statement, provenance = release.statement, release.provenance
+    ledger: dict[str, Any] = {"tracked": False, "text": NOT_TRACKED}
+    if statement.ledger is not None:
+        ledger = {"tracked": True, **statement.ledger}
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "package_version": provenance.package_version,
+        "unit": statement.unit.to_json(),
+        "unit_in_words": statement.unit.describe(),
+        "guarantee": statement.guarantee.to_json(),
+        "guarantee_in_words": str(statement.guarantee),
+        "warnings": list(statement.warnings),
+        "ledger": ledger,
+        "method": provenance.method,
+        "plan_hash": provenance.plan.hash if provenance.plan else None,
+        "plan": provenance.plan.to_json() if provenance.plan else None,
+        "events": [event.to_json() for event in provenance.events],
+        "draws": [dict(draw) for draw in provenance.draws],
+        "rows": [table.num_rows for table in release.tables],
+        "rows_drawn": provenance.rows_drawn,
+        "copies_share_measurements": provenance.copies_share_measurements,
+        "notes": list(provenance.notes),
+        "schema_fingerprint": release.schema.fingerprint,
+        "files": files,
+    }
+    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+
+
+def _measurement_table(release: Release) -> pa.Table:
+    """Long form: one row per noisy cell; margin and mechanism repeat and compress to nothing."""
+    parts: dict[str, list[Any]] = {
+        name: [] for name in ("measurement", "label", "margin", "mechanism", "cells", "cell", "value")
+    }
+    for number, one in enumerate(release.measurements):
+        flat = one.values.ravel()
+        repeated = {
+            "measurement": number, "label": one.label, "margin": json.dumps(list(one.margin)),
+            "mechanism": json.dumps(one.mechanism.to_json()), "cells": one.cells,
+        }  # fmt: skip
+        for name, value in repeated.items():
+            parts[name].append(
+                pa.array(np.zeros(len(flat), dtype=np.int32)) if value == 0 else pa.array([value] * len(flat))
+            )
+        parts["cell"].append(pa.array(np.arange(len(flat))))
+        parts["value"].append(pa.array(flat))
+    types = {"measurement": pa.int32(), "cell": pa.int64(), "value": pa.int64()}
+    arrays = {
+        name: pa.chunked_array(
+            [chunk.cast(types.get(name, pa.string())) for chunk in chunks], type=types.get(name, pa.string())
+        )
+        for name, chunks in parts.items()
+    }
+    return pa.table(arrays)
+
+
+def _hash(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest of a release folder, after its form is checked."""
+    if not path.is_dir():
+        raise InputError(f"{path} is not a release folder.")
+    file = path / MANIFEST
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path} has no {MANIFEST}; it is not a release folder.") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise InputError(f"{file} cannot be read as JSON.") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise InputError(f"{file} is not the manifest of an understudy release.")
+    if manifest.get("version") != VERSION:
+        raise InputError(f"{path} has format version {manifest.get('version')}; this program understands {VERSION}.")
+    return manifest
+
+
+def check_files(path: Path, manifest: dict[str, Any]) -> None:
+    """Exactly the listed files, each a plain file of its kind with its hash; anything else is refused."""
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not {SCHEMA, MEASUREMENTS, README, "synthetic_1.parquet"} <= set(files):
+        raise InputError(f"the manifest of {path} does not list the files a release has.")
+    present = {file.name for file in path.iterdir()}
+    unlisted = sorted(present - set(files) - {MANIFEST})
+    if unlisted:
+        raise InputError(
+            f"{path} holds '{unlisted[0]}', which its manifest does not list; a release holds nothing else."
+        )
+    for name, stated in files.items():
+        if name not in (SCHEMA, MEASUREMENTS, README) and not TABLE_NAME.fullmatch(str(name)):
+            raise InputError(f"the manifest of {path} lists '{name}', which does not belong in a release.")
+        file = path / name
+        if file.is_symlink() or not file.is_file():
+            raise InputError(f"{path} lacks the file '{name}' that its manifest lists.")
+        if _hash(file) != stated:
+            raise InputError(f"'{name}' in {path} was changed after the release was written (its hash differs).")
+
+
+def read_release(path: str | Path) -> Release:
+    """Read a release folder back, refusing anything changed, unlisted, or of another version."""
+    path = Path(path)
+    manifest = read_manifest(path)
+    check_files(path, manifest)
+    try:
+        return _build(path, manifest)
+    except UnderstudyError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException) as problem:
+        raise InputError(f"{path} is not a complete release ({type(problem).__name__}).") from None
+
+
+def _build(path: Path, manifest: dict[str, Any]) -> Release:
+    schema = parse_schema((path / SCHEMA).read_text(encoding="utf-8"), str(path / SCHEMA))
+    if schema.fingerprint != manifest["schema_fingerprint"]:
+        raise InputError(f"the schema in {path} is not the one its manifest names.")
+    plan = plan_from_json(manifest["plan"]) if manifest["plan"] else None
+    if plan is not None and plan.hash != manifest["plan_hash"]:
+        raise InputError(f"the plan in {path} does not have the hash its manifest states.")
+    ledger = {key: value for key, value in manifest["ledger"].items() if key != "tracked"}
+    return Release(
+        schema=schema,
+        tables=tuple(pq.read_table(path / f"synthetic_{copy}.parquet") for copy in range(1, len(manifest["rows"]) + 1)),
+        measurements=_read_measurements(path / MEASUREMENTS, schema),
+        statement=Statement(
+            unit=Unit.from_json(manifest["unit"]),
+            guarantee=definition_from_json(manifest["guarantee"]),
+            ledger=ledger if manifest["ledger"]["tracked"] else None,
+            warnings=tuple(manifest["warnings"]),
+        ),
+        provenance=Provenance(
+            method=manifest["method"],
+            package_version=manifest["package_version"],
+            plan=plan,
+            events=tuple(event_from_json(event) for event in manifest["events"]),
+            draws=tuple(manifest["draws"]),
+            rows_drawn=manifest["rows_drawn"],
+            copies_share_measurements=manifest["copies_share_measurements"],
+            notes=tuple(manifest["notes"]),
+        ),
+    )
+
+
+def _read_measurements(file: Path, schema: Schema) -> tuple[Measurement, ...]:
+    table = pq.read_table(file)
+    numbers = table["measurement"].to_numpy()
+    found = []
+    for number in np.unique(numbers):
+        rows = table.filter(pa.array(numbers == number))
+        margin = tuple(json.loads(rows["margin"][0].as_py()))
+        cells = rows["cells"][0].as_py()
+        shape = schema.shape(margin) if cells == "all" else ()
+        values = np.zeros(int(np.prod(shape)), dtype=np.int64)
+        values[rows["cell"].to_numpy()] = rows["value"].to_numpy()
+        found.append(
+            Measurement(
+                margin=margin,
+                values=values.reshape(shape),
+                mechanism=mechanism_from_json(json.loads(rows["mechanism"][0].as_py())),
+                cells=cells,
+                label=rows["label"][0].as_py(),
+            )
+        )
+    return tuple(found)

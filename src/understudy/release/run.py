@@ -1,0 +1,234 @@
+"""One run, from a reviewed plan to a release: refuse early, charge, draw, journal, publish.
+
+The order is the promise. Everything that can be refused is refused before the charge; the charge comes before the
+first draw; every noisy value is on disk before it is used; the folder appears whole. A run that dies after the charge
+is finished by ``resume`` from its run folder, without new noise for what was measured and without a new charge.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.core.counts import Source
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.core.schema_file import parse_schema, write_schema
+from understudy.engines.decode import decode
+from understudy.errors import BudgetError, InputError, UnderstudyError
+from understudy.privacy.accountant import compose, state
+from understudy.privacy.definition import NonPrivate
+from understudy.privacy.gate import Gate, Progress
+from understudy.privacy.journal import Journal
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.plan import Plan, plan_from_json
+from understudy.release.value import TEST_RANDOMNESS, Provenance, Release, Statement
+from understudy.synth.base import Synthesis, configure
+
+RUN_MARK = ".partial-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where a release goes, and which account pays."""
+
+    out: Path | None = None
+    overwrite: bool = False
+    csv: bool = False
+    ledger: Path | None = None
+    account: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ledger is None) != (self.account is None):
+            raise InputError("a ledger needs an account, and an account a ledger; give both or neither.")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "out": None if self.out is None else str(self.out.absolute()), "overwrite": self.overwrite, "csv": self.csv,
+            "ledger": None if self.ledger is None else str(self.ledger.absolute()), "account": self.account,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Destination:
+        paths = {key: None if data[key] is None else Path(data[key]) for key in ("out", "ledger")}
+        return cls(**paths, overwrite=data["overwrite"], csv=data["csv"], account=data["account"])
+
+    def check_free(self) -> None:
+        """Refuses a target that is taken, before anything is charged."""
+        if self.out is not None and self.out.exists() and not self.overwrite:
+            raise InputError(f"{self.out} already exists; choose another folder, or say overwrite.")
+        if self.out is not None and self.out.exists() and not (self.out / "manifest.json").is_file():
+            raise InputError(f"{self.out} exists and is not a release folder; it will not be overwritten.")
+
+    def run_folder(self, run: str) -> Path | None:
+        """The journal lies beside what it belongs to: the release folder, or else the ledger."""
+        place = self.out if self.out is not None else self.ledger
+        return None if place is None else place.with_name(f"{place.name}{RUN_MARK}{run}")
+
+
+def start_run(
+    source: Source, plan: Plan, destination: Destination, *, stream: Stream, progress: Progress | None = None
+) -> Release:
+    """Carry out a plan. Refused runs charge nothing, draw nothing and leave nothing behind."""
+    schema = source.schema
+    if plan.schema_fingerprint != schema.fingerprint:
+        raise InputError("the plan was made for another schema than the one the data were opened with.")
+    destination.check_free()
+    ledger = _open_ledger(destination, plan, stream)
+    source = _bounded(source, plan, stream)
+    run = secrets.token_hex(8)
+    _check_data(source, plan, progress)
+    folder = destination.run_folder(run)
+    journal = None
+    if folder is not None:
+        header = {
+            "run": run, "plan": plan.to_json(), "schema": write_schema(schema),
+            "destination": destination.to_json(), "secure": stream.secure,
+        }  # fmt: skip
+        journal = Journal.create(folder, header)
+    try:
+        charge = _reserve(ledger, destination, plan, run)
+    except BaseException:
+        if journal is not None:
+            journal.discard()
+        raise
+    if journal is not None:
+        journal.append("charged", {"ledger": charge})
+    return _finish(
+        plan, schema, destination, source=source, stream=stream, journal=journal, charge=charge, progress=progress
+    )
+
+
+def resume_run(
+    folder: Path,
+    *,
+    source: Callable[[Schema], Source] | None,
+    out: Path | None,
+    stream: Stream,
+    progress: Progress | None = None,
+) -> Release:
+    """Finish a run that died after its charge, from its run folder. Values already measured are never drawn again."""
+    journal = Journal.open(folder)
+    try:
+        header = journal.header
+        plan = plan_from_json(header["plan"])
+        schema = parse_schema(header["schema"], str(folder))
+        destination = Destination.from_json(header["destination"])
+        run, secure = str(header["run"]), bool(header["secure"])
+    except (KeyError, TypeError) as problem:
+        raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
+    if not secure:
+        raise InputError("this run used test randomness; start it again instead of resuming it.")
+    if out is not None:
+        destination = Destination.from_json({**destination.to_json(), "out": str(out)})
+    destination.check_free()
+    charged = [entry["payload"]["ledger"] for entry in journal.entries() if entry["kind"] == "charged"]
+    opened = None if source is None else _bounded(source(schema), plan, stream)
+    if charged:
+        charge = charged[0]
+    else:  # it died around the charge; the ledger knows whether it was made, and charges one run only once
+        ledger = _open_ledger(destination, plan, stream)
+        charge = _reserve(ledger, destination, plan, run)
+        journal.append("charged", {"ledger": charge})
+    return _finish(
+        plan, schema, destination, source=opened, stream=stream, journal=journal, charge=charge, progress=progress
+    )
+
+
+def _open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:
+    if destination.ledger is None or destination.account is None:
+        return None
+    if not stream.secure:
+        raise InputError("a test stream gives no guarantee and cannot be charged to a ledger.")
+    ledger = Ledger.open(destination.ledger)
+    ledger.check(destination.account, unit=plan.unit, cost=plan.budget)
+    return ledger
+
+
+def _reserve(ledger: Ledger | None, destination: Destination, plan: Plan, run: str) -> dict[str, Any] | None:
+    if ledger is None or destination.account is None:
+        return None
+    entry = ledger.reserve(
+        destination.account, run=run, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, method=plan.method
+    )
+    return entry.block()
+
+
+def _bounded(source: Source, plan: Plan, stream: Stream) -> Source:
+    if plan.unit.unit_id is None:
+        return source
+    bounded: Source = source.bounded(plan.unit, stream)  # type: ignore[attr-defined]
+    return bounded
+
+
+def _check_data(source: Source, plan: Plan, progress: Progress | None) -> None:
+    """One scan that refuses data outside the schema before anything is charged; its counts are kept by the engine."""
+    margins = list(dict.fromkeys(step.margin for step in plan.steps if step.margin)) or [()]
+    if plan.adaptive:
+        margins = [(name,) for name in source.schema.names]
+    if progress is None:
+        source.count(margins)
+    else:
+        source.count(margins, progress=progress)  # type: ignore[call-arg]
+
+
+def _finish(
+    plan: Plan,
+    schema: Schema,
+    destination: Destination,
+    *,
+    source: Source | None,
+    stream: Stream,
+    journal: Journal | None,
+    charge: dict[str, Any] | None,
+    progress: Progress | None,
+) -> Release:
+    gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
+    try:
+        synthesis = configure(plan.method, plan.options).run(plan, schema, gate, stream)
+        if plan.adaptive and charge is not None and destination.ledger is not None:
+            spent = state(compose(gate.events, plan.unit), plan.budget)
+            Ledger.open(destination.ledger).settle(run=charge["run"], spent=spent)
+        release = _release(plan, schema, gate, synthesis, stream=stream, charge=charge)
+        if destination.out is not None:
+            release.write(destination.out, overwrite=destination.overwrite, csv=destination.csv)
+    except UnderstudyError as problem:
+        if journal is None:
+            raise
+        kept = f"The run is kept in {journal.folder}; finish it with: understudy resume {journal.folder}"
+        raise type(problem)(f"{problem}\n{kept}") from None
+    if journal is not None:
+        journal.discard()
+    return release
+
+
+def _release(
+    plan: Plan, schema: Schema, gate: Gate, synthesis: Synthesis, *, stream: Stream, charge: dict[str, Any] | None
+) -> Release:
+    from understudy import __version__
+
+    if not plan.adaptive and gate.events != plan.events:
+        raise BudgetError("the run did not do everything its plan announced; no release was made.")
+    guarantee = plan.budget if stream.secure else NonPrivate()
+    warnings = () if stream.secure else (TEST_RANDOMNESS,)
+    return Release(
+        schema=schema,
+        tables=tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(synthesis.tables, start=1)),
+        measurements=synthesis.measurements,
+        statement=Statement(unit=plan.unit, guarantee=guarantee, ledger=charge, warnings=warnings),
+        provenance=Provenance(
+            method=plan.method,
+            package_version=__version__,
+            plan=plan,
+            events=gate.events,
+            draws=tuple(
+                {"label": d.label, "margin": list(d.margin), "mechanism": d.mechanism} for d in synthesis.draws
+            ),
+            rows_drawn=synthesis.rows_drawn,
+            copies_share_measurements=synthesis.copies_share_measurements,
+            notes=(*plan.notes, *synthesis.notes),
+        ),
+    )

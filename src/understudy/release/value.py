@@ -1,0 +1,130 @@
+"""A release: the synthetic tables, what they promise, and everything an analyst outside needs. Public by type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from understudy.core.measurement import Measurement
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.engines.encode import encode_table
+from understudy.errors import InputError
+from understudy.privacy.definition import Definition, NonPrivate, Unit
+from understudy.privacy.event import Event
+from understudy.privacy.plan import Plan
+
+NOT_TRACKED = "not tracked across runs"
+TEST_RANDOMNESS = "made with test randomness that anybody can repeat: no guarantee"
+OUTSIDE = "not made by understudy: nothing is known about its guarantee"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """What is promised: to whom, how much, and whether an account keeps track of it."""
+
+    unit: Unit
+    guarantee: Definition
+    ledger: Mapping[str, Any] | None = None  # account, run, head and sequence of the charge
+    warnings: tuple[str, ...] = ()
+
+    def lines(self) -> tuple[str, ...]:
+        """The promise in plain words, warnings first."""
+        if self.ledger is None:
+            tracked = f"Privacy account: {NOT_TRACKED}."
+        else:
+            tracked = f"Privacy account: {self.ledger['account']}, run {self.ledger['run']}."
+        warnings = tuple(f"WARNING: {text}." for text in self.warnings)
+        return (*warnings, f"Guarantee: {self.guarantee}.", self.unit.describe(), tracked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """How the tables were made, from public facts only."""
+
+    method: str
+    package_version: str
+    plan: Plan | None = None
+    events: tuple[Event, ...] = ()
+    draws: tuple[Mapping[str, Any], ...] = ()
+    rows_drawn: str = ""
+    copies_share_measurements: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Release:
+    """Synthetic tables with their promise. ``frame(copy)`` gives one; ``write`` makes the folder."""
+
+    schema: Schema
+    tables: tuple[pa.Table, ...]
+    statement: Statement
+    provenance: Provenance
+    measurements: tuple[Measurement, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if not self.tables:
+            raise InputError("a release needs at least one synthetic table.")
+        for table in self.tables:
+            if tuple(table.column_names) != self.schema.names:
+                raise InputError("the columns of a synthetic table are not the attributes of the schema.")
+
+    @property
+    def copies(self) -> int:
+        return len(self.tables)
+
+    def frame(self, copy: int = 1) -> pa.Table:
+        """One synthetic table; copies are numbered from 1."""
+        if not 1 <= copy <= self.copies:
+            raise InputError(f"copy ({copy}) must be between 1 and {self.copies}.")
+        return self.tables[copy - 1]
+
+    def coded(self, copy: int = 1) -> CodedTable:
+        """One synthetic table as codes of the schema."""
+        return encode_table(self.frame(copy), self.schema)
+
+    def write(self, path: str | Path, *, overwrite: bool = False, csv: bool = False) -> Path:
+        """Write the release folder: to a temporary place first, then renamed, so it is there whole or not at all."""
+        from understudy.release.folder import write_release
+
+        return write_release(self, Path(path), overwrite=overwrite, csv=csv)
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{table.num_rows:,}" for table in self.tables[:3]) + (", ..." if self.copies > 3 else "")
+        return f"Release({self.provenance.method}; {self.statement.guarantee}; {self.copies} table(s) of {rows} rows)"
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li>{escape(line)}</li>" for line in self.statement.lines())
+        head = self.tables[0].slice(0, 5)
+        cells = "".join(
+            "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>"
+            for row in head.to_pylist()
+        )
+        names = "".join(f"<th>{escape(name)}</th>" for name in self.schema.names)
+        return (
+            f"<div><b>Synthetic release</b> by {escape(self.provenance.method)}<ul>{lines}</ul>"
+            f"<table><tr>{names}</tr>{cells}</table></div>"
+        )
+
+
+def wrap(frame: Any, schema: Schema) -> Release:
+    """A release of anybody's synthetic table (anything that speaks Arrow), so that it can be evaluated like ours.
+
+    Nothing is known about how it was made, so it carries no guarantee and says so.
+    """
+    from understudy import __version__
+    from understudy.engines.inputs import read_arrow
+
+    frames = frame if isinstance(frame, list | tuple) else [frame]
+    tables = tuple(read_arrow(one, schema) for one in frames)
+    return Release(
+        schema=schema,
+        tables=tables,
+        statement=Statement(unit=Unit(), guarantee=NonPrivate(), warnings=(OUTSIDE,)),
+        provenance=Provenance(method="outside", package_version=__version__),
+    )

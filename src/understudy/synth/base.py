@@ -1,0 +1,122 @@
+"""What every synthesizer is: a frozen configuration that plans from public facts and runs through the gate."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, get_type_hints
+
+from understudy.core.measurement import Draw, Measurement
+from understudy.core.mechanism import Stream
+from understudy.core.registry import Registry
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.privacy.definition import Definition, Unit
+from understudy.privacy.gate import Gate
+from understudy.privacy.plan import Option, Plan
+
+MAX_ROWS = 2**31 - 1
+MAX_COPIES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the steward asks for; public facts only."""
+
+    budget: Definition
+    unit: Unit
+    copies: int = 1
+    rows: int | None = None
+    records: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("copies", 1, MAX_COPIES), ("rows", 1, MAX_ROWS), ("records", 0, 2**62)):
+            value = getattr(self, name)
+            if value is None and name != "copies":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"{name} ({value!r}) must be a whole number.")
+            if not least <= value <= most:
+                raise InputError(f"{name} ({value}) must be between {least} and {most}.")
+        if self.records is not None and not self.unit.public_total:
+            raise InputError(
+                "records is the exact number of rows, which is not public under add_remove; leave it out, or use "
+                'unit="replace".'
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synthesis:
+    """What a synthesizer hands back: coded tables, the public values behind them, and how the rows were drawn."""
+
+    tables: tuple[CodedTable, ...]
+    measurements: tuple[Measurement, ...] = ()
+    draws: tuple[Draw, ...] = ()
+    rows_drawn: str = ""
+    copies_share_measurements: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class Synthesizer(Protocol):
+    """One method. Options are the fields of its frozen configuration, checked when it is made."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    guarantees: ClassVar[tuple[str, ...]]
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        """Everything the run will do, from public facts only."""
+        ...
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        """Make the tables, touching data through the gate only, exactly as planned."""
+        ...
+
+
+synthesizers: Registry[type[Synthesizer]] = Registry("method", "understudy.synth")
+
+
+def configure(method: str, options: Mapping[str, Option]) -> Synthesizer:
+    """The synthesizer of a name with its options, given as values or as the text of a command line."""
+    kind: Any = synthesizers[method]
+    hints = get_type_hints(kind)
+    known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    values: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in known:
+            raise unknown_name(f"option of {method}:", name, known)
+        values[name] = _read_option(method, name, value, known[name])
+    made: Synthesizer = kind(**values)
+    return made
+
+
+def _read_option(method: str, name: str, value: Option, kind: Any) -> Option:
+    if kind is bool and isinstance(value, str):
+        if value.lower() not in ("true", "false"):
+            raise InputError(f"option {name} of {method} ({value!r}) must be true or false.")
+        return value.lower() == "true"
+    if kind is int and isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            raise InputError(f"option {name} of {method} ({value!r}) must be a whole number.") from None
+    if kind is str and not isinstance(value, str):
+        return str(value)
+    if kind in (int, bool) and type(value) is not kind:
+        raise InputError(
+            f"option {name} of {method} ({value!r}) must be {'true or false' if kind is bool else 'a whole number'}."
+        )
+    return value
+
+
+def check_request(kind: type[Synthesizer], schema: Schema, request: Request) -> None:
+    """Refusals shared by all methods, made before anything is planned."""
+    if request.budget.name not in kind.guarantees:
+        raise UnsupportedError(
+            f"method '{kind.name}' does not offer the guarantee '{request.budget.name}'; it offers "
+            f"{', '.join(kind.guarantees)}."
+        )
+    for name in request.unit.fixed:
+        schema[name]

@@ -1,0 +1,176 @@
+"""The noisy full cross-tabulation (Raab's catall, Abowd and Vilhuber's Laplace synthesizer), done well.
+
+Geometric or discrete Gaussian noise on every possible cell, the nearest table of counts, rows from it. Best in the
+field on small crosses; a large sparse cross has more noise than people and belongs to the margin-based methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.exact import read_exact
+from understudy.core.measurement import Measurement
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.models.project import nearest_table
+from understudy.models.sample import DESCRIPTIONS, ROWS_BY, draw_cells
+from understudy.privacy.calibrate import noise_for
+from understudy.privacy.definition import NonPrivate
+from understudy.privacy.event import NoNoise
+from understudy.privacy.gate import Gate
+from understudy.privacy.plain import PlainMultinomial
+from understudy.privacy.plan import Plan, Step
+from understudy.privacy.sensitivity import margin_sensitivity
+from understudy.privacy.steps import measure_step, query_of
+from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, synthesizers
+
+MAX_CELLS = 10_000_000
+TOTAL_SHARE = Fraction(1, 50)
+TABLE, TOTAL = "full cross-tabulation", "number of rows"
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Noise on the full cross-tabulation.
+
+    ``rows_by``: ``rounding`` (low variance) or ``multinomial``. ``prior`` is the prior count of the version without
+    a guarantee (``NonPrivate``), spread over all possible cells.
+    """
+
+    name: ClassVar[str] = "histogram"
+    summary: ClassVar[str] = "noise on every cell of the full cross-tabulation; best for small crosses"
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
+
+    rows_by: str = "rounding"
+    prior: str = "1"
+
+    def __post_init__(self) -> None:
+        if self.rows_by not in ROWS_BY:
+            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+        if read_exact(self.prior, "prior") < 0:
+            raise InputError(f"prior ({self.prior}) must not be negative.")
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        check_request(type(self), schema, request)
+        cells = schema.cells()
+        if cells > MAX_CELLS:
+            raise UnsupportedError(
+                f"the full cross-tabulation has {cells:,} cells; histogram takes at most {MAX_CELLS:,}. Use a "
+                "margin-based method, drop attributes ([[ignore]]), or use wider bins."
+            )
+        possible = int(schema.allowed().sum())
+        if isinstance(request.budget, NonPrivate):
+            steps, notes = self._plain_steps(schema, request, cells)
+        else:
+            steps, notes = self._noisy_steps(schema, request, possible)
+        options = {"prior": self.prior} if isinstance(request.budget, NonPrivate) else {"rows_by": self.rows_by}
+        return Plan(
+            schema_fingerprint=schema.fingerprint,
+            method=self.name,
+            budget=request.budget,
+            unit=request.unit,
+            copies=request.copies,
+            rows=request.rows,
+            records=request.records,
+            steps=steps,
+            options=options,
+            notes=notes,
+        )
+
+    def _plain_steps(self, schema: Schema, request: Request, cells: int) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+        if request.rows is None and not request.unit.public_total:
+            raise InputError("without a guarantee and under add_remove, say how many rows to draw (rows).")
+        steps = tuple(
+            Step(label=f"copy {copy}", margin=schema.names, action="draw", event=NoNoise(), cells=cells)
+            for copy in range(1, request.copies + 1)
+        )
+        return steps, ("NO GUARANTEE: every copy is drawn from the confidential table itself.",)
+
+    def _noisy_steps(self, schema: Schema, request: Request, possible: int) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+        unit = request.unit
+        if unit.public_total and possible == 2:
+            # With a public total one number tells both cells, and one person moves it by half as much.
+            sensitivity = margin_sensitivity(schema, schema.names, unit, "first")
+            (noise,) = noise_for(request.budget, [sensitivity])
+            return (measure_step(label=TABLE, margin=schema.names, noise=noise, sensitivity=sensitivity, cells=1),), (
+                "Two cells with a public total: one is measured.",
+            )
+        table = margin_sensitivity(schema, schema.names, unit)
+        if table.l1 == 0:
+            raise UnsupportedError(
+                "everything in this schema is fixed or constant under this unit; nothing is left to protect."
+            )
+        (whole,) = noise_for(request.budget, [table])
+        if unit.public_total:
+            return (measure_step(label=TABLE, margin=schema.names, noise=whole, sensitivity=table, cells=possible),), ()
+        # The sum of the noisy cells estimates the number of rows; a charged total is better once the cells are many.
+        total = margin_sensitivity(schema, (), unit)
+        apart = noise_for(request.budget, [table, total], shares=[1 - TOTAL_SHARE, TOTAL_SHARE])
+        if apart[1].variance >= whole.variance * possible:
+            return (measure_step(label=TABLE, margin=schema.names, noise=whole, sensitivity=table, cells=possible),), (
+                "The number of rows is estimated by the sum of the noisy cells.",
+            )
+        return (
+            measure_step(label=TABLE, margin=schema.names, noise=apart[0], sensitivity=table, cells=possible),
+            measure_step(label=TOTAL, margin=(), noise=apart[1], sensitivity=total, cells=1),
+        ), (f"The number of rows is measured with a share of {TOTAL_SHARE} of the budget.",)
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        if isinstance(plan.budget, NonPrivate):
+            return self._run_plain(plan, schema, gate)
+        first = int(schema.allowed().sum()) == 2 and plan.unit.public_total
+        measured = gate.measure([query_of(step, "first" if first else "all") for step in plan.steps])
+        table, total, notes = self._fit(plan, schema, gate, measured, first)
+        rows = plan.rows if plan.rows is not None else min(max(round(total), 0), MAX_ROWS)
+        if not table.any():
+            table = schema.allowed().astype(np.float64)
+            notes = (*notes, "The noisy table has no positive part; rows are spread evenly over the possible cells.")
+        copies = tuple(
+            CodedTable.from_cells(schema, draw_cells(table, rows, self.rows_by, stream, "rows", copy))
+            for copy in range(1, plan.copies + 1)
+        )
+        return Synthesis(
+            tables=copies,
+            measurements=tuple(measured),
+            rows_drawn=DESCRIPTIONS[self.rows_by],
+            copies_share_measurements=True,
+            notes=notes,
+        )
+
+    def _fit(
+        self, plan: Plan, schema: Schema, gate: Gate, measured: list[Measurement], first: bool
+    ) -> tuple[NDArray[np.float64], float, tuple[str, ...]]:
+        """The nearest table of counts, from noisy and public values only."""
+        allowed = schema.allowed()
+        if first:
+            records = gate.records
+            one = min(max(int(measured[0].values), 0), records)
+            table = np.zeros(allowed.shape)
+            table[allowed] = (one, records - one)
+            return table, records, ()
+        noisy = measured[0].values
+        if plan.unit.public_total:
+            total: float = gate.records
+        elif len(measured) == 2:
+            total = float(measured[1].values)
+        else:
+            total = float(noisy.sum())
+        return nearest_table(noisy, total, allowed), total, ()
+
+    def _run_plain(self, plan: Plan, schema: Schema, gate: Gate) -> Synthesis:
+        rows = plan.rows if plan.rows is not None else gate.records
+        mechanism = PlainMultinomial(prior=self.prior, rows=rows)
+        draws = tuple(
+            gate.draw(mechanism, margin=schema.names, label=step.label, copy=copy)
+            for copy, step in enumerate(plan.steps, start=1)
+        )
+        tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
+        return Synthesis(tables=tables, draws=draws, rows_drawn=DESCRIPTIONS["multinomial"])
