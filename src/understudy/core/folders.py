@@ -27,6 +27,7 @@ _EXPLAINED = {
     errno.EPERM: "permission is denied; choose a folder you may write to.",
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one.",
     errno.EIO: "the disk reported an input/output error; check the disk before trying again.",
+    errno.ENOLCK: "its file system cannot lock files; choose a local disk.",
     errno.EFBIG: "a file would grow beyond what this disk allows; choose another disk.",
 }
 

@@ -181,10 +181,10 @@ class Ledger:
     def settle(self, *, run: str, spent: Definition) -> Entry:
         """Write down what an adaptive run used of its charge and what it left. Nothing is given back.
 
-        Why no refund: how much an adaptive run uses depends on its noisy results, and the filter theorems count what
-        was allowed when the next run is chosen. Giving back what was left is possible in theory, but then the charge is
-        no longer on the books while the run is under way or after it crashed; a budget that only falls can be checked
-        by anybody who reads the rows.
+        Why no refund: how much an adaptive run uses depends on its noisy results, and a statement about a loss known
+        only afterwards is an odometer, not a filter. The plan's zCDP total converts to (epsilon, delta); a total that
+        the results chose does not (Rogers et al. 2016 prove the gap). Besides, a budget that only falls can be checked
+        by anybody who reads the rows, whatever crashed when.
         """
         with self._file.transaction() as connection:
             book = _sound_book(connection, self.path)
