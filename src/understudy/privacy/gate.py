@@ -24,21 +24,13 @@ from understudy.errors import BudgetError, DisclosureError, InputError, Internal
 from understudy.privacy.accountant import Accountant
 from understudy.privacy.definition import Unit
 from understudy.privacy.event import Event, NoisyMax
-from understudy.privacy.journal import pack_array, unpack_array
+from understudy.privacy.journal import Journal, JournalEntry, pack_array, unpack_array
 from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
 
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
-
-
-class Recorder(Protocol):
-    """Where noisy values are written down before anyone sees them (``privacy.journal.Journal``)."""
-
-    def append(self, kind: str, payload: dict[str, Any]) -> None: ...
-
-    def entries(self) -> list[dict[str, Any]]: ...
 
 
 class TableMechanism(Protocol):
@@ -89,7 +81,7 @@ class Gate:
         schema: Schema,
         plan: Plan,
         stream: Stream,
-        journal: Recorder | None = None,
+        journal: Journal | None = None,
         progress: Progress | None = None,
     ) -> None:
         self._source = source
@@ -102,7 +94,9 @@ class Gate:
         self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
         self._counted: dict[tuple[str, ...], Integers] = {}
         answers = ("records", "measurement", "selection", "draw")
-        self._replay = deque(entry for entry in (journal.entries() if journal else []) if entry["kind"] in answers)
+        self._replay: deque[JournalEntry] = deque(
+            entry for entry in (journal.entries() if journal else ()) if entry.kind in answers
+        )
 
     @property
     def unit(self) -> Unit:
@@ -248,9 +242,9 @@ class Gate:
         if not self._replay:
             return None
         entry = self._replay.popleft()
-        if entry["kind"] != kind or (label is not None and entry["payload"]["label"] != label):
+        if entry.kind != kind or (label is not None and entry.payload["label"] != label):
             raise InputError("the journal of this run does not match its plan; it cannot be resumed.")
-        payload: dict[str, Any] = entry["payload"]
+        payload: dict[str, Any] = entry.payload
         return payload
 
     def _write(self, kind: str, payload: dict[str, Any]) -> None:

@@ -146,13 +146,7 @@ class Ledger:
         with self._file.transaction() as connection:
             book = _sound_book(connection, self.path)
             state = book.account(name)
-            if unit != state.unit:
-                raise BudgetError(
-                    f"account '{name}' protects another unit than this run, and their losses do not add. "
-                    f"The account: {_say(state.unit)}. The run: {_say(unit)}. Nothing was charged; plan the run with "
-                    "the account's unit."
-                )
-            amounts = cost_in(state.limit, cost)
+            amounts = _amounts(state, unit, cost)
             earlier = book.charges.get(run)
             if earlier is not None:
                 if (earlier.account, earlier.plan_hash, earlier.cost) != (name, plan_hash, cost):
@@ -177,6 +171,16 @@ class Ledger:
             }
             row = append(connection, body)
         return entry_of(row)
+
+    def check(self, account: str, *, unit: Unit | str, cost: Definition) -> None:
+        """Raise what :meth:`reserve` would raise now, charging nothing: a refusal before the data are opened.
+
+        Only a reservation binds; another run may still be faster.
+        """
+        state = self.account(account)
+        amounts = _amounts(state, read_unit(unit), cost)
+        if not state.fits(amounts):
+            raise BudgetError(_refusal(state, amounts))
 
     def settle(self, *, run: str, spent: Definition) -> Entry:
         """Write down what an adaptive run used of its charge and what it left. Nothing is given back.
@@ -279,6 +283,17 @@ def _checked(book: Book, problems: list[str], path: Path) -> Book:
             "Verify it, and restore it from a backup."
         )
     return book
+
+
+def _amounts(account: Account, unit: Unit, cost: Definition) -> Amounts:
+    """What a run takes from an account; refused if they protect different units."""
+    if unit != account.unit:
+        raise BudgetError(
+            f"account '{account.name}' protects another unit than this run, and their losses do not add. "
+            f"The account: {_say(account.unit)}. The run: {_say(unit)}. Nothing was charged; plan the run with "
+            "the account's unit."
+        )
+    return cost_in(account.limit, cost)
 
 
 def _refusal(account: Account, asked: Amounts) -> str:

@@ -125,7 +125,7 @@ def resume_run(
     if out is not None:
         destination = Destination.from_json({**destination.to_json(), "out": str(out)})
     destination.check_free()
-    charged = [entry["payload"]["ledger"] for entry in journal.entries() if entry["kind"] == "charged"]
+    charged = [entry.payload["ledger"] for entry in journal.entries() if entry.kind == "charged"]
     opened = None if source is None else _bounded(source(schema), plan, stream)
     if charged:
         charge = charged[0]
@@ -154,7 +154,7 @@ def _reserve(ledger: Ledger | None, destination: Destination, plan: Plan, run: s
     entry = ledger.reserve(
         destination.account, run=run, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, method=plan.method
     )
-    return entry.block()
+    return entry.block
 
 
 def _bounded(source: Source, plan: Plan, stream: Stream) -> Source:
