@@ -1,0 +1,160 @@
+"""Imports go one way, and siblings never import each other.
+
+Every import counts: at the top of a file, inside a function, under ``TYPE_CHECKING`` (a type that is named is a
+dependency that is understood), and by name through ``importlib``. A package that is not in the order below fails the
+test until somebody decides where it belongs.
+
+The command line stands above the demonstration and the reproductions because it offers them as commands; otherwise
+the order is the one of the design.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+ORDER = (
+    {"errors"},
+    {"core"},
+    {"privacy"},
+    {"engines", "models", "figures"},
+    {"synth"},
+    {"release"},
+    {"auditing", "risk", "utility", "inference"},
+    {"explore", "reporting"},
+    {"api"},
+    {"reproduce", "demo"},
+    {"cli"},
+)
+LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
+# The package itself re-exports the public calls lazily: whoever imports it imports the api.
+PACKAGE_ITSELF = "api"
+# Packages whose use is a privacy decision, and the only files that may take it.
+RESTRICTED = {
+    "opendp": {"privacy/streams.py"},
+    "cryptography": {"privacy/draws.py"},
+    "duckdb": {"engines/"},
+    "typer": {"cli/"},
+    "rich": {"cli/"},
+}
+
+
+def imported_modules(source: str, module: str) -> Iterator[str]:
+    """Every module a file imports, by its full name; relative imports resolved."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = module.split(".")[: -node.level]
+                base = ".".join([*parent, base]) if base else ".".join(parent)
+            if base != "understudy":  # there only the names taken from the package say which part is meant
+                yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield first.value
+
+
+def _called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def files() -> list[Path]:
+    return sorted((SOURCE / "understudy").rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts)
+
+
+def part_of(module: str) -> str | None:
+    """The layered part a module belongs to; None for other packages and for plain facts such as the version."""
+    names = module.split(".")
+    if names[0] != "understudy" or names[1:] == ["__version__"]:
+        return None
+    if len(names) == 1 or names[1] == "__init__":
+        return PACKAGE_ITSELF
+    known = (SOURCE / "understudy" / names[1]).is_dir() or (SOURCE / "understudy" / f"{names[1]}.py").exists()
+    return names[1] if known else PACKAGE_ITSELF
+
+
+def violations(source: str, module: str) -> list[str]:
+    own = part_of(module)
+    found = []
+    for imported in dict.fromkeys(imported_modules(source, module)):
+        part = part_of(imported)
+        if part is None or part == own:
+            continue
+        if LEVEL[part] >= LEVEL[own]:
+            relation = "its sibling" if LEVEL[part] == LEVEL[own] else "the higher layer"
+            found.append(f"{module} imports {imported}: {own} may not import {relation} {part}.")
+    return found
+
+
+def test_every_part_has_its_place():
+    parts = {part_of(module_name(path)) for path in files()}
+    assert parts <= set(LEVEL), f"no place in the order: {sorted(parts - set(LEVEL))}"
+
+
+@pytest.mark.parametrize("path", files(), ids=module_name)
+def test_imports_go_one_way(path):
+    assert violations(path.read_text(), module_name(path)) == []
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "understudy" / "core").rglob("*.py")), ids=module_name)
+def test_core_needs_numpy_only(path):
+    outside = {name.split(".")[0] for name in imported_modules(path.read_text(), module_name(path))}
+    assert outside - set(sys.stdlib_module_names) <= {"numpy", "understudy"}
+
+
+@pytest.mark.parametrize("package", sorted(RESTRICTED))
+def test_packages_that_matter_for_privacy_stay_in_their_files(package):
+    allowed = RESTRICTED[package]
+    for path in files():
+        inside = path.relative_to(SOURCE / "understudy").as_posix()
+        names = {name.split(".")[0] for name in imported_modules(path.read_text(), module_name(path))}
+        if package in names:
+            assert any(inside.startswith(place) for place in allowed), f"{inside} imports {package}"
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("understudy.core.table", "from understudy.privacy.plan import Plan"),
+        ("understudy.core.table", "def f():\n    import understudy.api"),
+        ("understudy.core.table", "if TYPE_CHECKING:\n    from understudy.synth import base"),
+        ("understudy.models.project", "from understudy.engines import duckdb"),
+        ("understudy.synth.histogram", "from understudy import api"),
+        ("understudy.synth.histogram", "from understudy import errors, synthesize"),
+        ("understudy.synth.histogram", "import understudy as us"),
+        ("understudy.synth.histogram", "import importlib\nimportlib.import_module('understudy.release.value')"),
+        ("understudy.synth.histogram", "from ..release import value"),
+        ("understudy.demo.people", "from understudy.cli import main"),
+    ],
+)
+def test_a_violation_is_found_however_it_is_written(module, source):
+    assert violations(source, module)
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("understudy.core.table", "from understudy import __version__, errors"),
+        ("understudy.core.table", "from . import schema\nfrom .schema import Schema"),
+        ("understudy.cli.main", "from understudy import __version__\nimport understudy as us"),
+        ("understudy.synth.histogram", "from understudy.privacy.gate import Gate\nimport numpy as np"),
+    ],
+)
+def test_an_allowed_import_passes(module, source):
+    assert violations(source, module) == []

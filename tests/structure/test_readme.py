@@ -1,0 +1,181 @@
+"""What the README and the documentation show really works.
+
+Every ``python``, ``console`` and ``sh`` block of README.md and docs/ is executed, page by page, in one empty folder and
+one Python namespace per page, so that a later block can use what an earlier one made:
+
+- ``python`` with ``>>>``: a doctest (``...`` in the output stands for anything); without: executed as it stands;
+- ``console``: the lines after ``$ `` (a backslash at the end continues one) are run by bash and must succeed;
+- ``sh``: the whole block is run by ``bash -e``;
+- ``<!-- exit 3 -->`` on a line above a console or sh block: its last command must end with that code;
+- ``<!-- not executed: reason -->`` on a line above a block: left out, and the reason is there for the reader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(
+    r"^(?P<indent>[ ]*)```(?P<kind>python|console|sh)[^\S\n]*\n(?P<body>.*?)^(?P=indent)```[ ]*$",
+    re.MULTILINE | re.DOTALL,
+)
+MARK = re.compile(r"<!--\s*(not executed:\s*(?P<reason>.*?)|exit (?P<code>\d+))\s*-->\s*\Z", re.DOTALL)
+SECONDS = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    kind: str
+    body: str
+    line: int
+    skip: bool = False
+    code: int = 0
+
+
+def blocks(text: str) -> list[Block]:
+    found = []
+    for match in BLOCK.finditer(text):
+        mark = MARK.search(text[: match.start()])
+        indent = match["indent"]
+        body = "".join(line.removeprefix(indent) for line in match["body"].splitlines(keepends=True))
+        found.append(
+            Block(
+                kind=match["kind"],
+                body=body,
+                line=text[: match.start()].count("\n") + 1,
+                skip=bool(mark and mark["reason"]),
+                code=int(mark["code"]) if mark and mark["code"] else 0,
+            )
+        )
+    return found
+
+
+def commands(body: str) -> list[str]:
+    """The commands of a console block; the rest is output for people to read."""
+    joined = re.sub(r"\\\n>? ?\s*", " ", body)
+    return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def run_page(text: str, folder: Path, name: str) -> int:
+    """Execute a page; gives the number of blocks that ran. A failure names page and line."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    ran = 0
+    for block in blocks(text):
+        if block.skip:
+            continue
+        where = f"{name}, line {block.line}"
+        if block.kind == "python":
+            run_python(block.body, namespace, folder, where)
+        elif block.kind == "sh":
+            run_shell([block.body], folder, where, block.code)
+        else:
+            run_shell(commands(block.body), folder, where, block.code)
+        ran += 1
+    return ran
+
+
+def run_python(body: str, namespace: dict[str, object], folder: Path, where: str) -> None:
+    with contextlib.chdir(folder):
+        if ">>>" not in body:
+            exec(compile(body, where, "exec"), namespace)  # noqa: S102 - the documentation of this very project
+            return
+        test = doctest.DocTestParser().get_doctest(body, namespace, where, where, 0)
+        shown = io.StringIO()
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        runner.run(test, out=shown.write, clear_globs=False)
+        namespace.update(test.globs)
+        assert runner.failures == 0, shown.getvalue()
+
+
+def run_shell(listed: list[str], folder: Path, where: str, code: int) -> None:
+    assert listed, f"{where}: a console block without a line that begins with '$ '"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {**os.environ, "PATH": path, "HOME": str(folder), "COLUMNS": "120"}
+    for number, command in enumerate(listed, start=1):
+        run = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        expected = code if number == len(listed) else 0
+        assert run.returncode == expected, (
+            f"{where}: '{command}' ended with {run.returncode}, not {expected}\n{run.stdout}\n{run.stderr}"
+        )
+
+
+def pages() -> list[Path]:
+    return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_page(page, tmp_path):
+    text = page.read_text()
+    ran = run_page(text, tmp_path, page.relative_to(REPOSITORY).as_posix())
+    assert ran == sum(not block.skip for block in blocks(text))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(REPOSITORY).as_posix())
+def test_links_inside_the_documentation_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target and not target.startswith("mailto:"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_blocks_run_in_order_in_one_folder_and_one_namespace(tmp_path):
+    text = """
+```sh
+echo 3 > number
+```
+```python
+value = int(open("number").read())
+```
+```python
+>>> value + 1
+4
+```
+```console
+$ test -e number && \\
+>   cat number
+3
+```
+<!-- exit 5 -->
+```console
+$ cat number
+$ exit 5
+```
+<!-- not executed: needs a network -->
+```sh
+exit 1
+```
+"""
+    assert run_page(text, tmp_path, "example") == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\n>>> 1 + 1\n3\n```",
+        "```python\nraise AssertionError\n```",
+        "```sh\nfalse\ntrue\n```",
+        "```console\n$ exit 2\n```",
+        "<!-- exit 3 -->\n```console\n$ true\n```",
+        "```console\nunderstudy plan\n```",
+    ],
+)
+def test_a_block_that_does_not_work_is_found(text, tmp_path):
+    with pytest.raises(AssertionError):
+        run_page(text, tmp_path, "example")
