@@ -110,7 +110,8 @@ def to_text(value: Fraction) -> str:
     for prime in (2, 5):
         while denominator % prime == 0:
             denominator //= prime
-    if denominator == 1 and value.denominator.bit_length() <= 64:
+    # 1024 and 64 bits keep the decimal below 400 digits, so that nothing is rounded.
+    if denominator == 1 and value.denominator.bit_length() <= 64 and value.numerator.bit_length() <= 1024:
         return show_up(value, 400)
     return f"{value.numerator}/{value.denominator}"
 

@@ -89,7 +89,7 @@ def publish_folder(
             with _ordered(final.parent):
                 if _check_target(final, overwrite) != before:
                     raise InputError(f"{final} was changed by another process in the meantime; nothing was written.")
-                _move_into_place(partial, final)
+                _move_into_place(partial, final, replacing=before is not None)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
@@ -122,9 +122,9 @@ def _ordered(parent: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _move_into_place(partial: Path, final: Path) -> None:
+def _move_into_place(partial: Path, final: Path, *, replacing: bool) -> None:
+    # Only what was looked at may go aside: a folder that appeared since then makes the rename fail instead.
     aside = final.with_name(f"{final.name}.replaced-{secrets.token_hex(4)}")
-    replacing = final.exists()
     if replacing:
         os.rename(final, aside)
     try:
