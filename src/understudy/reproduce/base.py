@@ -1,0 +1,150 @@
+"""Printed numbers of published papers, computed again: what was printed, what comes out, and how it was read.
+
+The printed numbers, with the reading under which each is computed, are data: they stand in ``items.toml``, one list
+for all papers. A paper's file holds the computations alone. The two are joined here, and an item without a computation
+or a computation without an item is our bug.
+
+A verdict is ``pass`` when the computed value rounds to the printed one (or to what the reading says was meant),
+``fail`` when it does not, ``cannot`` when it could not be computed, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from understudy.core.registry import Registry
+from understudy.errors import InternalError
+
+Verdict = Literal["pass", "fail", "cannot"]
+Compute = Callable[[], float]
+Computations = Mapping[tuple[str, str], Compute]  # by item and cell
+DATA_VARIABLE = "UNDERSTUDY_DATA"
+DATA_FOLDER = Path("..") / "shared" / "data"
+
+# One file per paper; each registers a function that gives its computations.
+papers: Registry[Callable[[], Computations]] = Registry("paper", "understudy.reproduce")
+
+
+class CannotComputeError(Exception):
+    """Something outside this package is needed and absent; the message is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One printed number. ``read_as`` is what the reading says was meant, where that differs from what is printed."""
+
+    paper: str
+    item: str
+    cell: str
+    published: float
+    reading: str
+    tolerance: float
+    compute: Compute
+    read_as: float | None = None
+    long: bool = False
+
+    def outcome(self) -> Outcome:
+        """Compute it and compare."""
+        try:
+            computed = self.compute()
+        except CannotComputeError as problem:
+            return self._outcome(None, "cannot", str(problem))
+        meant = self.published if self.read_as is None else self.read_as
+        # A value that rounds to the printed digits is the printed value; the slack is for the binary form of .005.
+        close = abs(computed - meant) <= self.tolerance * (1 + 1e-9)
+        reason = "" if close else f"differs from {meant:g} by more than {self.tolerance:g}"
+        return self._outcome(computed, "pass" if close else "fail", reason, error=computed - meant)
+
+    def left_out(self) -> Outcome:
+        return self._outcome(None, "cannot", "a long computation, left out of a quick run")
+
+    def _outcome(self, computed: float | None, verdict: Verdict, reason: str, *, error: float | None = None) -> Outcome:
+        return Outcome(
+            paper=self.paper,
+            item=self.item,
+            cell=self.cell,
+            published=self.published,
+            computed=computed,
+            error=error,
+            reading=self.reading,
+            verdict=verdict,
+            reason=reason,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One printed number beside the computed one. ``error`` is computed minus meant."""
+
+    paper: str
+    item: str
+    cell: str
+    published: float
+    computed: float | None
+    error: float | None
+    reading: str
+    verdict: Verdict
+    reason: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        record: dict[str, object] = {
+            "paper": self.paper,
+            "item": self.item,
+            "cell": self.cell,
+            "published": self.published,
+            "computed": self.computed,
+            "error": self.error,
+            "reading": self.reading,
+            "verdict": self.verdict,
+        }
+        return {**record, "reason": self.reason} if self.reason else record
+
+
+def listed_items() -> list[dict[str, Any]]:
+    """The entries of ``items.toml``, as they stand."""
+    listed = tomllib.loads(files("understudy.reproduce").joinpath("items.toml").read_text(encoding="utf-8"))
+    entries: list[dict[str, Any]] = listed["item"]
+    return entries
+
+
+def items(paper: str) -> list[Item]:
+    """Every printed number of a paper with its computation, in the order of the list."""
+    computations = papers[paper]()
+    listed = [entry for entry in listed_items() if entry["paper"] == paper]
+    keys = [(entry["item"], entry["cell"]) for entry in listed]
+    if len(set(keys)) != len(keys) or set(keys) != set(computations):
+        odd = sorted(set(keys) ^ set(computations)) or sorted(key for key in keys if keys.count(key) > 1)
+        raise InternalError(f"items.toml and the file of paper '{paper}' do not match at {odd[0]}.")
+    return [Item(**entry, compute=computations[key]) for key, entry in zip(keys, listed, strict=True)]
+
+
+def known_papers() -> tuple[str, ...]:
+    return papers.names()
+
+
+def run(papers: Iterable[str] | None = None, quick: bool = True) -> list[Outcome]:
+    """Compute the printed numbers of some papers (all by default).
+
+    ``quick`` leaves long computations out; their outcome says so.
+    """
+    names = known_papers() if papers is None else tuple(papers)
+    chosen = [item for name in names for item in items(name)]
+    return [item.left_out() if quick and item.long else item.outcome() for item in chosen]
+
+
+def data_file(*parts: str) -> Path:
+    """A file of the public data sets, which are not part of this package."""
+    named = os.environ.get(DATA_VARIABLE)
+    folder = Path(named) if named else DATA_FOLDER
+    path = folder.joinpath(*parts)
+    if not path.is_file():
+        raise CannotComputeError(
+            f"needs the public data set {'/'.join(parts)}; name the folder that holds it in {DATA_VARIABLE}"
+        )
+    return path

@@ -1,0 +1,111 @@
+"""Raab (2022), Utility and Disclosure Risk for Differentially Private Synthetic Categorical Data.
+
+The data sets S3, S5 and S7 are the first three, five and seven of these attributes of SD2011, 5,000 people of a survey
+in Poland, with age and income already in their five classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy import api
+from understudy.core.schema import Attribute, Schema
+from understudy.reproduce.base import Computations, Compute, data_file, papers
+
+MISSING_TEXT = "NA"
+ATTRIBUTES = (
+    Attribute(name="sex", levels=("MALE", "FEMALE")),
+    Attribute(name="age", levels=("[16,28)", "[28,42)", "[42,54)", "[54,64)", "[64,97]"), ordered=True),
+    Attribute(
+        name="placesize",
+        levels=(
+            "URBAN 500,000 AND OVER",
+            "URBAN 200,000-500,000",
+            "URBAN 100,000-200,000",
+            "URBAN 20,000-100,000",
+            "URBAN BELOW 20,000",
+            "RURAL AREAS",
+        ),
+    ),
+    Attribute(
+        name="edu",
+        levels=("PRIMARY/NO EDUCATION", "VOCATIONAL/GRAMMAR", "SECONDARY", "POST-SECONDARY OR HIGHER"),
+        ordered=True,
+        missing=True,
+    ),
+    Attribute(
+        name="socprof",
+        levels=(
+            "EMPLOYED IN PRIVATE SECTOR",
+            "EMPLOYED IN PUBLIC SECTOR",
+            "SELF-EMPLOYED",
+            "FARMER",
+            "LONG-TERM SICK/DISABLED",
+            "RETIRED",
+            "PUPIL OR STUDENT",
+            "UNEMPLOYED",
+            "OTHER ECONOMICALLY INACTIVE",
+        ),
+        missing=True,
+    ),
+    Attribute(
+        name="income",
+        levels=("[100,860)", "[860,1200)", "[1200,1500)", "[1500,2000)", "[2000,16000]", "-8"),
+        level_labels=("[100,860)", "[860,1200)", "[1200,1500)", "[1500,2000)", "[2000,16000]", "not applicable"),
+        missing=True,
+    ),
+    Attribute(
+        name="marital",
+        levels=("SINGLE", "MARRIED", "WIDOWED", "DIVORCED", "LEGALLY SEPARATED", "DE FACTO SEPARATED"),
+        missing=True,
+    ),
+)
+DATA_SETS = {"S3": 3, "S5": 5, "S7": 7}
+
+
+def schema_of(data_set: str) -> Schema:
+    return Schema(attributes=ATTRIBUTES[: DATA_SETS[data_set]])
+
+
+@cache
+def cross_tabulation(data_set: str) -> NDArray[np.int64]:
+    """The counts of all cells, counted by the engine that releases use. SD2011 is public."""
+    schema = schema_of(data_set)
+    source = api.open_source(data_file("sd2011", f"{data_set}.csv"), schema, missing_text=MISSING_TEXT)
+    (counts,) = source.count([schema.names])
+    return counts.values
+
+
+def cells(data_set: str) -> float:
+    """k: cells without the missing levels."""
+    return float(prod(attribute.bins for attribute in schema_of(data_set).attributes))
+
+
+def empty_cells(data_set: str) -> float:
+    """p0, in percent of all cells, missing levels included."""
+    counts = cross_tabulation(data_set)
+    return 100 * float(np.mean(counts == 0))
+
+
+def uniques(data_set: str) -> float:
+    """p1, in percent of all records."""
+    counts = cross_tabulation(data_set)
+    return 100 * float(np.sum(counts == 1)) / float(counts.sum())
+
+
+TABLE_1: dict[str, Callable[[str], float]] = {"k": cells, "p0": empty_cells, "p1": uniques}
+
+
+@papers.add
+def raab() -> Computations:
+    computations: dict[tuple[str, str], Compute] = {
+        ("Table 1", f"{data_set} {row}"): partial(compute, data_set)
+        for row, compute in TABLE_1.items()
+        for data_set in DATA_SETS
+    }
+    return computations

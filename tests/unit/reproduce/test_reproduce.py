@@ -1,0 +1,120 @@
+"""The harness of the reproductions, and the first paper's items."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from understudy.errors import InternalError, UnknownNameError
+from understudy.reproduce import base
+from understudy.reproduce.base import CannotComputeError, Item, items, listed_items, papers, run
+
+KEYS = ["paper", "item", "cell", "published", "computed", "error", "reading", "verdict"]
+
+
+def item(compute, **change) -> Item:
+    settings = {"paper": "p", "item": "Table 1", "cell": "a", "published": 6.74, "tolerance": 0.005, "reading": "r"}
+    return Item(**{**settings, **change}, compute=compute)
+
+
+def test_every_listed_item_has_a_computation_and_the_other_way_round():
+    listed = [(entry["paper"], entry["item"], entry["cell"]) for entry in listed_items()]
+    computed = [(name, *key) for name in papers.names() for key in papers[name]()]
+    assert sorted(listed) == sorted(computed)
+    assert len(set(listed)) == len(listed)
+
+
+@pytest.mark.parametrize("name", papers.names())
+def test_items_of_every_paper_are_complete(name):
+    for entry in items(name):
+        assert entry.reading
+        assert entry.tolerance >= 0
+
+
+def test_a_list_that_does_not_match_is_our_bug(monkeypatch):
+    monkeypatch.setattr(base, "listed_items", lambda: listed_items()[1:])
+    with pytest.raises(InternalError, match="S3 k"):
+        items("raab")
+    monkeypatch.setattr(base, "listed_items", lambda: [*listed_items(), listed_items()[0]])
+    with pytest.raises(InternalError, match="S3 k"):
+        items("raab")
+
+
+@pytest.mark.parametrize(("computed", "verdict"), [(6.7351, "pass"), (6.745, "pass"), (6.7460, "fail"), (6.73, "fail")])
+def test_verdict_is_about_the_printed_digits(computed, verdict):
+    outcome = item(lambda: computed).outcome()
+    assert outcome.verdict == verdict
+    assert outcome.error == pytest.approx(computed - 6.74)
+    assert bool(outcome.reason) == (verdict == "fail")
+
+
+def test_a_misprint_is_compared_with_what_was_meant_and_shown_as_printed():
+    outcome = item(lambda: 68.2333, published=6.23, read_as=68.23).outcome()
+    assert (outcome.published, outcome.verdict) == (6.23, "pass")
+    assert outcome.error == pytest.approx(0.0033)
+
+
+def test_what_cannot_be_computed_says_why():
+    def compute() -> float:
+        raise CannotComputeError("needs a table nobody printed")
+
+    outcome = item(compute).outcome()
+    assert (outcome.verdict, outcome.computed, outcome.error) == ("cannot", None, None)
+    assert outcome.to_json() == {
+        **dict(zip(KEYS, ["p", "Table 1", "a", 6.74, None, None, "r", "cannot"], strict=True)),
+        "reason": "needs a table nobody printed",
+    }
+
+
+def test_the_record_has_its_keys_in_order():
+    record = item(lambda: 6.74).outcome().to_json()
+    assert list(record) == KEYS
+    json.dumps(record)
+
+
+def test_a_quick_run_names_the_long_items_it_leaves_out(monkeypatch):
+    calls = []
+    long = item(lambda: calls.append(1) or 6.74, long=True)
+    monkeypatch.setattr(base, "items", lambda paper: [long])
+    assert [outcome.verdict for outcome in run(["p"], quick=True)] == ["cannot"]
+    assert "quick" in run(["p"])[0].reason
+    assert calls == []
+    assert [outcome.verdict for outcome in run(["p"], quick=False)] == ["pass"]
+
+
+def test_an_unknown_paper_names_the_nearest():
+    with pytest.raises(UnknownNameError, match="'raab'"):
+        run(["rab"])
+
+
+def test_without_the_data_the_counts_cannot_be_computed_and_the_cells_can(monkeypatch, tmp_path):
+    from understudy.reproduce import raab
+
+    raab.cross_tabulation.cache_clear()
+    monkeypatch.setenv(base.DATA_VARIABLE, str(tmp_path))
+    verdicts = {outcome.cell: outcome for outcome in run(["raab"])}
+    assert {cell: outcome.verdict for cell, outcome in verdicts.items() if cell.endswith(" k")} == {
+        "S3 k": "pass",
+        "S5 k": "pass",
+        "S7 k": "pass",
+    }
+    others = [outcome for cell, outcome in verdicts.items() if not cell.endswith(" k")]
+    assert {outcome.verdict for outcome in others} == {"cannot"}
+    assert all(base.DATA_VARIABLE in outcome.reason for outcome in others)
+    assert not any(str(tmp_path) in outcome.reason for outcome in others)
+
+
+def test_raab_table_1(data_folder: Path, monkeypatch):
+    from understudy.reproduce import raab
+
+    raab.cross_tabulation.cache_clear()
+    monkeypatch.setenv(base.DATA_VARIABLE, str(data_folder))
+    outcomes = run(["raab"])
+    assert [outcome for outcome in outcomes if outcome.verdict != "pass"] == []
+    computed = {outcome.cell: outcome.computed for outcome in outcomes}
+    assert computed["S5 p1"] == pytest.approx(100 * 337 / 5000)
+    assert computed["S7 p1"] == pytest.approx(100 * 1792 / 5000)
+    assert computed["S5 p0"] == pytest.approx(100 * (3000 - 953) / 3000)
+    assert raab.schema_of("S7").cells() == 147_000
