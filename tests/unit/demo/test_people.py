@@ -176,3 +176,33 @@ def test_unknown_truth_names_the_nearest():
         true_value("smoke/sex=M")
     with pytest.raises(UnknownNameError, match="sex=M"):
         true_value("smokes/sex=N")
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_written_files_fit_the_written_schema(tmp_path, form):
+    from understudy.core.schema_file import read_schema
+    from understudy.engines.inputs import open_source
+
+    data, described = people.write_people(tmp_path, rows=20_000, form=form)
+    assert (data.name, described.name) == (f"people.{form}", "people.toml")
+    schema = read_schema(described)
+    assert schema.fingerprint == people_schema().fingerprint
+    source = open_source(data, schema)
+    assert source.total() == 20_000
+    (by_sex,) = source.count([("sex",)])  # a scan checks every attribute and every structural zero, or raises
+    assert by_sex.values.sum() == 20_000
+
+
+def test_the_small_schema_counts_the_same_people():
+    from understudy.engines.inputs import open_source
+
+    source = open_source(make_people(5_000), small_schema())
+    (counts,) = source.count([small_schema().names])
+    assert counts.values.sum() == 5_000
+    assert counts.values[~small_schema().allowed()].sum() == 0
+    assert (counts.values == 0).any()
+
+
+def test_an_unknown_form_is_refused(tmp_path):
+    with pytest.raises(UnknownNameError, match="csv"):
+        people.write_people(tmp_path, form="cvs")
