@@ -1,0 +1,87 @@
+"""How a command ends when something goes wrong: one screen, an exit code, and no confidential value.
+
+Errors of the package say what to do and carry their exit code. Any other exception is our bug: its message may hold
+a value of the data, so only its type and place are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.text import Text
+from typer.core import TyperGroup
+
+from understudy.cli.output import standard_error
+from understudy.errors import BudgetError, ConvergenceError, DisclosureError, InternalError, UnderstudyError
+
+BUG, INPUT, INTERRUPTED = 1, 2, 130
+HEADINGS: tuple[tuple[type[UnderstudyError], str], ...] = (
+    (BudgetError, "budget refused"),
+    (DisclosureError, "disclosure refused"),
+    (ConvergenceError, "not converged"),
+    (InternalError, "this is a bug in understudy"),
+    (UnderstudyError, "error"),
+)
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+class Commands(TyperGroup):
+    """The group of all commands; every exception of a command ends here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:  # the reader of our output left, as `head` does; that is its right
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
+            raise typer.Exit(0) from None
+        except KeyboardInterrupt:
+            _tell(
+                "interrupted",
+                "nothing half-written was left; a run that was already charged can be finished with "
+                "`understudy resume`.",
+            )
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as problem:
+            if callable(getattr(problem, "format_message", None)):  # a usage error: typer formats it and exits with 2
+                raise
+            raise typer.Exit(report(problem)) from None
+
+
+def report(problem: Exception) -> int:
+    """Tell what went wrong on standard error and return the exit code."""
+    if os.environ.get("UNDERSTUDY_DEBUG") == "1":
+        traceback.print_exception(problem)
+    if isinstance(problem, UnderstudyError):
+        heading = next(text for kind, text in HEADINGS if isinstance(problem, kind))
+        _tell(heading, str(problem))
+        return problem.exit_code
+    if isinstance(problem, OSError) and problem.strerror:  # the system refuses: no permission, no space, no such file
+        _tell("error", f"{problem.filename or 'a file'}: {problem.strerror}.")
+        return INPUT
+    _tell(
+        "this is a bug in understudy",
+        f"{type(problem).__name__} at {_place(problem)}. Its message is not shown, because it could hold confidential "
+        "values; UNDERSTUDY_DEBUG=1 shows it with the traceback, for use inside the building only.",
+    )
+    return BUG
+
+
+def _place(problem: Exception) -> str:
+    """File and line of the innermost frame of this package: enough to find the bug, and no values."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)]
+    if not own:
+        return "an unknown place"
+    return f"{Path(own[-1].filename).relative_to(PACKAGE.parent)}:{own[-1].lineno}"
+
+
+def _tell(heading: str, text: str) -> None:
+    printable = "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
+    standard_error().print(Text.assemble((f"{heading}: ", "bold red"), printable), soft_wrap=True)

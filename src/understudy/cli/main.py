@@ -1,0 +1,63 @@
+"""The ``understudy`` command: every group of commands, one way to fail, stated exit codes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from understudy.cli import demo, ledger, release, reproduce, schema, synthesize
+from understudy.cli.failures import Commands
+
+HELP = """\
+Differentially private synthetic data: from a confidential file to a release folder, with an honest ledger.
+
+`understudy synthesize people.parquet --schema people.toml --epsilon 1 --out release/`
+
+Exit codes: 0 ok, 1 a bug of ours, 2 input, 3 budget refused, 4 disclosure refused, 5 not converged, 130 interrupted.
+Results go to standard output (with --json: one JSON document), everything else to standard error.
+"""
+
+app = typer.Typer(
+    name="understudy",
+    cls=Commands,
+    help=HELP,
+    rich_markup_mode="markdown",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they print local variables, and those hold data
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from understudy import __version__
+
+        typer.echo(f"understudy {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def understudy(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version  # its callback has already answered
+
+
+app.command("plan", rich_help_panel="Make a release")(synthesize.plan)
+app.command("synthesize", rich_help_panel="Make a release")(synthesize.synthesize)
+app.command("resume", rich_help_panel="Make a release")(synthesize.resume)
+app.command("verify", rich_help_panel="Look at a release")(release.verify)
+app.command("methods", rich_help_panel="Make a release")(release.methods)
+app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
+app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")
+app.command("demo", rich_help_panel="See it work")(demo.demo)
+app.command("reproduce", rich_help_panel="See it work")(reproduce.reproduce)
+
+
+def main() -> None:
+    """Entry point of the installed command."""
+    app(prog_name="understudy")

@@ -1,0 +1,170 @@
+"""Options that several commands share, and how their text becomes values.
+
+Numbers of the budget stay text until the exact reader sees them: 0.1 means the decimal one tenth, and never passes
+through a float.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.core.counts import Source
+from understudy.core.schema import Schema
+from understudy.errors import InputError, unknown_name
+from understudy.privacy.definition import GUARANTEES, UNIT_KINDS, Definition, NonPrivate, Unit
+from understudy.privacy.plan import Option
+
+BUDGET = "Budget"
+UNIT = "Who is protected"
+RESULT = "Result"
+DATA = "Reading the data"
+
+SchemaFile = Annotated[Path, typer.Option("--schema", help="The public schema (TOML).", show_default=False)]
+Method = Annotated[
+    str | None, typer.Option(help="How to synthesize; `understudy methods` lists them.", show_default="histogram")
+]
+Epsilon = Annotated[str | None, typer.Option(help="Total epsilon of the release.", rich_help_panel=BUDGET)]
+Delta = Annotated[str | None, typer.Option(help="Total delta of the release.", rich_help_panel=BUDGET)]
+Rho = Annotated[str | None, typer.Option(help="Total rho, for zCDP.", rich_help_panel=BUDGET)]
+Guarantee = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(GUARANTEES),
+        help="Form of the guarantee. Without it: epsilon alone means pure, with delta approx, rho means zcdp.",
+        rich_help_panel=BUDGET,
+    ),
+]
+UnitKind = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="|".join(UNIT_KINDS),
+        help="replace: one unit's rows change and the number of rows is public. add_remove: one unit more or fewer.",
+        show_default="replace",
+        rich_help_panel=UNIT,
+    ),
+]
+Fixed = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Attributes known for everybody and not protected.", rich_help_panel=UNIT),
+]
+RowsPerUnit = Annotated[
+    int | None, typer.Option(help="At most this many rows belong to one unit.", show_default="1", rich_help_panel=UNIT)
+]
+UnitId = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column that identifies the unit; enforces the bound.", rich_help_panel=UNIT),
+]
+Copies = Annotated[int | None, typer.Option(help="How many synthetic tables to make.", show_default="1")]
+Rows = Annotated[int | None, typer.Option(help="Rows of each synthetic table.", show_default="the method's choice")]
+MethodOptions = Annotated[
+    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting of the method; may be repeated.")
+]
+DataFiles = Annotated[
+    list[str],
+    typer.Argument(metavar="DATA", help="CSV, Parquet or DuckDB files, or a quoted glob.", show_default=False),
+]
+MissingText = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT", help="How a CSV writes a missing value.", show_default="the empty text", rich_help_panel=DATA
+    ),
+]
+Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Delimiter of a CSV.", rich_help_panel=DATA)]
+DatabaseTable = Annotated[str | None, typer.Option("--table", help="Table of a DuckDB file.", rich_help_panel=DATA)]
+DatabaseQuery = Annotated[str | None, typer.Option("--query", help="Query on a DuckDB file.", rich_help_panel=DATA)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+def open_data(
+    files: Sequence[str],
+    schema: Schema,
+    *,
+    missing_text: str,
+    delimiter: str | None,
+    table: str | None,
+    query: str | None,
+) -> Source:
+    """Open the confidential table; nothing about how it is read is guessed from its contents."""
+    from understudy.api import open_source
+
+    data = files[0] if len(files) == 1 else list(files)
+    return open_source(data, schema, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+
+
+def read_budget(
+    *, epsilon: str | None, delta: str | None, rho: str | None, guarantee: str | None, required: bool = True
+) -> Definition | None:
+    """The guarantee asked for.
+
+    >>> print(read_budget(epsilon="0.1", delta=None, rho=None, guarantee=None))
+    pure differential privacy (epsilon = 0.1)
+    """
+    given = {key: text for key, text in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if text is not None}
+    if guarantee is None:
+        if not given:
+            if not required:
+                return None
+            raise InputError(
+                "no budget was given. Say --epsilon 1 (pure), --epsilon 1 --delta 1e-9 (approx), --rho 0.1 (zcdp), "
+                "or --guarantee none."
+            )
+        guarantee = "zcdp" if "rho" in given else ("approx" if "delta" in given else "pure")
+    if guarantee not in GUARANTEES:
+        raise unknown_name("guarantee", guarantee, GUARANTEES)
+    kind = GUARANTEES[guarantee]
+    if set(given) != set(kind.parameters):
+        needs = " and ".join(f"--{key}" for key in kind.parameters) or "neither --epsilon, --delta nor --rho"
+        has = " and ".join(f"--{key}" for key in given) or "none of them was given"
+        raise InputError(f"guarantee '{guarantee}' needs {needs}; {has}{' was given' if len(given) == 1 else ''}.")
+    return kind(**given) if given else NonPrivate()
+
+
+def read_unit_options(
+    *, kind: str | None, fixed: str | None, rows_per_unit: int | None, unit_id: str | None
+) -> Unit | None:
+    """The unit of privacy, or nothing if no option spoke of it."""
+    if kind is None and fixed is None and rows_per_unit is None and unit_id is None:
+        return None
+    names = tuple(name.strip() for name in fixed.split(",") if name.strip()) if fixed else ()
+    return Unit(
+        kind="replace" if kind is None else kind,  # type: ignore[arg-type]  # Unit itself names the known kinds
+        fixed=names,
+        rows_per_unit=1 if rows_per_unit is None else rows_per_unit,
+        unit_id=unit_id,
+    )
+
+
+def read_method_options(texts: Sequence[str] | None) -> dict[str, Option]:
+    """Settings of a method: whole numbers, true and false are read as such, other text is handed on as it is.
+
+    >>> read_method_options(["prior=0.5", "rounds=3", "low_variance=true"])
+    {'prior': '0.5', 'rounds': 3, 'low_variance': True}
+    """
+    options: dict[str, Option] = {}
+    for text in texts or ():
+        key, separator, value = text.partition("=")
+        key = key.strip()
+        if not separator or not key:
+            raise InputError(f"--option {text!r} must look like key=value.")
+        if key in options:
+            raise InputError(f"--option {key} was given twice.")
+        if value in ("true", "false"):
+            options[key] = value == "true"
+        else:
+            options[key] = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else value
+    return options
+
+
+def read_output_path(path: Path) -> Path:
+    """An absolute path with a name of its own, so that a temporary folder can lie beside it."""
+    absolute = Path(os.path.abspath(path))
+    if not absolute.name:
+        raise InputError(f"{path} cannot be written to; name a folder inside it.")
+    return absolute

@@ -1,0 +1,58 @@
+"""Commands about releases and the methods that make them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.cli.options import AsJson
+from understudy.cli.output import print_json, show_table
+from understudy.errors import InputError
+
+
+def verify(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Check a release: its files, its hashes, and that the recorded events add up to the stated guarantee.
+
+    Example: `understudy verify release/`
+
+    Hashes detect corruption and accidents, not forgery.
+    """
+    from understudy.release import verify as verify_release
+
+    checks = verify_release(folder)
+    passed = all(check.passed for check in checks)
+    if as_json:
+        listed = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in checks]
+        print_json({"release": str(folder), "passed": passed, "checks": listed})
+    else:
+        rows = [(check.name, "passed" if check.passed else "FAILED", check.detail) for check in checks]
+        show_table(f"Checks of {folder}", ("check", "result", "detail"), rows)
+    if not passed:
+        failed = ", ".join(check.name for check in checks if not check.passed)
+        raise InputError(f"{folder} does not pass: {failed}. Do not use or pass on this release.")
+
+
+def methods(*, as_json: AsJson = False) -> None:
+    """List the methods of synthesis with the guarantees each can give.
+
+    Example: `understudy methods`
+    """
+    from understudy.synth.base import synthesizers
+
+    kinds = [synthesizers[name] for name in synthesizers]
+    if as_json:
+        print_json(
+            [{"name": kind.name, "summary": kind.summary, "guarantees": list(kind.guarantees)} for kind in kinds]
+        )
+        return
+    show_table(
+        "Methods",
+        ("method", "guarantees", "what it does"),
+        [(kind.name, ", ".join(kind.guarantees), kind.summary) for kind in kinds],
+    )

@@ -1,0 +1,148 @@
+"""Commands about the public schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from understudy.cli.options import (
+    AsJson,
+    DatabaseQuery,
+    DatabaseTable,
+    DataFiles,
+    Delimiter,
+    MissingText,
+    SchemaFile,
+    open_data,
+)
+from understudy.cli.output import print_json, say, show_facts, show_table, working
+from understudy.core.counts import Source
+from understudy.core.schema import Attribute, Schema
+from understudy.core.schema_file import read_schema
+from understudy.errors import SchemaError
+
+app = typer.Typer(help="Check and describe the public schema.", no_args_is_help=True)
+LARGEST_MASK = 10_000_000  # cells up to which structural zeros are counted cell by cell
+
+
+@app.command()
+def check(
+    *,
+    data: DataFiles,
+    schema: SchemaFile,
+    missing_text: MissingText = "",
+    delimiter: Delimiter = None,
+    table: DatabaseTable = None,
+    query: DatabaseQuery = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that data fit a schema: how many rows break it, by attribute, and never a value. Exit code 2 if any does.
+
+    Example: `understudy schema check people.parquet --schema people.toml`
+
+    What it prints is computed from confidential data: keep it inside the building.
+    """
+    public = read_schema(schema)
+    source = open_data(data, public, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    try:
+        with working("checking"):
+            rows = source.total()
+    except SchemaError as problem:
+        if as_json:
+            print_json({"audience": "internal", "fits": False, "rows": None, "problem": str(problem)})
+        raise
+    if as_json:
+        print_json({"audience": "internal", "fits": True, "rows": rows, "problem": None})
+    else:
+        say(f"All {rows:,} rows fit {schema} (internal: the number of rows may be confidential).")
+
+
+@app.command()
+def describe(
+    *,
+    schema: SchemaFile,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DATA", help="Add an internal summary of these data.", show_default=False),
+    ] = None,
+    missing_text: MissingText = "",
+    delimiter: Delimiter = None,
+    table: DatabaseTable = None,
+    query: DatabaseQuery = None,
+    as_json: AsJson = False,
+) -> None:
+    """Describe a schema: its attributes, the size of their cross-tabulation, its structural zeros.
+
+    Example: `understudy schema describe --schema people.toml`
+
+    With data it adds a summary that is computed from them and marked internal.
+    """
+    public = read_schema(schema)
+    possible = int(public.allowed().sum()) if public.cells() <= LARGEST_MASK else None
+    internal = None
+    if data:
+        source = open_data(data, public, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+        with working("counting"):
+            internal = _summary(source, public)
+    if as_json:
+        document = {
+            "fingerprint": public.fingerprint,
+            "attributes": [_attribute_document(attribute) for attribute in public.attributes],
+            "cells": public.cells(),
+            "possible_cells": possible,
+            "impossible": [rule.describe() for rule in public.impossible],
+            "ignore": list(public.ignore),
+        }
+        print_json(document if internal is None else {**document, "internal": internal})
+        return
+    show_table(
+        f"Schema {schema}",
+        ("attribute", "kind", "codes", "missing", "values", "label"),
+        [_attribute_row(attribute) for attribute in public.attributes],
+        right=("codes",),
+    )
+    if public.impossible:
+        show_table("Structural zeros (cannot occur)", ("rule",), [(rule.describe(),) for rule in public.impossible])
+    show_facts(
+        [
+            ("cells of the full cross-tabulation", public.cells()),
+            ("of them possible", f"not counted above {LARGEST_MASK:,} cells" if possible is None else possible),
+            ("ignored columns", ", ".join(public.ignore) or "none"),
+            ("fingerprint", public.fingerprint),
+        ]
+    )
+    if internal is not None:
+        say("INTERNAL, computed from confidential data: keep it inside the building", style="bold red")
+        show_facts([("rows", internal["rows"]), ("cells with somebody in them", internal["filled_cells"])])
+
+
+def _summary(source: Source, schema: Schema) -> dict[str, Any]:
+    if schema.cells() > LARGEST_MASK:
+        return {"audience": "internal", "rows": source.total(), "filled_cells": None}
+    (counts,) = source.count([schema.names])
+    return {
+        "audience": "internal",
+        "rows": int(counts.values.sum()),
+        "filled_cells": int(np.count_nonzero(counts.values)),
+    }
+
+
+def _attribute_document(attribute: Attribute) -> dict[str, Any]:
+    return {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        "codes": list(attribute.code_names),
+        "size": attribute.size,
+        "missing": attribute.missing,
+        "ordered": attribute.ordered,
+        "label": attribute.label,
+    }
+
+
+def _attribute_row(attribute: Attribute) -> tuple[object, ...]:
+    names = attribute.code_names
+    shown = ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, ..., {names[-1]}"
+    kind = f"{attribute.kind}, ordered" if attribute.ordered else attribute.kind
+    return (attribute.name, kind, attribute.size, attribute.missing, shown, attribute.label)

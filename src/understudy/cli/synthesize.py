@@ -1,0 +1,255 @@
+"""Commands that make a release: plan it, run it, finish it after a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy import api
+from understudy.cli.options import (
+    RESULT,
+    AsJson,
+    Copies,
+    DatabaseQuery,
+    DatabaseTable,
+    DataFiles,
+    Delimiter,
+    Delta,
+    Epsilon,
+    Fixed,
+    Guarantee,
+    Method,
+    MethodOptions,
+    MissingText,
+    Rho,
+    Rows,
+    RowsPerUnit,
+    SchemaFile,
+    UnitId,
+    UnitKind,
+    open_data,
+    read_budget,
+    read_method_options,
+    read_output_path,
+    read_unit_options,
+)
+from understudy.cli.output import print_json, say, working
+from understudy.cli.show import plan_document, release_document, show_plan, show_release
+from understudy.core.folders import explained_disk_errors
+from understudy.core.schema_file import read_schema
+from understudy.errors import InputError
+from understudy.privacy.plan import Plan
+from understudy.privacy.plan_file import read_plan, write_plan
+
+Out = Annotated[
+    Path, typer.Option("--out", help="The release folder to make.", rich_help_panel=RESULT, show_default=False)
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a release folder.", rich_help_panel=RESULT)]
+Csv = Annotated[bool, typer.Option("--csv", help="Write CSV beside Parquet.", rich_help_panel=RESULT)]
+LedgerPath = Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays for the run.")]
+AccountName = Annotated[str | None, typer.Option("--account", help="The account of that ledger.")]
+
+
+def _request(
+    *,
+    method: str | None,
+    epsilon: str | None,
+    delta: str | None,
+    rho: str | None,
+    guarantee: str | None,
+    unit: str | None,
+    fixed: str | None,
+    rows_per_unit: int | None,
+    unit_id: str | None,
+    copies: int | None,
+    rows: int | None,
+    option: list[str] | None,
+    required: bool,
+) -> dict[str, Any]:
+    """What was asked for, under the names of ``api.plan``; whatever was not said is left out."""
+    asked = {
+        "budget": read_budget(epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, required=required),
+        "method": method,
+        "unit": read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=unit_id),
+        "copies": copies,
+        "rows": rows,
+    }
+    options = read_method_options(option)
+    for name in options:
+        if name in (*asked, "records", "schema"):
+            raise InputError(f"--option {name} is not a setting of a method; say --{name}.")
+    return {name: value for name, value in asked.items() if value is not None} | options
+
+
+def plan(
+    *,
+    schema: SchemaFile,
+    method: Method = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    guarantee: Guarantee = None,
+    unit: UnitKind = None,
+    fixed: Fixed = None,
+    rows_per_unit: RowsPerUnit = None,
+    unit_id: UnitId = None,
+    copies: Copies = None,
+    rows: Rows = None,
+    records: Annotated[
+        int | None, typer.Option(help="Rows of the confidential table, where that number is public and needed.")
+    ] = None,
+    option: MethodOptions = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write the plan to this TOML file.", rich_help_panel=RESULT)
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=RESULT)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a release will cost and what noise it will add, without touching data.
+
+    Example: `understudy plan --schema people.toml --epsilon 1 --out plan.toml`
+
+    The file can be reviewed and then run exactly as it is: `understudy synthesize people.parquet --schema
+    people.toml --plan plan.toml --out release/`
+    """
+    asked = _request(
+        method=method, epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, unit=unit, fixed=fixed,
+        rows_per_unit=rows_per_unit, unit_id=unit_id, copies=copies, rows=rows, option=option, required=True,
+    )  # fmt: skip
+    made = api.plan(read_schema(schema), records=records, **asked)
+    if out is not None:
+        _write_text(out, write_plan(made), overwrite=overwrite)
+    if as_json:
+        print_json(plan_document(made))
+        return
+    show_plan(made)
+    if out is not None:
+        say(f"Written to {out}")
+
+
+def _write_text(path: Path, text: str, *, overwrite: bool) -> None:
+    """A file that appears whole; an existing one is refused unless told otherwise."""
+    target = read_output_path(path)
+    if target.is_dir():
+        raise InputError(f"{path} is a folder; name a file for the plan.")
+    if not target.parent.is_dir():
+        raise InputError(f"{path} cannot be written: the folder {target.parent} does not exist; create it first.")
+    with explained_disk_errors(path):
+        if overwrite:
+            partial = target.with_name(f"{target.name}.partial")
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(target)
+            return
+        try:
+            with target.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise InputError(f"{path} already exists; choose another name, or say --overwrite.") from None
+
+
+def synthesize(
+    *,
+    data: DataFiles,
+    schema: SchemaFile,
+    out: Out,
+    method: Method = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    rho: Rho = None,
+    guarantee: Guarantee = None,
+    unit: UnitKind = None,
+    fixed: Fixed = None,
+    rows_per_unit: RowsPerUnit = None,
+    unit_id: UnitId = None,
+    copies: Copies = None,
+    rows: Rows = None,
+    option: MethodOptions = None,
+    plan_file: Annotated[
+        Path | None, typer.Option("--plan", help="Run exactly this reviewed plan; it settles method, budget and unit.")
+    ] = None,
+    ledger: LedgerPath = None,
+    account: AccountName = None,
+    overwrite: Overwrite = False,
+    csv: Csv = False,
+    missing_text: MissingText = "",
+    delimiter: Delimiter = None,
+    table: DatabaseTable = None,
+    query: DatabaseQuery = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a synthetic release of a confidential table.
+
+    Example: `understudy synthesize people.parquet --schema people.toml --epsilon 1 --ledger budget.db --account
+    people-2026 --out release/`
+
+    --epsilon and --delta are the total guarantee of the release, all copies included. The whole plan is charged to the
+    account before the first draw; if the account does not allow it the exit code is 3, nothing is charged and nothing
+    is drawn.
+    """
+    target = read_output_path(out)
+    asked = _request(
+        method=method, epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, unit=unit, fixed=fixed,
+        rows_per_unit=rows_per_unit, unit_id=unit_id, copies=copies, rows=rows, option=option,
+        required=plan_file is None,
+    )  # fmt: skip
+    public = read_schema(schema)
+    agreed = _agreed_plan(plan_file, asked) if plan_file is not None else api.plan(public, **asked)
+    source = open_data(data, public, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    with working("reading and measuring") as progress:
+        release = api.synthesize(
+            source, plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv,
+            progress=progress,
+        )  # fmt: skip
+    if as_json:
+        print_json(release_document(release, out))
+    else:
+        show_release(release, out)
+
+
+def _agreed_plan(file: Path, asked: dict[str, Any]) -> Plan:
+    if asked:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
+        raise InputError(f"--plan settles everything; leave out what else was given ({given}).")
+    return read_plan(file)
+
+
+def resume(
+    *,
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder NAME.partial-... that the run left.", show_default=False)
+    ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--source", help="The same data again, if the run died before all was measured; may be repeated."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The release folder.", show_default="the one the run was started with")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Finish a run that died after it was charged, without a new charge.
+
+    Example: `understudy resume release.partial-0f3a9c52d1e84b67`
+
+    Values that were measured before are never drawn again. The data are needed only if not everything was measured.
+    """
+    target = read_output_path(out) if out is not None else _stated_target(run)
+    source = None if not data else (data[0] if len(data) == 1 else list(data))
+    with working("resuming") as progress:
+        release = api.resume(run, source=source, out=target, progress=progress)
+    if as_json:
+        print_json(release_document(release, out or target))
+    else:
+        show_release(release, out or target)
+
+
+def _stated_target(run: Path) -> Path:
+    from understudy.privacy.journal import Journal
+
+    destination = Journal.open(run).header.get("destination")
+    stated = destination.get("out") if isinstance(destination, dict) else None
+    if not isinstance(stated, str):
+        raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
+    return Path(stated)
