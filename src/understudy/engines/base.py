@@ -1,0 +1,48 @@
+"""What an engine is: one system that can count a confidential table, behind one Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+
+from understudy.core.counts import Counts, SparseCounts
+from understudy.core.mechanism import Stream
+from understudy.core.registry import Registry
+from understudy.core.schema import Schema
+from understudy.privacy.definition import Unit
+
+Progress = Callable[[int, int | None], None]  # rows done, rows in all if known
+Self = TypeVar("Self", bound="Engine")
+
+DENSE_CELLS = 2**27  # cells of one dense margin: 1 GB of 64-bit counts
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A confidential table opened by one system. Every method may scan the table; none returns a row."""
+
+    name: ClassVar[str]
+    schema: Schema
+
+    def total(self) -> int:
+        """The number of rows (of the bounded table, if it is bounded)."""
+        ...
+
+    def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
+        """Dense counts of many margins in one scan, each with one axis per attribute in the order asked for."""
+        ...
+
+    def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
+        """The non-empty cells of a margin that may be too large for a dense table."""
+        ...
+
+    def bounded(self: Self, unit: Unit, stream: Stream) -> Self:
+        """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id``."""
+        ...
+
+
+engines: Registry[type[Engine]] = Registry(
+    "engine",
+    "understudy.engines",
+    not_entries=("base", "bounding", "decode", "encode", "inputs", "readers", "violations"),
+)

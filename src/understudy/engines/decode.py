@@ -1,0 +1,168 @@
+"""From codes back to values an analyst can use: the last step of every release.
+
+Law, given the code and independently for every value: a level is itself; a bin of an ``integer`` attribute or of dates
+is uniform over its whole numbers or days, the last edge included; a bin of reals is uniform over the bin, or has a
+density proportional to 1/x with ``density = "log"`` (for integers: the whole part of such a number). A value that the
+schema names as a special code is drawn again, so that every value has the code it came from. Codes are public when
+they get here, so this is post-processing and costs no privacy; randomness is explicit all the same.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Attribute, Schema
+from understudy.core.table import CodedTable, Codes
+from understudy.errors import SchemaError
+
+EPOCH = datetime.date(1970, 1, 1)
+Purpose = tuple[str | int, ...]
+
+
+def decode(table: CodedTable, stream: Stream, *purpose: str | int) -> pa.Table:
+    """Values for a coded table, drawn from the substreams ``(*purpose, attribute)``."""
+    arrays = [
+        _levels(attribute, codes)
+        if attribute.levels
+        else _numbers(attribute, codes, stream, (*purpose, attribute.name))
+        for attribute, codes in zip(table.schema.attributes, table.columns.values(), strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(table.schema))
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow types and labels a decoded table has."""
+    return pa.schema([_field(attribute) for attribute in schema.attributes])
+
+
+def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
+    """The types of a decoded table after a trip through a file, which keeps no dictionary of integers or booleans."""
+    from understudy.engines.encode import encode_table
+
+    coded = encode_table(table, schema)
+    arrays = [
+        _levels(attribute, coded.columns[attribute.name])
+        if attribute.levels
+        else table.column(attribute.name).cast(_field(attribute).type)
+        for attribute in schema.attributes
+    ]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+
+def _field(attribute: Attribute) -> pa.Field:
+    if attribute.levels:
+        kinds = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
+        kind = pa.dictionary(pa.int32(), kinds[type(attribute.levels[0])], ordered=attribute.ordered)
+    elif attribute.kind == "date":
+        kind = pa.date32()
+    else:
+        kind = pa.int64() if attribute.integer else pa.float64()
+    metadata = {"label": attribute.label} if attribute.label else {}
+    if attribute.level_labels:
+        metadata["level_labels"] = json.dumps(list(attribute.level_labels), ensure_ascii=False)
+    return pa.field(attribute.name, kind, nullable=True, metadata=metadata or None)
+
+
+def _levels(attribute: Attribute, codes: Codes) -> pa.Array:
+    kind = _field(attribute).type
+    indices = codes.astype(np.int32)
+    missing = None if attribute.missing_code is None else indices == attribute.missing_code
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, mask=missing), pa.array(attribute.levels, kind.value_type), ordered=attribute.ordered
+    )
+
+
+def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> pa.Array:
+    whole = attribute.integer or attribute.kind == "date"
+    values = np.zeros(len(codes), np.int64 if whole else np.float64)
+    special = [_number(code) for code, _ in attribute.special]
+    for position, code in enumerate(special):
+        values[codes == attribute.bins + position] = code
+    open_rows = np.flatnonzero(codes < attribute.bins)
+    _refuse_full_bins(attribute, special, whole)
+    while len(open_rows):  # again for draws that hit a special code; at most a few rounds, as no bin is all special
+        bins = codes[open_rows].astype(np.int64)
+        drawn = _draw_whole(attribute, bins, stream, purpose) if whole else _draw_real(attribute, bins, stream, purpose)
+        values[open_rows] = drawn
+        open_rows = open_rows[np.isin(drawn, special)]
+    missing = None if attribute.missing_code is None else np.asarray(codes) == attribute.missing_code
+    if attribute.kind == "date":
+        return pa.array(values.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+    return pa.array(values, mask=missing)
+
+
+def _draw_whole(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:
+    first, last = _whole_bins(attribute)
+    if attribute.density == "log":
+        drawn = np.floor(_log_uniform(first[bins], last[bins] + 1, stream, purpose)).astype(np.int64)
+        return np.clip(drawn, first[bins], last[bins])
+    spread = (last - first + 1)[bins].astype(np.uint64)
+    return first[bins] + _below(spread, stream, purpose).astype(np.int64)
+
+
+def _draw_real(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.float64]:
+    edges = np.array([_number(edge) for edge in attribute.edges], np.float64)
+    low, high = edges[:-1][bins], edges[1:][bins]
+    if attribute.density == "log":
+        drawn = _log_uniform(low, high, stream, purpose)
+    else:
+        part = _unit_interval(len(bins), stream, purpose)
+        drawn = low * (1 - part) + high * part  # never overflows, unlike low + (high - low) * part
+    # Rounding may reach the upper edge, which belongs to the next bin.
+    return np.clip(drawn, low, np.nextafter(high, low))
+
+
+def _log_uniform(
+    low: NDArray[np.generic], high: NDArray[np.generic], stream: Stream, purpose: Purpose
+) -> NDArray[np.float64]:
+    start, stop = np.log(low), np.log(high)
+    result: NDArray[np.float64] = np.exp(start + (stop - start) * _unit_interval(len(start), stream, purpose))
+    return result
+
+
+def _unit_interval(count: int, stream: Stream, purpose: Purpose) -> NDArray[np.float64]:
+    """Uniform multiples of 2^-53 in [0, 1)."""
+    return (stream.words(count, *purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _below(bounds: NDArray[np.uint64], stream: Stream, purpose: Purpose) -> NDArray[np.uint64]:
+    """Exactly uniform whole numbers below each bound: words under 2^64 mod bound are drawn again."""
+    result = np.zeros(len(bounds), np.uint64)
+    waiting = np.arange(len(bounds))
+    while len(waiting):
+        words, limits = stream.words(len(waiting), *purpose), bounds[waiting]
+        result[waiting] = words % limits
+        waiting = waiting[words < (np.uint64(0) - limits) % limits]
+    return result
+
+
+def _whole_bins(attribute: Attribute) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last whole number (or day) of every bin; the last bin holds its upper edge too."""
+    edges = np.array([int(_number(edge)) for edge in attribute.edges], np.int64)
+    last = edges[1:] - 1
+    last[-1] += 1
+    return edges[:-1], last
+
+
+def _refuse_full_bins(attribute: Attribute, special: list[int | float], whole: bool) -> None:
+    """A bin whose every value is a special code could not be drawn from."""
+    if not whole or not special:
+        return
+    for first, last in zip(*_whole_bins(attribute), strict=True):
+        if sum(first <= code <= last for code in set(special)) > last - first:
+            raise SchemaError(
+                f"attribute '{attribute.name}': every value of the bin from {first} on is a special code."
+            )
+
+
+def _number(value: float | datetime.date) -> int | float:
+    if isinstance(value, datetime.date):
+        return (value - EPOCH).days
+    return int(value) if math.isfinite(value) and value == int(value) and abs(value) <= 2**53 else value

@@ -1,0 +1,217 @@
+"""The embedded engine: a table on one machine, streamed as Arrow batches and counted with numpy.
+
+The file is scanned out of core. While it fits ``REMEMBERED_BYTES`` the codes of the first scan are kept (one byte per
+value for up to 256 codes), so that an adaptive method, which counts again and again, does not read the file again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from understudy.core.counts import Counts, SparseCounts
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.core.table import Codes
+from understudy.engines.base import DENSE_CELLS, Progress, engines
+from understudy.engines.bounding import rows_to_leave_out
+from understudy.engines.encode import Encoder, check_columns
+from understudy.engines.readers import Reader
+from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
+from understudy.privacy.definition import Unit
+
+REMEMBERED_BYTES = 2**28
+DENSE_CELLS_PER_SCAN = 2**28
+MERGE_CELLS = 2**22  # sparse cells gathered before equal ones are added up
+
+Batch = dict[str, Codes]
+
+
+@engines.add
+class DuckDBSource:
+    """A confidential table behind its public schema. It answers with counts, which only the gate may hold."""
+
+    name: ClassVar[str] = "duckdb"
+
+    def __init__(
+        self,
+        reader: Reader,
+        schema: Schema,
+        *,
+        missing_text: str | None = None,
+        unit_id: str | None = None,
+        remembered_bytes: int = REMEMBERED_BYTES,
+    ) -> None:
+        check_columns(reader.columns, schema, unit_id=unit_id)
+        if unit_id is not None and unit_id not in reader.columns:
+            raise unknown_name("the unit's id:", unit_id, reader.columns, error=InputError)
+        self.schema = schema
+        self._reader = reader
+        self._missing_text = missing_text
+        self._remembered_bytes = remembered_bytes
+        self._remembered: list[Batch] | None = None
+        self._total: int | None = None
+        self._unit: Unit | None = None
+        self._left_out: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def __repr__(self) -> str:
+        return f"DuckDBSource({len(self.schema.names)} attributes, confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
+
+    def total(self) -> int:
+        if self._total is None:
+            for _ in self._scan(None):
+                pass
+        assert self._total is not None  # noqa: S101  (a scan that ends has set it)
+        return self._total
+
+    def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
+        """Dense counts of many margins in one scan; the first scan checks every row against the schema."""
+        wanted = [self._margin(margin) for margin in margins]
+        sizes = [self._dense_cells(margin) for margin in wanted]
+        if sum(sizes) > DENSE_CELLS_PER_SCAN:
+            raise UnsupportedError(
+                f"the margins asked for have {sum(sizes):,} cells together, above {DENSE_CELLS_PER_SCAN:,} in one "
+                "scan; count them in several calls."
+            )
+        tables = [np.zeros(size, np.int64) for size in sizes]
+        for batch in self._scan(progress):
+            for margin, table in zip(wanted, tables, strict=True):
+                self._add(table, batch, margin)
+        return [
+            Counts(margin=margin, values=table.reshape(self.schema.shape(margin)))
+            for margin, table in zip(wanted, tables, strict=True)
+        ]
+
+    def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
+        """The non-empty cells by flat number, last attribute fastest; memory grows with them, not with the domain."""
+        wanted = self._margin(margin)
+        domain = self.schema.cells(wanted)
+        if domain >= 2**63:
+            raise UnsupportedError(
+                f"the margin {' x '.join(wanted)} has {domain:.3g} cells, too many to number with 64 bits (9.22e+18); "
+                "use fewer attributes, fewer levels or wider bins."
+            )
+        cells, values = np.empty(0, np.int64), np.empty(0, np.int64)
+        waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        for batch in self._scan(progress):
+            waiting.append(np.unique(self._flat(batch, wanted), return_counts=True))
+            if sum(len(part) for part, _ in waiting) > MERGE_CELLS:
+                cells, values = _merge([(cells, values), *waiting])
+                waiting = []
+        cells, values = _merge([(cells, values), *waiting])
+        return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells, _values=values)
+
+    def bounded(self, unit: Unit, stream: Stream) -> DuckDBSource:
+        """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
+        if unit.unit_id is None:
+            return self
+        if self._unit is not None:
+            if (self._unit.unit_id, self._unit.rows_per_unit) == (unit.unit_id, unit.rows_per_unit):
+                return self
+            raise InputError("this source is bounded already for another unit; open it again.")
+        if unit.unit_id not in self._reader.columns:
+            raise unknown_name("the unit's id:", unit.unit_id, self._reader.columns, error=InputError)
+        bounded = DuckDBSource(
+            self._reader,
+            self.schema,
+            missing_text=self._missing_text,
+            unit_id=unit.unit_id,
+            remembered_bytes=self._remembered_bytes,
+        )
+        bounded._unit = unit
+        bounded._left_out = rows_to_leave_out(
+            (batch.column(0) for batch in self._reader.batches([unit.unit_id])),
+            column=unit.unit_id,
+            limit=unit.rows_per_unit,
+            stream=stream,
+            missing_text=self._missing_text,
+        )
+        return bounded
+
+    def _margin(self, margin: Sequence[str]) -> tuple[str, ...]:
+        self.schema.margin(margin)  # refuses unknown and repeated names
+        return tuple(margin)
+
+    def _dense_cells(self, margin: tuple[str, ...]) -> int:
+        cells = self.schema.cells(margin)
+        if cells > DENSE_CELLS:
+            raise UnsupportedError(
+                f"the margin {' x '.join(margin)} has {cells:,} cells, above the limit of {DENSE_CELLS:,} for a dense "
+                "table; use fewer attributes, fewer levels or wider bins, or a method that measures smaller margins."
+            )
+        return cells
+
+    def _scan(self, progress: Progress | None) -> Iterator[Batch]:
+        """Every row once, as codes. A scan that ends without an error has checked all rows and knows their number."""
+        done = 0
+        if self._remembered is not None:
+            for batch in self._remembered:
+                yield batch
+                done += _rows(batch)
+                if progress is not None:
+                    progress(done, self._total)
+            return
+        encoder = Encoder(self.schema, missing_text=self._missing_text)
+        kept: list[Batch] | None = []
+        room, total = self._remembered_bytes, 0
+        for raw in self._reader.batches(self.schema.names):
+            batch = self._without_left_out(encoder.encode(raw), done, raw)
+            done += raw.num_rows
+            total += _rows(batch)
+            room -= sum(column.nbytes for column in batch.values())
+            if kept is not None and room >= 0:
+                kept.append(batch)
+            else:
+                kept = None
+            yield batch
+            if progress is not None:
+                progress(done, self._reader.rows)
+        encoder.violations.check()
+        if self._total is not None and total != self._total:
+            raise InputError("the data changed between two scans; nothing may write to them during a run.")
+        self._total, self._remembered = total, kept
+
+    def _without_left_out(self, batch: Batch, start: int, raw: pa.RecordBatch) -> Batch:
+        first, last = np.searchsorted(self._left_out, [start, start + raw.num_rows])
+        if first == last:
+            return batch
+        keep = np.ones(raw.num_rows, bool)
+        keep[self._left_out[first:last] - start] = False
+        return {name: column[keep] for name, column in batch.items()}
+
+    def _flat(self, batch: Batch, margin: tuple[str, ...]) -> NDArray[np.int64]:
+        flat = np.zeros(_rows(batch), np.int64)
+        for name in margin:
+            flat *= self.schema[name].size
+            flat += batch[name]
+        return flat
+
+    def _add(self, table: NDArray[np.int64], batch: Batch, margin: tuple[str, ...]) -> None:
+        flat = self._flat(batch, margin)
+        if len(table) <= 4 * len(flat):
+            table += np.bincount(flat, minlength=len(table))
+        else:  # a table far larger than the batch: touch only the cells that occur
+            np.add.at(table, flat, 1)
+
+
+def _rows(batch: Batch) -> int:
+    return len(next(iter(batch.values())))
+
+
+def _merge(
+    parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sorted distinct cells with their counts added up."""
+    cells = np.concatenate([cells for cells, _ in parts])
+    counts = np.concatenate([counts for _, counts in parts]).astype(np.int64)
+    distinct, place = np.unique(cells, return_inverse=True)
+    totals = np.zeros(len(distinct), np.int64)
+    np.add.at(totals, place, counts)
+    return distinct, totals

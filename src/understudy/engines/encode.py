@@ -1,0 +1,331 @@
+"""From Arrow columns to small-integer codes, by the schema and never by guessing.
+
+Text is matched as text, so '01' stays '01'. Typed columns are matched by value through the one canonical text of
+:func:`~understudy.core.schema.level_text`, so the integer 3 and the float 3.0 are both the level 3. Every distinct
+text is looked at once per batch however many rows carry it. ``docs/tutorials/values.md`` is the full table.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.table import CodedTable, Codes
+from understudy.engines.violations import MISSING, NOT_DATE, NOT_NUMBER, NOT_WHOLE, OUTSIDE, UNKNOWN, Violations
+from understudy.errors import SchemaError, unknown_name
+
+Marks = NDArray[np.int64]  # one code or negative mark per value
+NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+EPOCH = datetime.date(1970, 1, 1)
+BOOLEAN_TEXTS = {True: ("true", "True", "TRUE"), False: ("false", "False", "FALSE")}
+
+
+class Encoder:
+    """Codes for batches of one source.
+
+    ``missing_text`` is the text that stands for a missing value in a format without nulls (CSV); None means that only
+    nulls and NaN are missing. A level the schema lists wins over it, so '' or 'NA' can be a level.
+    """
+
+    def __init__(self, schema: Schema, *, missing_text: str | None = None) -> None:
+        self.schema = schema
+        self.missing_text = missing_text
+        self.violations = Violations()
+        self._columns = {attribute.name: _ColumnEncoder(attribute, missing_text) for attribute in schema.attributes}
+        self._rules = [
+            (rule.describe(), {name: _chosen(schema[name], codes) for name, codes in rule.codes(schema).items()})
+            for rule in schema.impossible
+        ]
+
+    def encode(self, batch: pa.RecordBatch) -> dict[str, Codes]:
+        """Codes of every attribute. Rows that do not fit are counted in ``violations`` and coded 0."""
+        columns: dict[str, Codes] = {}
+        bad: dict[str, NDArray[np.bool_]] = {}
+        for name, encoder in self._columns.items():
+            columns[name], wrong = encoder.encode(batch.column(name), self.violations)
+            if wrong is not None:
+                bad[name] = wrong
+        for description, chosen in self._rules:
+            inside = np.logical_and.reduce(
+                [selected[columns[name]] & ~bad.get(name, np.False_) for name, selected in chosen.items()]
+            )
+            if rows := int(np.count_nonzero(inside)):
+                self.violations.add_rule(description, rows)
+        return columns
+
+
+def encode_table(table: pa.Table, schema: Schema) -> CodedTable:
+    """The codes of a whole Arrow table in memory; SchemaError if anything does not fit."""
+    check_columns(table.column_names, schema)
+    encoder = Encoder(schema)
+    parts = [encoder.encode(batch) for batch in table.select(list(schema.names)).to_batches()]
+    encoder.violations.check()
+    return CodedTable(
+        schema=schema,
+        columns={
+            name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0, code_type(schema[name]))
+            for name in schema.names
+        },
+    )
+
+
+def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None = None) -> None:
+    """Refuse a table whose columns are not exactly those of the schema, save the ignored ones and the unit's id."""
+    names = list(columns)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaError(f"column '{twice[0]}' occurs twice in the data; every column needs its own name.")
+    for name in schema.names:
+        if name not in names:
+            raise unknown_name(
+                "the data have no column for an attribute of the schema:", name, names, error=SchemaError
+            )
+    known = {*schema.names, *schema.ignore} | ({unit_id} if unit_id is not None else set())
+    unlisted = [name for name in names if name not in known]
+    if unlisted:
+        shown = ", ".join(f'"{name}"' for name in unlisted[:12]) + (", ..." if len(unlisted) > 12 else "")
+        raise SchemaError(
+            f"the data have {len(unlisted)} column(s) that the schema does not list: {shown}. Describe each as an "
+            f"[[attribute]], or leave it out with [[ignore]] and columns = [{shown}]."
+        )
+
+
+def code_type(attribute: Attribute) -> np.dtype[np.unsignedinteger]:
+    """The smallest type that holds every code of an attribute."""
+    return np.min_scalar_type(attribute.size - 1)
+
+
+class _ColumnEncoder:
+    def __init__(self, attribute: Attribute, missing_text: str | None) -> None:
+        self.attribute = attribute
+        self.missing_text = missing_text
+        self.missing_mark = MISSING if attribute.missing_code is None else attribute.missing_code
+        self.outside_mark = self.missing_mark if attribute.outside == "missing" else OUTSIDE
+        self.unknown_mark = self.missing_mark if attribute.outside == "missing" else UNKNOWN
+        if attribute.levels:
+            pairs = [(text, code) for code, level in enumerate(attribute.levels) for text in _texts_of(level)]
+            self.texts = pa.array([text for text, _ in pairs], pa.large_string())
+            self.text_codes = np.array([code for _, code in pairs], np.int64)
+        else:
+            self.edges = [_day(edge) if isinstance(edge, datetime.date) else edge for edge in attribute.edges]
+            self.special = [_day(code) if isinstance(code, datetime.date) else code for code, _ in attribute.special]
+
+    def encode(self, array: pa.Array, violations: Violations) -> tuple[Codes, NDArray[np.bool_] | None]:
+        """Codes of one column, and which rows have none (None if all have)."""
+        array = plain(array)
+        if pa.types.is_dictionary(array.type):
+            values, indices = plain(array.dictionary), array.indices
+        elif _is_text(array.type) or self.attribute.levels:
+            encoded = (array.cast(pa.large_string()) if _is_text(array.type) else array).dictionary_encode()
+            values, indices = encoded.dictionary, encoded.indices
+        else:
+            values, indices = array, None
+        marks = self._marks(values)
+        place: NDArray[np.integer] | None = None
+        if indices is not None:
+            if indices.null_count:
+                marks = np.append(marks, self.missing_mark)
+                indices = pc.fill_null(indices.cast(pa.int64()), len(marks) - 1)
+            place = indices.to_numpy(zero_copy_only=False)
+        wrong: NDArray[np.bool_] | None = None
+        bad = marks < 0
+        if bad.any():
+            found = marks if place is None else marks[place]
+            for mark in np.unique(marks[bad]):
+                if rows := int(np.count_nonzero(found == mark)):
+                    violations.add_value(self.attribute.name, int(mark), rows)
+            wrong = found < 0
+            marks = np.where(bad, 0, marks)
+        codes = marks.astype(code_type(self.attribute))
+        return (codes if place is None else codes[place]), wrong
+
+    def _marks(self, values: pa.Array) -> Marks:
+        by_kind: dict[str, Callable[[pa.Array], Marks]] = {
+            "levels": self._level_marks,
+            "numeric": self._number_marks,
+            "date": self._date_marks,
+        }
+        if pa.types.is_null(values.type):
+            return np.full(len(values), self.missing_mark, np.int64)
+        marks = by_kind[self.attribute.kind](values)
+        if self.missing_text is not None and _is_text(values.type):
+            stands_for_missing = _numpy(pc.fill_null(pc.equal(values, self.missing_text), False))
+            listed = (marks >= (0 if self.attribute.levels else self.attribute.bins)) & (marks < self._named)
+            marks[stands_for_missing & ~listed] = self.missing_mark
+        marks[_numpy(values.is_null(nan_is_null=True))] = self.missing_mark
+        return marks
+
+    @property
+    def _named(self) -> int:
+        """Codes below this are levels, bins or special codes; the one after is the missing value."""
+        return self.attribute.bins + len(self.attribute.special)
+
+    def _level_marks(self, values: pa.Array) -> Marks:
+        found = pc.index_in(canonical_texts(values, self.attribute.name), value_set=self.texts)
+        places = _numpy(pc.fill_null(found, -1))
+        return np.where(places < 0, self.unknown_mark, self.text_codes[places])
+
+    def _number_marks(self, values: pa.Array) -> Marks:
+        kind = values.type
+        if pa.types.is_integer(kind) and max(abs(edge) for edge in self.edges) < 2**63:
+            whole = pc.fill_null(values, 0)
+            if kind != pa.uint64() or (len(whole) and pc.max(whole).as_py() < 2**63):
+                return self._bin_whole(_numpy(whole).astype(np.int64))
+        if _is_text(kind):
+            is_number = pc.fill_null(pc.match_substring_regex(values, NUMBER), False)
+            numbers = _parse(pc.if_else(is_number, values, "0"))
+        elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            numbers, is_number = values.cast(pa.float64(), safe=False), None
+        elif pa.types.is_decimal(kind):  # through its text, which rounds once and correctly as an edge's text does
+            numbers, is_number = values.cast(pa.large_string()).cast(pa.float64()), None
+        elif pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+            return np.full(len(values), NOT_NUMBER, np.int64)
+        else:
+            raise _unsupported(kind, self.attribute.name)
+        marks = self._bin_real(_numpy(pc.fill_null(numbers, math.nan)))
+        if is_number is not None:
+            marks[~_numpy(is_number)] = NOT_NUMBER
+        return marks
+
+    def _date_marks(self, values: pa.Array) -> Marks:
+        kind = values.type
+        if _is_text(kind):
+            days = [_iso_day(text) for text in values.to_pylist()]
+            marks = self._bin_whole(np.array([0 if day is None else day for day in days], np.int64))
+            marks[np.array([day is None for day in days], bool)] = NOT_DATE
+            return marks
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            return self._bin_whole(_numpy(pc.fill_null(_days(values).cast(pa.int32()), 0)).astype(np.int64))
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return np.full(len(values), NOT_DATE, np.int64)
+        raise _unsupported(kind, self.attribute.name)
+
+    def _bin_whole(self, values: NDArray[np.int64]) -> Marks:
+        # v >= e exactly when v >= ceil(e), so whole numbers are never rounded to doubles.
+        lower = np.array([math.ceil(edge) for edge in self.edges[:-1]], np.int64)
+        marks = self._bin(values, lower, math.ceil(self.edges[0]), math.floor(self.edges[-1]))
+        return self._mark_special(values, marks)
+
+    def _bin_real(self, values: NDArray[np.float64]) -> Marks:
+        edges = np.array(self.edges, np.float64)
+        marks = self._bin(values, edges[:-1], edges[0], edges[-1])
+        if self.attribute.integer:
+            marks[np.isfinite(values) & (values != np.floor(values))] = NOT_WHOLE
+        return self._mark_special(values, marks)
+
+    def _bin(self, values: NDArray[Any], lower: NDArray[Any], first: float, last: float) -> Marks:
+        """Left-closed bins, the last closed on both sides."""
+        marks = np.searchsorted(lower, values, side="right").astype(np.int64) - 1
+        below, above = values < first, values > last
+        if self.attribute.outside == "clip":
+            marks[below] = 0
+            marks[above] = self.attribute.bins - 1
+        else:
+            marks[below | above] = self.outside_mark
+        return marks
+
+    def _mark_special(self, values: NDArray[Any], marks: Marks) -> Marks:
+        for number, code in enumerate(self.special):
+            marks[values == code] = self.attribute.bins + number
+        return marks
+
+
+def canonical_texts(values: pa.Array, column: str) -> pa.Array:
+    """The one text by which each value is compared: '3' for 3 and 3.0, 'true', '2026-01-31'; null stays null."""
+    kind = values.type
+    if _is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return values.cast(pa.large_string())
+    if pa.types.is_floating(kind):
+        numbers = values.cast(pa.float64()).to_pylist()
+        return pa.array([None if v is None or math.isnan(v) else level_text(v) for v in numbers], pa.large_string())
+    if pa.types.is_decimal(kind):
+        return pa.array([_decimal_text(v) for v in values.to_pylist()], pa.large_string())
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _days(values).cast(pa.large_string())
+    raise _unsupported(kind, column)
+
+
+def _unsupported(kind: pa.DataType, column: str) -> SchemaError:
+    return SchemaError(
+        f"column '{column}' has the Arrow type {_family(kind)}, which cannot be read; "
+        "give text, numbers, booleans, dates or timestamps."
+    )
+
+
+def _texts_of(level: str | int | bool) -> tuple[str, ...]:
+    return BOOLEAN_TEXTS[level] if isinstance(level, bool) else (level_text(level),)
+
+
+def _chosen(attribute: Attribute, codes: tuple[int, ...]) -> NDArray[np.bool_]:
+    selected = np.zeros(attribute.size, bool)
+    selected[list(codes)] = True
+    return selected
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Without wrappers that say how values are stored rather than what they are."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _numpy(array: pa.Array) -> NDArray[Any]:
+    result: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return result
+
+
+def _parse(texts: pa.Array) -> pa.Array:
+    trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"^\+", "")
+    try:
+        return trimmed.cast(pa.float64())
+    except pa.ArrowInvalid:  # beyond the range of a double: Python reads those as infinite or 0
+        return pa.array([None if text is None else float(text) for text in trimmed.to_pylist()], pa.float64())
+
+
+def _days(values: pa.Array) -> pa.Array:
+    """The calendar day, a timestamp's in its own time zone."""
+    if pa.types.is_timestamp(values.type):
+        if values.type.tz is not None:
+            values = pc.local_timestamp(values)
+        values = pc.floor_temporal(values, unit="day")
+    return values.cast(pa.date32())
+
+
+def _day(value: datetime.date) -> int:
+    return (value - EPOCH).days
+
+
+def _iso_day(text: str | None) -> int | None:
+    if text is None or len(text.strip()) != 10:
+        return None
+    try:
+        return _day(datetime.date.fromisoformat(text.strip()))
+    except ValueError:
+        return None
+
+
+def _decimal_text(value: Decimal | None) -> str | None:
+    if value is None:
+        return None
+    text = format(value, "f")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def _family(kind: pa.DataType) -> str:
+    """The type without its parameters: a nested type's field names may say something about the data."""
+    return str(kind).partition("<")[0].partition("[")[0]

@@ -1,0 +1,61 @@
+"""Data that do not fit their schema: counted over the whole source, reported once, and never quoted."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from understudy.errors import SchemaError
+
+# A value that has no code gets one of these marks instead; codes themselves are never negative.
+UNKNOWN, OUTSIDE, MISSING, NOT_NUMBER, NOT_WHOLE, NOT_DATE = -1, -2, -3, -4, -5, -6
+WORDS = {
+    UNKNOWN: "a level that is not listed",
+    OUTSIDE: "a value outside the edges",
+    MISSING: "a missing value where none is allowed",
+    NOT_NUMBER: "a value that is not a number",
+    NOT_WHOLE: "a value that is not a whole number",
+    NOT_DATE: "a value that is not a date (YYYY-MM-DD)",
+}
+ADVICE = {
+    UNKNOWN: 'list the level, or say outside = "missing"',
+    OUTSIDE: 'widen the public edges, or say outside = "clip" or "missing"',
+    MISSING: "say missing = true if a missing value is possible",
+}
+
+
+class Violations:
+    """How many rows break the schema, by attribute and kind. Row counts and public names only, never a value."""
+
+    def __init__(self) -> None:
+        self._values: Counter[tuple[str, int]] = Counter()
+        self._rules: Counter[str] = Counter()
+
+    def add_value(self, attribute: str, mark: int, rows: int) -> None:
+        self._values[attribute, mark] += rows
+
+    def add_rule(self, description: str, rows: int) -> None:
+        """Rows in a combination that a structural zero says cannot occur."""
+        self._rules[description] += rows
+
+    def __bool__(self) -> bool:
+        return bool(self._values.total() or self._rules.total())
+
+    def check(self) -> None:
+        """Raise one error about everything that was found, if anything was."""
+        if not self:
+            return
+        lines = [
+            f"  {name}: {_rows(rows)} with {WORDS[mark]}" for (name, mark), rows in sorted(self._values.items()) if rows
+        ]
+        lines += [f"  impossible ({rule}): {_rows(rows)}" for rule, rows in sorted(self._rules.items()) if rows]
+        marks = sorted({mark for (_, mark), rows in self._values.items() if rows and mark in ADVICE}, reverse=True)
+        advice = "; ".join(ADVICE[mark] for mark in marks)
+        raise SchemaError(
+            "the data do not fit the schema (values are confidential and not shown):\n"
+            + "\n".join(lines)
+            + f"\nCorrect the data, or the schema{f': {advice}' if advice else ''}."
+        )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
