@@ -69,7 +69,7 @@ class Journal:
     def create(cls, folder: Path, header: Mapping[str, Any]) -> Journal:
         """A new journal; the folder appears complete, for its owner alone, and must not exist."""
         folder = Path(os.path.abspath(folder))
-        text = _canonical({"version": VERSION, "header": header})
+        text = _canonical({"version": VERSION, "header": header, "checksum": _digest(_canonical(header))})
 
         def write(partial: Path) -> None:
             for name, content in ((HEADER_FILE, text + "\n"), (LINES_FILE, "")):
@@ -197,7 +197,7 @@ def _read_header(text: str, folder: Path) -> Mapping[str, Any]:
     try:
         data = json.loads(text)
         version, header = data["version"], data["header"]
-        if _canonical(data) != text or not isinstance(header, dict):
+        if not isinstance(header, dict) or data["checksum"] != _digest(_canonical(header)) or _canonical(data) != text:
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder / HEADER_FILE} is damaged; this run cannot be resumed.") from None
