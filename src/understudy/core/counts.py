@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -74,4 +74,8 @@ class Source(Protocol):
 
     def total(self) -> int: ...
 
-    def count(self, margins: Sequence[tuple[str, ...]]) -> list[Counts]: ...
+    def count(
+        self, margins: Sequence[tuple[str, ...]], progress: Callable[[int, int | None], None] | None = None
+    ) -> list[Counts]: ...
+
+    def count_sparse(self, margin: tuple[str, ...]) -> SparseCounts: ...

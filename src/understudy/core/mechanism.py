@@ -6,7 +6,7 @@ apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,8 @@ class Mechanism(Protocol):
 
     name: ClassVar[str]
 
-    def event(self, sensitivity: object) -> object:
-        """What running this once costs, for a query of the given sensitivity."""
+    def event(self, sensitivity: Any) -> Any:
+        """What running this once costs, for a query of the given sensitivity (``privacy.event``)."""
         ...
 
     def run(self, values: Integers, stream: Stream) -> Integers: ...

@@ -49,7 +49,8 @@ def _independent(weights: NDArray[np.float64], rows: int, stream: Stream, *purpo
     filled = np.flatnonzero(weights)
     upper = np.cumsum(weights[filled])
     points = uniforms(stream, rows, *purpose) * upper[-1]
-    return filled[np.minimum(np.searchsorted(upper, points, side="right"), len(filled) - 1)]
+    place = np.minimum(np.searchsorted(upper, points, side="right"), len(filled) - 1)
+    return np.asarray(filled[place])
 
 
 def _rounded(weights: NDArray[np.float64], rows: int, stream: Stream, *purpose: str | int) -> NDArray[np.int64]:

@@ -18,15 +18,18 @@ from understudy.privacy.streams import LARGEST_SCALE, SMALLEST_SCALE
 
 
 def noise_for(
-    budget: Definition, sensitivities: Sequence[Sensitivity], shares: Sequence[Number] | None = None
+    budget: Definition,
+    sensitivities: Sequence[Sensitivity],
+    shares: Sequence[Number] | None = None,
+    cells: Sequence[int] | None = None,
 ) -> list[NoiseMechanism]:
     """One mechanism per query, together within the budget; equal shares unless given.
 
     ``PureDP``: geometric noise, each query with its share of epsilon. ``ZCDP``: each query with its share of rho, by
     discrete Gaussian noise, or by geometric noise of epsilon = sqrt(2 rho) where that has less variance. ``ApproxDP``
     (and ``ProbabilisticDP``, accounted as the same): either geometric noise for all queries under (epsilon, 0), or
-    noise as under ZCDP with the rho that (epsilon, delta) allows; whichever has the least total variance of one cell
-    of each query.
+    noise as under ZCDP with the rho that (epsilon, delta) allows; whichever has the least total variance over all
+    ``cells`` of the queries (one each unless given).
 
     >>> [str(noise) for noise in noise_for(PureDP(epsilon=1), [Sensitivity(l1=2, l2_squared=2, linf=1)])]
     ['geometric(scale = 2)']
@@ -52,7 +55,8 @@ def noise_for(
             f"{budget} over {len(queries)} queries needs noise of a scale above 2^40 (about 1.1e12), the largest that "
             "is sampled here. Use a larger budget, fewer queries, or larger shares."
         )
-    return min(possible, key=lambda choice: sum(noise.variance for noise in choice))
+    weights = [1] * len(queries) if cells is None else cells
+    return min(possible, key=lambda choice: sum(w * noise.variance for w, noise in zip(weights, choice, strict=True)))
 
 
 def _under_epsilon(epsilon: Fraction, queries: Sequence[tuple[Sensitivity, Fraction]]) -> list[NoiseMechanism | None]:
@@ -85,5 +89,5 @@ def _read_shares(shares: Sequence[Number] | None, queries: int) -> list[Fraction
     if len(parts) != queries:
         raise InputError(f"there are {queries} queries and {len(parts)} shares.")
     if any(part <= 0 for part in parts) or sum(parts) != 1:
-        raise InputError("shares must be positive and add up to exactly 1; give them as fractions such as '1/3'.")
+        raise InputError("shares must be positive and add up to exactly 1; exact fractions such as Fraction(1, 3) do.")
     return parts

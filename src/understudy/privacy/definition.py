@@ -55,15 +55,16 @@ class Unit:
 
     def describe(self) -> str:
         rows = "one row" if self.rows_per_unit == 1 else f"up to {self.rows_per_unit} rows"
-        who = (
-            f"one unit ({rows}, identified by {self.unit_id})"
-            if self.unit_id
-            else f"one unit ({rows}; assumed, not enforced)"
-        )
-        known = f"Known for everybody and not protected: {', '.join(self.fixed)}. " if self.fixed else ""
+        sure = f"identified by {self.unit_id}" if self.unit_id else "assumed, not enforced"
+        who = f"one unit ({rows}; {sure})"
+        values = f"all values of {who}"
+        known = ""
+        if self.fixed:
+            known = f"Known for everybody and not protected: {', '.join(self.fixed)}. "
+            values = f"every other value of {who}"
         if self.kind == "replace":
-            return f"{known}Protected: every other value of {who}. The number of rows is public."
-        return f"{known}Protected: presence and every other value of {who}. The number of rows is not public."
+            return f"{known}Protected: {values}. The number of rows is public."
+        return f"{known}Protected: presence and {values}. The number of rows is not public."
 
     def to_json(self) -> dict[str, object]:
         return {

@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from fractions import Fraction
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.errors import DisclosureError, InputError, InternalError
+from understudy.core.domain import Domain
+from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
 
 if TYPE_CHECKING:
     from understudy.core.mechanism import Stream
@@ -132,3 +134,89 @@ def accept_words(words: NDArray[np.uint64], bound: int, *, bits: int = WORD_BITS
     """
     last_accepted = (1 << bits) - (1 << bits) % bound - 1
     return (words[words <= np.uint64(last_accepted)] % np.uint64(bound)).astype(np.int64)
+
+
+def uniform_below_each(stream: Stream, bounds: NDArray[np.uint64], *purpose: str | int) -> NDArray[np.uint64]:
+    """One whole number per bound, each exactly uniform on 0, ..., bound - 1, by rejection as above."""
+    drawn = np.empty(len(bounds), dtype=np.uint64)
+    waiting = np.arange(len(bounds))
+    while len(waiting):
+        words, bound = stream.words(len(waiting), *purpose), bounds[waiting]
+        # 2^64 mod bound words at the top would favour small values: (2^64 - bound) mod bound in 64-bit arithmetic.
+        surplus = (np.uint64(0) - bound) % bound
+        accepted = words <= ~surplus
+        drawn[waiting[accepted]] = words[accepted] % bound[accepted]
+        waiting = waiting[~accepted]
+    return drawn
+
+
+def polya_urn(
+    cells: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    domain: Domain,
+    stream: Stream,
+    *purpose: str | int,
+    prior: Fraction,
+    rows: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The posterior-predictive draw of a multinomial with a symmetric Dirichlet prior: cells drawn, and how often.
+
+    An urn starts with ``prior`` balls for each possible cell and one for each record; each row draws a ball, notes its
+    cell and returns it with one more of that cell. The noted cells have exactly the Dirichlet-multinomial law
+    (Blackwell and MacQueen 1973). One whole number per row decides everything: with prior = p/q and K possible cells
+    it is uniform below K p + (n + rows drawn so far) q. Work is in the rows drawn; the number of cells does not
+    matter. See docs/theory/urn.md.
+    """
+    weight, unit = prior.numerator, prior.denominator
+    of_prior, records = domain.possible * weight, int(counts.sum())
+    if of_prior + (records + rows) * unit >= 2**63:
+        raise UnsupportedError(
+            f"the urn would hold more than 2^63 balls ({domain.possible:,} cells, {rows:,} rows); use a prior with "
+            "fewer digits, fewer rows or a smaller domain."
+        )
+    steps = np.arange(rows, dtype=np.uint64)
+    bounds = np.uint64(of_prior + records * unit) + steps * np.uint64(unit)
+    if rows and int(bounds[0]) == 0:
+        raise InputError("the table is empty and the prior is 0; no rows can be drawn.")
+    ball = uniform_below_each(stream, bounds, *purpose, "ball").astype(np.int64)
+    drawn = np.empty(rows, dtype=np.int64)
+    from_prior = ball < of_prior
+    from_record = ~from_prior & (ball < of_prior + records * unit)
+    drawn[from_prior] = _possible_cells(ball[from_prior] // max(weight, 1), domain, stream, *purpose)
+    record = (ball[from_record] - of_prior) // unit
+    drawn[from_record] = cells[np.searchsorted(np.cumsum(counts), record, side="right")]
+    # The rest repeat an earlier row, which may itself be a repetition: follow each chain to its first row.
+    origin = np.arange(rows)
+    repeated = ~(from_prior | from_record)
+    origin[repeated] = (ball[repeated] - of_prior) // unit - records
+    while True:
+        further = origin[origin]
+        if (further == origin).all():
+            break
+        origin = further
+    return np.unique(drawn[origin], return_counts=True)
+
+
+def _possible_cells(
+    numbers: NDArray[np.int64], domain: Domain, stream: Stream, *purpose: str | int
+) -> NDArray[np.int64]:
+    """A uniform possible cell for each number, which is uniform below the number of possible cells.
+
+    Without structural zeros the number is the cell. With them, a cell drawn uniformly from the whole domain and
+    rejected while impossible is uniform over the possible ones, and independent of the number.
+    """
+    if domain.possible == domain.size:
+        return numbers
+    return uniform_possible(domain, len(numbers), stream, *purpose, "cell")
+
+
+def uniform_possible(domain: Domain, count: int, stream: Stream, *purpose: str | int) -> NDArray[np.int64]:
+    """``count`` cells, exactly uniform over the possible cells of a domain."""
+    found = np.empty(count, dtype=np.int64)
+    waiting = np.arange(count)
+    while len(waiting):
+        tried = uniform_below(stream, domain.size, len(waiting), *purpose)
+        good = domain.is_possible(tried)
+        found[waiting[good]] = tried[good]
+        waiting = waiting[~good]
+    return found

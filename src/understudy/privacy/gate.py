@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.counts import Counts, Source
+from understudy.core.counts import Counts, Source, SparseCounts
+from understudy.core.domain import Domain
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.schema import Schema
@@ -36,12 +37,13 @@ Progress = Callable[[int, int | None], None]
 class TableMechanism(Protocol):
     """A mechanism whose output is itself a synthetic table: its cells with their counts."""
 
-    name: str
+    name: ClassVar[str]
+    covers: ClassVar[str]  # "whole_domain": empty cells are drawn too, so the list of non-empty ones stays secret
 
-    def table_event(self, unit: Unit, cells: int) -> Event: ...
+    def table_event(self, unit: Unit) -> Event: ...
 
     def draw(
-        self, cells: Integers, counts: Integers, allowed: NDArray[np.bool_], stream: Stream, *purpose: str | int
+        self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int
     ) -> tuple[Integers, Integers]: ...
 
     def to_json(self) -> dict[str, str]: ...
@@ -93,6 +95,7 @@ class Gate:
         self._accountant = Accountant(unit=plan.unit, budget=plan.budget)
         self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
         self._counted: dict[tuple[str, ...], Integers] = {}
+        self._sparse: dict[tuple[str, ...], SparseCounts] = {}
         answers = ("records", "measurement", "selection", "draw")
         self._replay: deque[JournalEntry] = deque(
             entry for entry in (journal.entries() if journal else ()) if entry.kind in answers
@@ -118,6 +121,19 @@ class Gate:
         records = int(self._open_source().total())
         self._write("records", {"records": records})
         return records
+
+    def look_ahead(self) -> None:
+        """Scan the data for what the plan announces, before anything is charged, so that bad data cost nothing.
+
+        Nothing leaves the gate: the counts wait here until they are charged for. An adaptive plan does not say what
+        it will look at; the one-way tables then serve as the check of every value.
+        """
+        if self._plan.adaptive:
+            self.count_ahead((name,) for name in self._schema.names)
+            return
+        self.count_ahead(step.margin for step in self._plan.steps if step.action == "measure")
+        for margin in dict.fromkeys(step.margin for step in self._plan.steps if step.action == "draw"):
+            self._filled_cells(margin)
 
     def count_ahead(self, margins: Iterable[tuple[str, ...]]) -> None:
         """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate."""
@@ -185,22 +201,23 @@ class Gate:
 
     def draw(self, mechanism: TableMechanism, *, margin: tuple[str, ...], label: str, copy: int) -> Draw:
         """A synthetic table drawn straight from the data by a mechanism that is defined on the whole domain."""
-        cells = self._schema.cells(margin)
-        self._charge("draw", label, margin, mechanism.table_event(self.unit, cells))
+        domain = Domain(schema=self._schema, margin=margin)
+        self._charge("draw", label, margin, mechanism.table_event(self.unit))
         remembered = self._remembered("draw", label)
         if remembered is None:
-            self.count_ahead([margin])
-            counts = self._counts(margin).ravel()
-            filled = np.flatnonzero(counts)
-            out_cells, out_counts = mechanism.draw(
-                filled, counts[filled], self._schema.allowed(margin).ravel(), self._stream, "draw", label, copy
-            )
+            filled, counts = self._filled_cells(margin).open_for(mechanism)
+            out_cells, out_counts = mechanism.draw(filled, counts, domain, self._stream, "draw", label, copy)
             self._write("draw", {
                 "label": label, "copy": copy, "cells": pack_array(out_cells), "counts": pack_array(out_counts),
             })  # fmt: skip
         else:
             out_cells, out_counts = unpack_array(remembered["cells"]), unpack_array(remembered["counts"])
         return Draw(margin=margin, cells=out_cells, counts=out_counts, mechanism=mechanism.to_json(), label=label)
+
+    def _filled_cells(self, margin: tuple[str, ...]) -> SparseCounts:
+        if margin not in self._sparse:
+            self._sparse[margin] = self._open_source().count_sparse(margin)
+        return self._sparse[margin]
 
     def _charge(self, action: str, label: str, margin: tuple[str, ...], event: Event) -> None:
         """Charges one event, which must be one the plan announced."""
@@ -222,12 +239,7 @@ class Gate:
         return self._counted[margin]
 
     def _scan(self, margins: Sequence[tuple[str, ...]]) -> list[Counts]:
-        source = self._open_source()
-        return (
-            source.count(list(margins))
-            if self._progress is None
-            else source.count(list(margins), progress=self._progress)
-        )
+        return self._open_source().count(list(margins), progress=self._progress)
 
     def _open_source(self) -> Source:
         if self._source is None:

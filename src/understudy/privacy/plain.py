@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.domain import Domain
 from understudy.core.exact import Number, read_exact, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError
 from understudy.privacy.definition import Unit
-from understudy.privacy.draws import uniform_below
+from understudy.privacy.draws import uniform_below, uniform_possible
 from understudy.privacy.event import Event, NoNoise
 
 Integers = NDArray[np.int64]
@@ -29,7 +31,8 @@ class PlainMultinomial:
 
     prior: Fraction
     rows: int
-    name = "plain_multinomial"
+    name: ClassVar[str] = "plain_multinomial"
+    covers: ClassVar[str] = "whole_domain"
 
     def __init__(self, *, prior: Number, rows: int) -> None:
         object.__setattr__(self, "prior", read_exact(prior, "prior"))
@@ -39,14 +42,13 @@ class PlainMultinomial:
         if rows < 0:
             raise InputError(f"rows ({rows}) must not be negative.")
 
-    def table_event(self, unit: Unit, cells: int) -> Event:  # noqa: ARG002 - no guarantee, whatever the unit
+    def table_event(self, unit: Unit) -> Event:  # noqa: ARG002 - no guarantee, whatever the unit
         return NoNoise()
 
     def draw(
-        self, cells: Integers, counts: Integers, allowed: NDArray[np.bool_], stream: Stream, *purpose: str | int
+        self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int
     ) -> tuple[Integers, Integers]:
         """Each row is a copy of a record or, with probability prior / (n + prior), a uniform possible cell."""
-        possible = np.flatnonzero(allowed)
         total = int(counts.sum())
         if total == 0 and self.prior == 0:
             raise InputError("the table is empty and the prior count is 0; no rows can be drawn.")
@@ -59,8 +61,7 @@ class PlainMultinomial:
         drawn = np.empty(self.rows, dtype=np.int64)
         record = origin[from_data] // self.prior.denominator
         drawn[from_data] = cells[np.searchsorted(np.cumsum(counts), record, side="right")]
-        spread = uniform_below(stream, len(possible), int((~from_data).sum()), *purpose, "prior").astype(np.int64)
-        drawn[~from_data] = possible[spread]
+        drawn[~from_data] = uniform_possible(domain, int((~from_data).sum()), stream, *purpose, "prior")
         return np.unique(drawn, return_counts=True)
 
     def to_json(self) -> dict[str, str]:

@@ -80,7 +80,6 @@ def start_run(
     ledger = _open_ledger(destination, plan, stream)
     source = _bounded(source, plan, stream)
     run = secrets.token_hex(8)
-    _check_data(source, plan, progress)
     folder = destination.run_folder(run)
     journal = None
     if folder is not None:
@@ -89,7 +88,9 @@ def start_run(
             "destination": destination.to_json(), "secure": stream.secure,
         }  # fmt: skip
         journal = Journal.create(folder, header)
+    gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
     try:
+        gate.look_ahead()
         charge = _reserve(ledger, destination, plan, run)
     except BaseException:
         if journal is not None:
@@ -97,9 +98,7 @@ def start_run(
         raise
     if journal is not None:
         journal.append("charged", {"ledger": charge})
-    return _finish(
-        plan, schema, destination, source=source, stream=stream, journal=journal, charge=charge, progress=progress
-    )
+    return _finish(plan, schema, destination, gate=gate, stream=stream, journal=journal, charge=charge)
 
 
 def resume_run(
@@ -133,9 +132,8 @@ def resume_run(
         ledger = _open_ledger(destination, plan, stream)
         charge = _reserve(ledger, destination, plan, run)
         journal.append("charged", {"ledger": charge})
-    return _finish(
-        plan, schema, destination, source=opened, stream=stream, journal=journal, charge=charge, progress=progress
-    )
+    gate = Gate(source=opened, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
+    return _finish(plan, schema, destination, gate=gate, stream=stream, journal=journal, charge=charge)
 
 
 def _open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:
@@ -164,29 +162,16 @@ def _bounded(source: Source, plan: Plan, stream: Stream) -> Source:
     return bounded
 
 
-def _check_data(source: Source, plan: Plan, progress: Progress | None) -> None:
-    """One scan that refuses data outside the schema before anything is charged; its counts are kept by the engine."""
-    margins = list(dict.fromkeys(step.margin for step in plan.steps if step.margin)) or [()]
-    if plan.adaptive:
-        margins = [(name,) for name in source.schema.names]
-    if progress is None:
-        source.count(margins)
-    else:
-        source.count(margins, progress=progress)  # type: ignore[call-arg]
-
-
 def _finish(
     plan: Plan,
     schema: Schema,
     destination: Destination,
     *,
-    source: Source | None,
+    gate: Gate,
     stream: Stream,
     journal: Journal | None,
     charge: dict[str, Any] | None,
-    progress: Progress | None,
 ) -> Release:
-    gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
     try:
         synthesis = configure(plan.method, plan.options).run(plan, schema, gate, stream)
         if plan.adaptive and charge is not None and destination.ledger is not None:

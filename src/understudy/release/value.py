@@ -118,13 +118,17 @@ def wrap(frame: Any, schema: Schema) -> Release:
     Nothing is known about how it was made, so it carries no guarantee and says so.
     """
     from understudy import __version__
-    from understudy.engines.inputs import read_arrow
 
-    frames = frame if isinstance(frame, list | tuple) else [frame]
-    tables = tuple(read_arrow(one, schema) for one in frames)
+    tables = []
+    for one in frame if isinstance(frame, list | tuple) else (frame,):
+        if not hasattr(one, "__arrow_c_stream__"):
+            raise InputError(f"{type(one).__name__} does not speak Arrow; give a pandas, polars or pyarrow table.")
+        table = pa.table(one)
+        encode_table(table, schema)  # refuses other columns and values outside the schema
+        tables.append(table.select(list(schema.names)))
     return Release(
         schema=schema,
-        tables=tables,
+        tables=tuple(tables),
         statement=Statement(unit=Unit(), guarantee=NonPrivate(), warnings=(OUTSIDE,)),
         provenance=Provenance(method="outside", package_version=__version__),
     )

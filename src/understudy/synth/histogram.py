@@ -113,7 +113,7 @@ class Histogram:
             return (measure_step(label=TABLE, margin=schema.names, noise=whole, sensitivity=table, cells=possible),), ()
         # The sum of the noisy cells estimates the number of rows; a charged total is better once the cells are many.
         total = margin_sensitivity(schema, (), unit)
-        apart = noise_for(request.budget, [table, total], shares=[1 - TOTAL_SHARE, TOTAL_SHARE])
+        apart = noise_for(request.budget, [table, total], shares=[1 - TOTAL_SHARE, TOTAL_SHARE], cells=[possible, 1])
         if apart[1].variance >= whole.variance * possible:
             return (measure_step(label=TABLE, margin=schema.names, noise=whole, sensitivity=table, cells=possible),), (
                 "The number of rows is estimated by the sum of the noisy cells.",
