@@ -1,20 +1,50 @@
-"""The command that recomputes what papers printed."""
+"""The command that computes again what papers printed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import typer
 
 from understudy.cli.options import AsJson
+from understudy.cli.output import print_json, say, show_table, working
+from understudy.errors import InternalError
 
 
 def reproduce(
     *,
-    papers: Annotated[list[str] | None, typer.Argument(metavar="[PAPER...]", show_default=False)] = None,
+    papers: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PAPER", help="Papers by their short names; all of them by default.", show_default=False
+        ),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Do the long computations too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the numbers that papers printed: published value, computed value, the reading used, a verdict.
+    """Compute again the numbers that papers printed: published, computed, the reading used, a verdict for each.
 
-    Example: `understudy reproduce`
+    Example: `understudy reproduce raab`
+
+    A verdict is pass, fail or cannot (with the reason). A fail ends with exit code 1: it is a bug, of ours.
     """
+    from understudy.reproduce import base
+
+    for name in papers or ():
+        base.papers[name]  # an unknown name is refused before anything is computed
+    with working("computing"):
+        outcomes = base.run(papers or None, quick=not full)
+    tally = Counter(outcome.verdict for outcome in outcomes)
+    if as_json:
+        print_json([outcome.to_json() for outcome in outcomes])
+    else:
+        show_table(
+            "Printed numbers, computed again",
+            ("paper", "item", "cell", "published", "computed", "verdict", "reading"),
+            [(o.paper, o.item, o.cell, o.published, o.computed, o.verdict, o.reason or o.reading) for o in outcomes],
+            right=("published", "computed"),
+        )
+        say(", ".join(f"{tally[verdict]} {verdict}" for verdict in ("pass", "fail", "cannot")))
+    if tally["fail"]:
+        raise InternalError(f"{tally['fail']} printed number(s) do not come out as printed.")
