@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
-from understudy.engines.encode import canonical_texts, plain
+from understudy.engines.encode import canonical_texts, check_type, plain
 from understudy.engines.readers import private_settings
 from understudy.errors import InputError, UnderstudyError
 
@@ -46,8 +46,10 @@ class _NumberedIds:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         start = 0
-        for array in self._arrays:
-            ids = self._texts(plain(array))
+        for raw in self._arrays:
+            array = plain(raw)
+            check_type(array.type, self._column)
+            ids = self._texts(array)
             self.missing += ids.null_count
             rows = pa.array(np.arange(start, start + len(ids), dtype=np.int64))
             start += len(ids)
@@ -60,7 +62,7 @@ class _NumberedIds:
             return array.cast(pa.large_string())
         if pa.types.is_dictionary(array.type):
             return self._texts(plain(array.dictionary)).take(array.indices)
-        texts = canonical_texts(array, self._column)
+        texts = canonical_texts(array)
         if self._missing_text is None:
             return texts
         return pc.if_else(pc.equal(texts, self._missing_text), pa.scalar(None, pa.large_string()), texts)

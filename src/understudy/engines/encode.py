@@ -122,6 +122,7 @@ class _ColumnEncoder:
     def encode(self, array: pa.Array, violations: Violations) -> tuple[Codes, NDArray[np.bool_] | None]:
         """Codes of one column, and which rows have none (None if all have)."""
         array = plain(array)
+        check_type(array.type, self.attribute.name)
         if pa.types.is_dictionary(array.type):
             values, indices = plain(array.dictionary), array.indices
         elif _is_text(array.type) or self.attribute.levels:
@@ -170,7 +171,7 @@ class _ColumnEncoder:
         return self.attribute.bins + len(self.attribute.special)
 
     def _level_marks(self, values: pa.Array) -> Marks:
-        found = pc.index_in(canonical_texts(values, self.attribute.name), value_set=self.texts)
+        found = pc.index_in(canonical_texts(values), value_set=self.texts)
         places = _numpy(pc.fill_null(found, -1))
         return np.where(places < 0, self.unknown_mark, self.text_codes[places])
 
@@ -187,10 +188,8 @@ class _ColumnEncoder:
             numbers, is_number = values.cast(pa.float64(), safe=False), None
         elif pa.types.is_decimal(kind):  # through its text, which rounds once and correctly as an edge's text does
             numbers, is_number = values.cast(pa.large_string()).cast(pa.float64()), None
-        elif pa.types.is_boolean(kind) or pa.types.is_temporal(kind):
+        else:  # booleans, dates
             return np.full(len(values), NOT_NUMBER, np.int64)
-        else:
-            raise _unsupported(kind, self.attribute.name)
         marks = self._bin_real(_numpy(pc.fill_null(numbers, math.nan)))
         if is_number is not None:
             marks[~_numpy(is_number)] = NOT_NUMBER
@@ -205,9 +204,7 @@ class _ColumnEncoder:
             return marks
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             return self._bin_whole(_numpy(pc.fill_null(_days(values).cast(pa.int32()), 0)).astype(np.int64))
-        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-            return np.full(len(values), NOT_DATE, np.int64)
-        raise _unsupported(kind, self.attribute.name)
+        return np.full(len(values), NOT_DATE, np.int64)
 
     def _bin_whole(self, values: NDArray[np.int64]) -> Marks:
         # v >= e exactly when v >= ceil(e), so whole numbers are never rounded to doubles.
@@ -239,7 +236,7 @@ class _ColumnEncoder:
         return marks
 
 
-def canonical_texts(values: pa.Array, column: str) -> pa.Array:
+def canonical_texts(values: pa.Array) -> pa.Array:
     """The one text by which each value is compared: '3' for 3 and 3.0, 'true', '2026-01-31'; null stays null."""
     kind = values.type
     if _is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
@@ -249,16 +246,28 @@ def canonical_texts(values: pa.Array, column: str) -> pa.Array:
         return pa.array([None if v is None or math.isnan(v) else level_text(v) for v in numbers], pa.large_string())
     if pa.types.is_decimal(kind):
         return pa.array([_decimal_text(v) for v in values.to_pylist()], pa.large_string())
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _days(values).cast(pa.large_string())
-    raise _unsupported(kind, column)
+    return _days(values).cast(pa.large_string())
 
 
-def _unsupported(kind: pa.DataType, column: str) -> SchemaError:
-    return SchemaError(
-        f"column '{column}' has the Arrow type {_family(kind)}, which cannot be read; "
-        "give text, numbers, booleans, dates or timestamps."
+def check_type(kind: pa.DataType, column: str) -> None:
+    """Refuse a column whose values are not plain ones."""
+    while pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = (
+        _is_text,
+        pa.types.is_boolean,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+        pa.types.is_null,
     )
+    if not any(test(kind) for test in tests):
+        raise SchemaError(
+            f"column '{column}' has the Arrow type {_family(kind)}, which cannot be read; "
+            "give text, numbers, booleans, dates or timestamps."
+        )
 
 
 def _texts_of(level: str | int | bool) -> tuple[str, ...]:
