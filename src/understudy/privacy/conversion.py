@@ -43,7 +43,7 @@ def cdp_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
     widest = min(690.0, math.log((low + 1) / (2 * high) + 1))  # there the derivative in alpha is positive
     x = _rising_root(lambda x: (1 + 2 * x) * high - low - math.log1p(1 / x), -690.0, widest)
     shape = x * math.log(x) - (1 + x) * math.log1p(x) if x < 1 else -(1 + x) * math.log1p(1 / x) - math.log(x)
-    parts = abs(x * (1 + x) * high) + abs(x * low) + abs(shape) + abs(math.log(x))
+    parts = x * ((1 + x) * high) + x * low + abs(shape) + abs(math.log(x))
     logarithm = x * ((1 + x) * high - low) + shape + STEP_ERROR * (parts + 1)
     if logarithm >= 0:
         return Fraction(1)

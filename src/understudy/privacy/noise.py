@@ -98,8 +98,9 @@ class Geometric(IntegerNoise):
 
     def _log_law(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         rate = 1 / float(self.scale)
-        # log((1-a)/(1+a)); the numerator by expm1 so that no digit is lost when a is close to 1.
-        mode = math.log(-math.expm1(-rate)) - math.log1p(math.exp(-rate))
+        # log((1-a)/(1+a)), the first logarithm in whichever form keeps all digits.
+        inside = math.log(-math.expm1(-rate)) if rate < math.log(2) else math.log1p(-math.exp(-rate))
+        mode = inside - math.log1p(math.exp(-rate))
         return np.asarray(mode - distance * rate)
 
 
