@@ -96,10 +96,11 @@ class Gate:
         self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
         self._counted: dict[tuple[str, ...], Integers] = {}
         self._sparse: dict[tuple[str, ...], SparseCounts] = {}
-        answers = ("records", "measurement", "selection", "draw")
-        self._replay: deque[JournalEntry] = deque(
-            entry for entry in (journal.entries() if journal else ()) if entry.kind in answers
-        )
+        remembered = journal.entries() if journal else ()
+        known = [entry.payload["records"] for entry in remembered if entry.kind == "records"]
+        self._records: int | None = int(known[0]) if known else None
+        answers = ("measurement", "selection", "draw")
+        self._replay: deque[JournalEntry] = deque(entry for entry in remembered if entry.kind in answers)
 
     @property
     def unit(self) -> Unit:
@@ -115,19 +116,20 @@ class Gate:
         """The number of rows, where it is public; under ``add_remove`` it never is."""
         if not self.unit.public_total:
             raise DisclosureError("the number of rows is not public under add_remove; give rows, or measure a total.")
-        remembered = self._remembered("records")
-        if remembered is not None:
-            return int(remembered["records"])
-        records = int(self._open_source().total())
-        self._write("records", {"records": records})
-        return records
+        if self._records is None:
+            self._records = int(self._open_source().total())
+            self._write("records", {"records": self._records})
+        return self._records
 
     def look_ahead(self) -> None:
         """Scan the data for what the plan announces, before anything is charged, so that bad data cost nothing.
 
         Nothing leaves the gate: the counts wait here until they are charged for. An adaptive plan does not say what
-        it will look at; the one-way tables then serve as the check of every value.
+        it will look at; the one-way tables then serve as the check of every value. The number of rows, where it is
+        public, is noted now, so that a run with all its measurements can be resumed without the data.
         """
+        if self.unit.public_total:
+            _ = self.records
         if self._plan.adaptive:
             self.count_ahead((name,) for name in self._schema.names)
             return
@@ -249,12 +251,12 @@ class Gate:
             )
         return self._source
 
-    def _remembered(self, kind: str, label: str | None = None) -> dict[str, Any] | None:
+    def _remembered(self, kind: str, label: str) -> dict[str, Any] | None:
         """The answer a journal holds for this call, if the run is being resumed."""
         if not self._replay:
             return None
         entry = self._replay.popleft()
-        if entry.kind != kind or (label is not None and entry.payload["label"] != label):
+        if entry.kind != kind or entry.payload["label"] != label:
             raise InputError("the journal of this run does not match its plan; it cannot be resumed.")
         payload: dict[str, Any] = entry.payload
         return payload
