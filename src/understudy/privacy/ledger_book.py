@@ -19,7 +19,7 @@ from understudy.privacy.definition import (
     Unit,
     definition_from_json,
 )
-from understudy.privacy.ledger_store import Row
+from understudy.privacy.ledger_store import Row, canonical
 
 Amounts = Mapping[str, Fraction]
 
@@ -210,6 +210,8 @@ def replay(rows: tuple[Row, ...]) -> Book:
     for row in rows:
         try:
             entry = entry_of(row)
+            if canonical(entry.body) != row.body:  # such as a key given twice, which readers may take differently
+                raise InputError("it is not in the form this program writes")
             _take(book, entry)
             book.entries.append(entry)
         except (UnderstudyError, KeyError, TypeError, ValueError, AttributeError) as problem:
@@ -222,6 +224,8 @@ def _take(book: Book, entry: Entry) -> None:
     body = entry.body
     if body["sequence"] != entry.sequence:
         raise InputError("it carries another entry's number")
+    if not isinstance(body["time"], str):
+        raise InputError("it has no time")
     if (entry.kind == "ledger") != (entry.sequence == 1):
         raise InputError("a ledger starts with exactly one opening entry")
     if entry.kind == "account":
