@@ -1,0 +1,364 @@
+"""What every synthesizer must keep, whatever its method: run over the whole registry.
+
+Each is tried with every guarantee it offers and both units. A new method is tested here by existing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import understudy as us
+from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
+from understudy.privacy.accountant import compose, satisfies
+from understudy.privacy.definition import GUARANTEES, Definition
+from understudy.privacy.gate import Gate
+from understudy.privacy.journal import Journal
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.noise import IntegerNoise
+from understudy.privacy.streams import SeededStream
+from understudy.synth.base import Request, configure, synthesizers
+
+pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+
+UNITS = ("replace", "add_remove")
+BUDGETS: dict[str, Definition] = {
+    "pure": us.PureDP(epsilon=1),
+    "approx": us.ApproxDP(epsilon=1, delta="1e-6"),
+    "probabilistic": us.ProbabilisticDP(epsilon=1, delta="1e-6"),
+    "zcdp": us.ZCDP(rho="0.1"),
+    "none": us.NonPrivate(),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One synthesizer with one guarantee it offers and one unit."""
+
+    method: str
+    guarantee: str
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.method}-{self.guarantee}-{self.unit}"
+
+    @property
+    def budget(self) -> Definition:
+        return BUDGETS[self.guarantee]
+
+    @property
+    def rows(self) -> int | None:
+        """Without a guarantee nothing measures the number of rows, so somebody has to name it."""
+        return 50 if self.guarantee == "none" else None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"method": self.method, "budget": self.budget, "unit": self.unit, "rows": self.rows}
+
+    def plan(self, schema: us.Schema, **change: Any) -> us.Plan:
+        return us.plan(schema, **{**self.settings, **change})
+
+    def make(self, source: Any, *, seed: int = 1, **change: Any) -> us.Release:
+        return us.synthesize(source, **{**self.settings, "stream": SeededStream(seed), **change})
+
+
+METHODS = list(synthesizers)
+CASES = [
+    Case(method, guarantee, unit)
+    for method in METHODS
+    for guarantee in synthesizers[method].guarantees
+    for unit in UNITS
+]
+FIRST = {method: BUDGETS[synthesizers[method].guarantees[0]] for method in METHODS}
+PRIVATE = [case for case in CASES if case.guarantee != "none"]
+
+
+def cell_counts(frame: pa.Table, schema: us.Schema) -> np.ndarray:
+    """Counts of a synthetic table, by the engine that refuses any value outside the schema."""
+    (counts,) = us.open_source(frame, schema).count([schema.names])
+    return counts.values
+
+
+@pytest.fixture
+def source(people, schema):
+    return us.open_source(people, schema)
+
+
+def test_budgets_cover_every_guarantee():
+    assert set(BUDGETS) == set(GUARANTEES)
+    assert METHODS
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_says_what_it_is(method):
+    kind = synthesizers[method]
+    assert kind.name == method
+    assert kind.summary
+    assert kind.guarantees
+    assert set(kind.guarantees) <= set(GUARANTEES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rows_lie_inside_the_schema_and_structural_zeros_stay_zero(source, schema, case):
+    for seed in range(3):
+        release = case.make(source, seed=seed)
+        counts = cell_counts(release.frame(), schema)  # raises on anything outside the schema
+        assert counts.sum() == release.frame().num_rows
+        assert counts[~schema.allowed()].sum() == 0
+        for measurement in release.measurements:
+            impossible = ~schema.allowed(measurement.margin) if measurement.margin else np.zeros((), dtype=bool)
+            if measurement.cells == "all":
+                assert not measurement.values[impossible].any()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_spends_what_was_planned_and_no_more(source, schema, case):
+    budget = case.budget
+    plan = case.plan(schema)
+    release = us.synthesize(source, plan=plan, stream=SeededStream(2))
+    events = release.provenance.events
+    assert events
+    if plan.adaptive:
+        assert len(events) <= len(plan.events)
+    else:
+        assert events == plan.events
+    for charged in (plan.events, events):
+        loss = compose(charged, plan.unit)
+        assert loss.unbounded == (case.guarantee == "none")
+        assert satisfies(loss, budget)
+    if case.guarantee != "none":  # and the charge means something: half of the budget would not have been enough
+        halves = {name: getattr(budget, name) / 2 for name in budget.parameters if name != "delta"}
+        small = type(budget)(**halves, **({"delta": budget.delta} if "delta" in budget.parameters else {}))
+        assert not satisfies(compose(plan.events, plan.unit), small)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_plan_is_a_function_of_public_facts(schema, case):
+    """There is no way to hand data to a plan, and the same facts give the same plan."""
+    assert not {"source", "data"} & set(inspect.signature(us.plan).parameters)
+    assert list(inspect.signature(synthesizers[case.method].plan).parameters) == ["self", "schema", "request"]
+    first, second = case.plan(schema), case.plan(schema)
+    assert first.hash == second.hash
+    json.dumps(first.to_json())
+    assert case.plan(schema, rows=51).hash != first.hash
+
+
+REFUSALS = {
+    "budget of another type": {"budget": 1.0},
+    "no budget": {"budget": None},
+    "unknown option": {"no_such_option": 1},
+    "no rows": {"rows": 0},
+    "too many rows": {"rows": 2**40},
+    "rows that are no number": {"rows": "many"},
+    "no copies": {"copies": 0},
+    "too many copies": {"copies": 10**6},
+    "unknown unit": {"unit": "household"},
+    "unknown fixed attribute": {"unit": us.Unit(kind="replace", fixed=("nowhere",))},
+    "unknown method": {"method": "histogran"},
+    "account without ledger": {"account": "people"},
+}
+
+
+@pytest.mark.parametrize("change", REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize("case", PRIVATE, ids=str)
+def test_refuses_before_touching_data(raising_source, case, change):
+    with pytest.raises(InputError):
+        us.synthesize(raising_source, **{**case.settings, **change})
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("guarantee", sorted(BUDGETS))
+def test_refuses_a_guarantee_it_does_not_offer_before_touching_data(raising_source, method, guarantee):
+    if guarantee in synthesizers[method].guarantees:
+        assert us.plan(raising_source.schema, method=method, budget=BUDGETS[guarantee], rows=50).steps
+        return
+    with pytest.raises(UnsupportedError, match=guarantee):
+        us.synthesize(raising_source, method=method, budget=BUDGETS[guarantee])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_refuses_a_plan_for_another_schema_before_touching_data(raising_source, method):
+    other = us.Schema(attributes=(us.Attribute(name="x", levels=("a", "b", "c")),))
+    plan = us.plan(other, method=method, budget=FIRST[method])
+    with pytest.raises(InputError, match="schema"):
+        us.synthesize(raising_source, plan=plan)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_refuses_a_taken_folder_before_touching_data(raising_source, method, tmp_path):
+    (tmp_path / "release").mkdir()
+    with pytest.raises(InputError, match="exists"):
+        us.synthesize(raising_source, method=method, budget=FIRST[method], out=tmp_path / "release")
+
+
+@pytest.mark.parametrize("case", PRIVATE, ids=str)
+def test_an_exhausted_account_refuses_before_touching_data(source, raising_source, tmp_path, case):
+    budget = case.budget
+    limit = budget.implied() if isinstance(budget, us.ProbabilisticDP) else budget
+    ledger = Ledger.create(tmp_path / "budget.db")
+    ledger.create_account("people", unit=case.unit, limit=limit)
+    settings = {**case.settings, "ledger": ledger.path, "account": "people"}
+    release = us.synthesize(source, **settings)
+    assert release.statement.ledger["account"] == "people"
+    assert release.statement.guarantee == budget
+    before = ledger.head()
+    with pytest.raises(BudgetError):
+        us.synthesize(raising_source, **settings)
+    assert ledger.head() == before
+    assert ledger.verify().ok
+    assert {path.name for path in tmp_path.iterdir()} == {"budget.db"}, "a refused or finished run leaves no journal"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_account_of_another_unit_refuses_before_touching_data(raising_source, tmp_path, method):
+    ledger = Ledger.create(tmp_path / "budget.db")
+    ledger.create_account("people", unit="add_remove", limit=FIRST[method])
+    before = ledger.head()
+    with pytest.raises(UnderstudyError, match="add_remove"):
+        us.synthesize(
+            raising_source,
+            method=method,
+            budget=FIRST[method],
+            unit="replace",
+            ledger=ledger.path,
+            account="people",
+        )
+    assert ledger.head() == before
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.unit == "add_remove"], ids=str)
+def test_the_chosen_number_of_rows_is_given_whoever_takes_part(people, schema, case):
+    sizes = {case.make(us.open_source(table, schema), rows=40).frame().num_rows for table in (people, people.slice(1))}
+    assert sizes == {40}
+
+
+@pytest.mark.parametrize("case", [case for case in PRIVATE if case.unit == "add_remove"], ids=str)
+def test_the_exact_number_of_rows_is_never_used(people, schema, monkeypatch, case):
+    """With the noisy answers held equal, two sources that differ in one row give the same number of rows.
+
+    (With equal noise the noisy total itself would differ by one: that is what was charged for.)
+    """
+
+    def deaf(self, values, stream):
+        return 3 + self._draw(stream, np.asarray(values).size).reshape(np.asarray(values).shape)
+
+    monkeypatch.setattr(IntegerNoise, "run", deaf)
+    first, second = (case.make(us.open_source(table, schema)) for table in (people, people.slice(1)))
+    assert first.frame().num_rows == second.frame().num_rows
+    assert first.frame().equals(second.frame())
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_everything_follows_from_the_journalled_answers(people, schema, tmp_path, case):
+    """A run replayed from its journal, without any source, gives the same tables: data enter through the gate alone."""
+    plan = case.plan(schema, copies=2)
+    synthesizer = configure(case.method, plan.options)
+    tables = []
+    journal = Journal.create(tmp_path / "run", {})
+    for source in (us.open_source(people, schema), None):
+        stream = SeededStream(5)
+        gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=journal)
+        synthesis = synthesizer.run(plan, schema, gate, stream)
+        tables.append([table.columns for table in synthesis.tables])
+        journal = Journal.open(tmp_path / "run")
+    for first, second in zip(*tables, strict=True):
+        assert all(np.array_equal(first[name], second[name]) for name in schema.names)
+    kinds = {entry.kind for entry in journal.entries()}
+    assert kinds
+    if case.unit == "add_remove":
+        assert "records" not in kinds
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_tables_of_no_rows_and_of_one_row(people, schema, case):
+    for rows in (0, 1):
+        source = us.open_source(people.slice(0, rows), schema)
+        release = case.make(source)
+        assert cell_counts(release.frame(), schema)[~schema.allowed()].sum() == 0
+        if case.unit == "replace" and case.rows is None:
+            assert release.frame().num_rows == rows
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_attribute_of_one_level(case):
+    schema = us.Schema(
+        attributes=(us.Attribute(name="country", levels=("here",)), us.Attribute(name="sex", levels=("F", "M")))
+    )
+    table = pa.table({"country": ["here"] * 30, "sex": ["F", "M"] * 15})
+    release = case.make(us.open_source(table, schema))
+    assert set(release.frame()["country"].to_pylist()) <= {"here"}
+    if case.unit == "replace" and case.rows is None:
+        assert release.frame().num_rows == 30
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_table_of_one_cell(case):
+    """Under ``replace`` one possible cell says nothing about anybody: a method may refuse, and must say why."""
+    schema = us.Schema(attributes=(us.Attribute(name="country", levels=("here",)),))
+    source = us.open_source(pa.table({"country": ["here"] * 30}), schema)
+    try:
+        plan = case.plan(schema)
+    except UnsupportedError:
+        assert case.unit == "replace"
+        with pytest.raises(UnsupportedError, match="protect"):
+            case.make(source)
+        return
+    assert set(us.synthesize(source, plan=plan).frame()["country"].to_pylist()) <= {"here"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_copies(source, schema, case):
+    release = case.make(source, copies=3)
+    assert release.copies == 3
+    assert len({release.frame(copy).num_rows for copy in (1, 2, 3)}) == 1
+    assert not release.frame(1).equals(release.frame(2))
+    assert not release.frame(2).equals(release.frame(3))
+    for copy in (1, 2, 3):
+        assert cell_counts(release.frame(copy), schema)[~schema.allowed()].sum() == 0
+    assert satisfies(compose(release.provenance.events, release.statement.unit), case.budget)
+    single = case.make(source)
+    if release.provenance.copies_share_measurements:
+        assert release.provenance.events == single.provenance.events
+    else:
+        assert len(release.provenance.events) > len(single.provenance.events)
+    with pytest.raises(InputError, match="copy"):
+        release.frame(4)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_randomness_comes_from_the_stream_alone(source, case):
+    first, again, other = (case.make(source, seed=seed).frame() for seed in (8, 8, 9))
+    assert first.equals(again)
+    assert not first.equals(other)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_release_made_with_test_randomness_promises_nothing(source, case):
+    release = case.make(source)
+    assert release.statement.guarantee == us.NonPrivate()
+    assert any("test randomness" in text for text in release.statement.warnings)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_written_release_reads_back_and_verifies(source, tmp_path, case):
+    release = us.synthesize(source, **case.settings, out=tmp_path / "release")
+    assert release.statement.guarantee == case.budget
+    back = us.read_release(tmp_path / "release")
+    assert back.frame().num_rows == release.frame().num_rows
+    assert back.statement.guarantee == case.budget
+    assert [check for check in us.verify(tmp_path / "release") if not check.passed] == []
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_records_are_refused_where_they_are_not_public(schema, method):
+    with pytest.raises(InputError, match="add_remove"):
+        Request(budget=FIRST[method], unit=us.Unit(kind="add_remove"), records=60)
+    with pytest.raises(InputError, match="add_remove"):
+        us.plan(schema, method=method, budget=FIRST[method], unit="add_remove", records=60)
