@@ -21,6 +21,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable, Codes
 from understudy.errors import SchemaError
+from understudy.privacy.draws import uniform_below_each, unit_interval
 
 EPOCH = datetime.date(1970, 1, 1)
 Purpose = tuple[str | int, ...]
@@ -104,7 +105,7 @@ def _draw_whole(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, p
         drawn = np.floor(_log_uniform(first[bins], last[bins] + 1, stream, purpose)).astype(np.int64)
         return np.clip(drawn, first[bins], last[bins])
     spread = (last - first + 1)[bins].astype(np.uint64)
-    return first[bins] + _below(spread, stream, purpose).astype(np.int64)
+    return first[bins] + uniform_below_each(stream, spread, *purpose).astype(np.int64)
 
 
 def _draw_real(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.float64]:
@@ -113,7 +114,7 @@ def _draw_real(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, pu
     if attribute.density == "log":
         drawn = _log_uniform(low, high, stream, purpose)
     else:
-        part = _unit_interval(len(bins), stream, purpose)
+        part = unit_interval(stream, len(bins), *purpose)
         drawn = low * (1 - part) + high * part  # never overflows, unlike low + (high - low) * part
     # Rounding may reach the upper edge, which belongs to the next bin.
     return np.clip(drawn, low, np.nextafter(high, low))
@@ -123,23 +124,7 @@ def _log_uniform(
     low: NDArray[np.generic], high: NDArray[np.generic], stream: Stream, purpose: Purpose
 ) -> NDArray[np.float64]:
     start, stop = np.log(low), np.log(high)
-    result: NDArray[np.float64] = np.exp(start + (stop - start) * _unit_interval(len(start), stream, purpose))
-    return result
-
-
-def _unit_interval(count: int, stream: Stream, purpose: Purpose) -> NDArray[np.float64]:
-    """Uniform multiples of 2^-53 in [0, 1)."""
-    return (stream.words(count, *purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _below(bounds: NDArray[np.uint64], stream: Stream, purpose: Purpose) -> NDArray[np.uint64]:
-    """Exactly uniform whole numbers below each bound: words under 2^64 mod bound are drawn again."""
-    result = np.zeros(len(bounds), np.uint64)
-    waiting = np.arange(len(bounds))
-    while len(waiting):
-        words, limits = stream.words(len(waiting), *purpose), bounds[waiting]
-        result[waiting] = words % limits
-        waiting = waiting[words < (np.uint64(0) - limits) % limits]
+    result: NDArray[np.float64] = np.exp(start + (stop - start) * unit_interval(stream, len(start), *purpose))
     return result
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError
+from understudy.privacy.draws import unit_interval
 
 RowsBy = Literal["rounding", "multinomial"]
 ROWS_BY: tuple[str, ...] = ("rounding", "multinomial")
@@ -16,11 +17,6 @@ DESCRIPTIONS = {
     "rounding": "expected counts rounded up or down at random, each cell within one of its expectation (low variance)",
     "multinomial": "independent draws from the fitted cell probabilities",
 }
-
-
-def uniforms(stream: Stream, count: int, *purpose: str | int) -> NDArray[np.float64]:
-    """Uniform numbers in [0, 1) with 53 random bits."""
-    return (stream.words(count, *purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def draw_cells(
@@ -48,7 +44,7 @@ def _independent(weights: NDArray[np.float64], rows: int, stream: Stream, *purpo
     # Only cells with weight take part, so that rounding in the cumulative sum can never reach an empty cell.
     filled = np.flatnonzero(weights)
     upper = np.cumsum(weights[filled])
-    points = uniforms(stream, rows, *purpose) * upper[-1]
+    points = unit_interval(stream, rows, *purpose) * upper[-1]
     place = np.minimum(np.searchsorted(upper, points, side="right"), len(filled) - 1)
     return np.asarray(filled[place])
 
@@ -59,6 +55,6 @@ def _rounded(weights: NDArray[np.float64], rows: int, stream: Stream, *purpose: 
     order = np.argsort(stream.words(len(filled), *purpose, "order"), kind="stable")
     upper = np.cumsum(expected[order])
     upper *= rows / upper[-1]  # the last point must not fall beyond the end through rounding
-    points = np.arange(rows) + uniforms(stream, 1, *purpose, "start")
+    points = np.arange(rows) + unit_interval(stream, 1, *purpose, "start")
     picked = filled[order[np.minimum(np.searchsorted(upper, points, side="right"), len(filled) - 1)]]
     return picked[np.argsort(stream.words(rows, *purpose, "shuffle"), kind="stable")]

@@ -109,6 +109,11 @@ def encode_purpose(purpose: tuple[str | int, ...]) -> bytes:
     return b"".join(parts)
 
 
+def unit_interval(stream: Stream, count: int, *purpose: str | int) -> NDArray[np.float64]:
+    """Uniform multiples of 2^-53 in [0, 1), for draws on which no privacy rests (placing values, drawing rows)."""
+    return (stream.words(count, *purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def uniform_below(stream: Stream, bound: int, count: int, *purpose: str | int) -> NDArray[np.int64]:
     """``count`` whole numbers, exactly uniform on 0, ..., bound - 1.
 

@@ -18,6 +18,7 @@ from understudy.core.folders import publish_folder
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
+from understudy.engines.decode import restore_types
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.definition import Unit, definition_from_json
 from understudy.privacy.event import event_from_json
@@ -185,7 +186,10 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
     ledger = {key: value for key, value in manifest["ledger"].items() if key != "tracked"}
     return Release(
         schema=schema,
-        tables=tuple(pq.read_table(path / f"synthetic_{copy}.parquet") for copy in range(1, len(manifest["rows"]) + 1)),
+        tables=tuple(
+            restore_types(pq.read_table(path / f"synthetic_{copy}.parquet"), schema)
+            for copy in range(1, len(manifest["rows"]) + 1)
+        ),
         measurements=_read_measurements(path / MEASUREMENTS, schema),
         statement=Statement(
             unit=Unit.from_json(manifest["unit"]),
