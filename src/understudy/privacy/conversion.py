@@ -60,11 +60,9 @@ def cdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     0.81
     """
     _check(rho, delta)
-    if not 0 < delta < 1:
-        raise InputError("delta must be above 0 and below 1.")
+    surprise = _log_inverse_up(delta)
     if rho == 0:
         return Fraction(0)
-    surprise = _log_inverse_up(delta)
     if rho > HUGE:  # Bun and Steinke 2016, Proposition 1.3
         return rho + 2 * sqrt_up(rho * Fraction(surprise))
     high = float_up(rho)
@@ -111,6 +109,8 @@ def _rising_root(function: Callable[[float], float], low: float, high: float) ->
 
 def _log_inverse_up(delta: Fraction) -> float:
     """log(1/delta), rounded up; from numerator and denominator, as a tiny delta is not a float."""
+    if not 0 < delta < 1:
+        raise InputError("delta must be above 0 and below 1.")
     near_one = float(1 - delta)
     value = -math.log1p(-near_one) if near_one < 0.5 else math.log(delta.denominator) - math.log(delta.numerator)
     slack = STEP_ERROR * (math.log(delta.denominator) + math.log(max(2, delta.numerator)))
