@@ -163,14 +163,15 @@ class CsvReader:
 class DatabaseReader:
     """A table, view or query of a DuckDB database file, opened read-only.
 
-    A query runs once, into a temporary table in a private folder that goes away with the reader: a query may give its
-    rows in another order each time, and every scan must see the same rows in the same order.
+    A view or query runs once, into a table of a private database that goes away with the reader: it may give its rows
+    in another order each time, and every scan must see the same rows in the same order.
     """
 
     text_only = False
     rows: int | None = None
 
     def __init__(self, path: str, *, table: str | None, query: str | None) -> None:
+        self._path = path
         self._folder = tempfile.TemporaryDirectory(prefix="understudy-")
         # Attached to a connection of its own: DuckDB refuses to open one file twice with different settings.
         self._connection = duckdb.connect(config=private_settings(self._folder.name))
@@ -181,42 +182,54 @@ class DatabaseReader:
             self._connection.execute("USE confidential")
         except (duckdb.Error, OSError):
             raise InputError(f"{path} cannot be opened as a DuckDB database; is it one, and is it in use?") from None
-        self._query = query
-        self._from = self._find(path, table) if table is not None else f"({query})"
-        if query is not None:
-            self._check_query(query)
-        with _readable(path, "DuckDB"):
-            relation = self._connection.sql(f"SELECT * FROM {self._from}")
-            self.columns = tuple(relation.columns)
-        if query is not None:
-            self._from = RESULT
+        self._waiting: str | None = None  # what has to run before the first scan
+        if table is not None:
+            self._from, is_view = self._find(table)
+            if is_view:
+                self._waiting, self._from = self._from, RESULT
+        else:
+            self._waiting, self._from = f"({self._one_select(str(query))}\n)", RESULT
+        with self._running():
+            self.columns = tuple(self._connection.sql(f"SELECT * FROM {self._waiting or self._from}").columns)
 
-    def _find(self, path: str, table: str) -> str:
+    def _find(self, table: str) -> tuple[str, bool]:
         found = self._connection.execute(
-            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'confidential' "
-            "UNION ALL SELECT schema_name, view_name FROM duckdb_views() "
-            "WHERE database_name = 'confidential' AND NOT internal ORDER BY ALL"
+            "SELECT schema_name, table_name, false FROM duckdb_tables() WHERE database_name = 'confidential' UNION ALL "
+            "SELECT schema_name, view_name, true FROM duckdb_views() WHERE database_name = 'confidential' "
+            "AND NOT internal ORDER BY ALL"
         ).fetchall()
-        names = {f"{schema}.{name}": (schema, name) for schema, name in found}
-        names |= {name: (schema, name) for schema, name in found if schema == "main"}
+        names = {f"{schema}.{name}": (schema, name, is_view) for schema, name, is_view in found}
+        names |= {name: (schema, name, is_view) for schema, name, is_view in found if schema == "main"}
         if table not in names:
-            raise unknown_name(f"{path}: table", table, names, error=InputError)
-        return ".".join(_quoted(part) for part in ("confidential", *names[table]))
+            raise unknown_name(f"{self._path}: table", table, names, error=InputError)
+        schema, name, is_view = names[table]
+        return ".".join(map(_quoted, ("confidential", schema, name))), bool(is_view)
 
-    def _check_query(self, query: str) -> None:
+    def _one_select(self, query: str) -> str:
         try:
             kinds = [statement.type for statement in self._connection.extract_statements(query)]
         except duckdb.Error:
             kinds = []
         if kinds != [duckdb.StatementType.SELECT]:
             raise InputError("query must be one SELECT statement that DuckDB understands.")
+        return query.rstrip().removesuffix(";")
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, OSError) as problem:
+            raise InputError(
+                f"{self._path}: DuckDB could not read the rows ({type(problem).__name__}). Its message may quote "
+                "confidential values and is not shown; run the query in DuckDB itself to see it."
+            ) from None
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        named = ", ".join(_quoted(name) for name in columns)
-        with _readable("the database", "DuckDB"):
-            if self._query is not None:
-                self._connection.execute(f"CREATE TABLE {RESULT} AS SELECT * FROM ({self._query})")
-                self._query = None
+        named = ", ".join(map(_quoted, columns))
+        with self._running():
+            if self._waiting is not None:
+                self._connection.execute(f"CREATE TABLE {RESULT} AS SELECT * FROM {self._waiting}")
+                self._waiting = None
             yield from self._connection.cursor().sql(f"SELECT {named} FROM {self._from}").to_arrow_reader(BATCH_ROWS)
 
 
