@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -58,22 +59,16 @@ class SecureStream:
 
     def discrete_laplace(self, scale: Fraction, size: int) -> Integers:
         """Independent draws of P(x) proportional to exp(-|x|/scale) on the integers."""
-        dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-        return self._noise(dp.m.make_laplace(*space, exact_float(scale)), size)
+        return self._noise(_laplace(exact_float(scale)), size)
 
     def discrete_gaussian(self, scale: Fraction, size: int) -> Integers:
         """Independent draws of P(x) proportional to exp(-x^2 / (2 scale^2)) on the integers."""
-        dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-        return self._noise(dp.m.make_gaussian(*space, exact_float(scale)), size)
+        return self._noise(_gaussian(exact_float(scale)), size)
 
     def noisy_argmax(self, scores: Integers, scale: Fraction) -> int:
         """The index of the largest score after adding exponential noise of the given scale (permute and flip)."""
         listed = _scores(scores)
-        dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=False)
-        return int(dp.m.make_noisy_max(*space, dp.max_divergence(), exact_float(scale))(listed))
+        return int(_noisy_max(exact_float(scale))(listed))
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         return self._words.words(count, *purpose)
@@ -154,3 +149,31 @@ def _opendp() -> Any:
 
     dp.enable_features("contrib")
     return dp
+
+
+# Building a measurement takes several times as long as a small draw from it; a run uses few scales.
+@lru_cache(maxsize=64)
+def _laplace(scale: float) -> Callable[[list[int]], list[int]]:
+    dp = _opendp()
+    measurement: Callable[[list[int]], list[int]] = dp.m.make_laplace(_integers(dp), dp.l1_distance(T="i64"), scale)
+    return measurement
+
+
+@lru_cache(maxsize=64)
+def _gaussian(scale: float) -> Callable[[list[int]], list[int]]:
+    dp = _opendp()
+    measurement: Callable[[list[int]], list[int]] = dp.m.make_gaussian(_integers(dp), dp.l2_distance(T="f64"), scale)
+    return measurement
+
+
+@lru_cache(maxsize=64)
+def _noisy_max(scale: float) -> Callable[[list[int]], int]:
+    """Scores may move either way, so the metric is not monotonic and a choice costs 2 sensitivity/scale."""
+    dp = _opendp()
+    metric = dp.linf_distance(T="i64", monotonic=False)
+    measurement: Callable[[list[int]], int] = dp.m.make_noisy_max(_integers(dp), metric, dp.max_divergence(), scale)
+    return measurement
+
+
+def _integers(dp: Any) -> Any:
+    return dp.vector_domain(dp.atom_domain(T="i64"))
