@@ -6,6 +6,7 @@ a value of the data, so only its type and place are printed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -39,7 +40,7 @@ class Commands(TyperGroup):
         except (typer.Exit, typer.Abort):
             raise
         except BrokenPipeError:  # the reader of our output left, as `head` does; that is its right
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the interpreter flushes it at exit
+            _forget_standard_output()
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
             _tell(
@@ -54,6 +55,14 @@ class Commands(TyperGroup):
             raise typer.Exit(report(problem)) from None
 
 
+def _forget_standard_output() -> None:
+    """Send what is still buffered nowhere, so that the interpreter does not fail over it at exit."""
+    with contextlib.suppress(OSError, ValueError):  # a standard output that is no file needs nothing
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def report(problem: Exception) -> int:
     """Tell what went wrong on standard error and return the exit code."""
     if os.environ.get("UNDERSTUDY_DEBUG") == "1":
@@ -64,6 +73,13 @@ def report(problem: Exception) -> int:
         return problem.exit_code
     if isinstance(problem, OSError) and problem.strerror:  # the system refuses: no permission, no space, no such file
         _tell("error", f"{problem.filename or 'a file'}: {problem.strerror}.")
+        return INPUT
+    if isinstance(problem, MemoryError):
+        _tell(
+            "error",
+            "there is not enough memory for this. Ask for fewer rows, copies or attributes, or use a larger machine; a "
+            "run that was already charged can be finished there with `understudy resume`.",
+        )
         return INPUT
     _tell(
         "this is a bug in understudy",

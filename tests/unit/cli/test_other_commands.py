@@ -1,0 +1,113 @@
+"""verify, methods, schema, demo, reproduce."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from understudy.reproduce import base
+from understudy.synth.base import synthesizers
+
+DATA = "people.csv --schema people.toml"
+
+
+def test_verify_names_what_is_wrong(folder, run):
+    run(f"synthesize {DATA} --epsilon 1 --out release")
+    checks = json.loads(run("verify release --json").stdout)
+    assert checks["passed"]
+    (folder / "release" / "synthetic_1.parquet").write_bytes(b"")
+    shown = run("verify release --json", code=2)
+    assert json.loads(shown.stdout)["passed"] is False
+    assert "does not pass: files" in shown.stderr
+    assert "FAILED" in run("verify release", code=2).stdout
+
+
+@pytest.mark.parametrize("target", ["absent", "people.csv", "."])
+def test_verify_of_something_else(refused, target):
+    refused(f"verify {target}", says="release folder")
+
+
+def test_methods_are_those_of_the_registry(run):
+    listed = json.loads(run("methods --json").stdout)
+    assert [method["name"] for method in listed] == list(synthesizers)
+    table = run("methods").stdout
+    assert all(method["name"] in table for method in listed)
+
+
+def test_schema_describe_is_public_until_data_are_given(folder, run):
+    text = run("schema describe --schema people.toml").stdout
+    assert "age below 15 and smokes in (no, yes)" in text
+    assert "INTERNAL" not in text
+    document = json.loads(run("schema describe --schema people.toml --json").stdout)
+    assert (document["cells"], document["possible_cells"]) == (18, 14)
+    assert "internal" not in document
+    text = run("schema describe --schema people.toml people.csv").stdout
+    assert "INTERNAL" in text
+    document = json.loads(run("schema describe --schema people.toml people.csv --json").stdout)
+    assert document["internal"] == {"audience": "internal", "rows": 120, "filled_cells": 6}
+
+
+def test_schema_describe_shows_brackets_as_they_are(folder, run):
+    text = (folder / "people.toml").read_text().replace('"F", "M"', '"[bold]F", "[/red]M"')
+    (folder / "odd.toml").write_text(text)
+    assert "[bold]F, [/red]M" in run("schema describe --schema odd.toml").stdout
+
+
+def test_schema_check(folder, run):
+    assert "All 120 rows fit" in run(f"schema check {DATA}").stdout
+    assert json.loads(run(f"schema check {DATA} --json").stdout)["fits"] is True
+    (folder / "people.csv").write_text("id,sex,age,smokes\n1,X,20,no\n2,F,200,no\n3,X,20,no\n")
+    shown = run(f"schema check {DATA} --json", code=2)
+    assert json.loads(shown.stdout)["fits"] is False
+    assert "sex: 2 rows" in shown.stderr
+    assert "age: 1 row" in shown.stderr
+
+
+def test_demo_ends_in_a_refusal_and_replaces_only_itself(folder, run, refused):
+    text = run("demo --rows 2000 --out shown").stdout
+    for part in ("$ understudy plan", "INTERNAL", "budget refused", "exit code 3", "README.md"):
+        assert part in text
+    assert {path.name for path in (folder / "shown").iterdir()} == {
+        *("ABOUT.txt", "budget.db", "confidential", "people.toml", "plan.toml", "release")
+    }
+    run("verify shown/release")
+    refused("demo --rows 2000 --out shown", says="already exists")
+    again = run("demo --rows 1000 --out shown --overwrite --json")
+    document = json.loads(again.stdout)
+    assert document["rows"] == 1000
+    assert "does not allow this run" in document["refused"]
+    assert os.getcwd() == str(folder)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "ABOUT.txt").write_text("my own work")
+    refused("demo --out mine --overwrite", says="was not made by")
+    refused("demo --rows 0 --out new")
+
+
+def test_reproduce_shows_every_item_with_its_verdict(run, monkeypatch):
+    outcomes = [
+        base.Outcome(
+            paper="p",
+            item="Table 1",
+            cell="a",
+            published=1.5,
+            computed=1.5,
+            error=0.0,
+            reading="as read",
+            verdict="pass",
+        )
+    ]
+    monkeypatch.setattr(base, "run", lambda papers=None, quick=True: outcomes)
+    assert json.loads(run("reproduce --json").stdout) == [outcomes[0].to_json()]
+    assert "1 pass, 0 fail, 0 cannot" in run("reproduce").stdout
+    outcomes.append(
+        base.Outcome(
+            paper="p", item="Table 1", cell="b", published=1, computed=2, error=1, reading="as read", verdict="fail"
+        )
+    )
+    assert "1 printed number(s) do not come out" in run("reproduce", code=1).stderr
+
+
+def test_reproduce_refuses_an_unknown_paper(run):
+    assert "did you mean 'raab'" in run("reproduce rab", code=2).stderr
