@@ -225,6 +225,23 @@ def test_one_run_has_one_plan(ledger: Ledger) -> None:
     assert ledger.head() == head
 
 
+def test_checking_raises_what_reserving_would_and_charges_nothing(ledger: Ledger) -> None:
+    open_people(ledger, PureDP(epsilon=1))
+    charge(ledger, "r1", PureDP(epsilon="0.9"))
+    head = ledger.head()
+    ledger.check("people", unit="replace", cost=PureDP(epsilon="0.1"))
+    refused = [
+        ("people", "replace", PureDP(epsilon="0.11"), BudgetError, "remaining 0.1, asked 0.11"),
+        ("people", "replace", ZCDP(rho="0.01"), BudgetError, "cannot be charged"),
+        ("people", "add_remove", PureDP(epsilon="0.1"), BudgetError, "protects another unit"),
+        ("peopel", "replace", PureDP(epsilon="0.1"), UnknownNameError, "did you mean 'people'"),
+    ]
+    for account, unit, cost, error, words in refused:
+        with pytest.raises(error, match=words):
+            ledger.check(account, unit=unit, cost=cost)
+    assert ledger.head() == head
+
+
 def test_an_entry_says_what_happened(ledger: Ledger) -> None:
     open_people(ledger, PureDP(epsilon=1))
     entry = ledger.reserve(
