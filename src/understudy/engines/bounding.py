@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
-from understudy.engines.encode import canonical_texts, check_type, plain
+from understudy.engines.encode import canonical_texts, check_type, plain, readable_column
 from understudy.engines.readers import private_settings
 from understudy.errors import InputError, UnderstudyError
 
@@ -49,7 +49,9 @@ class _NumberedIds:
         for raw in self._arrays:
             array = plain(raw)
             check_type(array.type, self._column)
-            ids = self._texts(array)
+            with readable_column(self._column):
+                array.validate(full=True)
+                ids = self._texts(array)
             self.missing += ids.null_count
             rows = pa.array(np.arange(start, start + len(ids), dtype=np.int64))
             start += len(ids)

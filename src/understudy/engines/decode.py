@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -138,13 +139,17 @@ def _whole_bins(attribute: Attribute) -> tuple[NDArray[np.int64], NDArray[np.int
 
 def _refuse_full_bins(attribute: Attribute, special: list[int | float], whole: bool) -> None:
     """A bin whose every value is a special code could not be drawn from."""
-    if not whole or not special:
+    if not special:
         return
-    for first, last in zip(*_whole_bins(attribute), strict=True):
-        if sum(first <= code <= last for code in set(special)) > last - first:
-            raise SchemaError(
-                f"attribute '{attribute.name}': every value of the bin from {first} on is a special code."
-            )
+    full: list[int | float]
+    if whole:
+        first, last = _whole_bins(attribute)
+        full = [int(a) for a, b in zip(first, last, strict=True) if sum(a <= c <= b for c in set(special)) > b - a]
+    else:  # a bin of reals is full only if it is a single double
+        edges = [_number(edge) for edge in attribute.edges]
+        full = [a for a, b in pairwise(edges) if a in special and np.nextafter(a, b) >= b]
+    if full:
+        raise SchemaError(f"attribute '{attribute.name}': every value of the bin from {full[0]} on is a special code.")
 
 
 def _number(value: float | datetime.date) -> int | float:

@@ -46,11 +46,12 @@ class DuckDBSource:
         unit_id: str | None = None,
         remembered_bytes: int = REMEMBERED_BYTES,
     ) -> None:
-        check_columns(reader.columns, schema, unit_id=unit_id)
         if unit_id is not None and unit_id not in reader.columns:
             raise unknown_name("the unit's id:", unit_id, reader.columns, error=InputError)
+        check_columns(reader.columns, schema, unit_id=unit_id)
         self.schema = schema
         self._reader = reader
+        self._unit_id = unit_id
         self._missing_text = missing_text
         self._remembered_bytes = remembered_bytes
         self._remembered: list[Batch] | None = None
@@ -122,7 +123,7 @@ class DuckDBSource:
             self._reader,
             self.schema,
             missing_text=self._missing_text,
-            unit_id=unit.unit_id,
+            unit_id=self._unit_id,
             remembered_bytes=self._remembered_bytes,
         )
         bounded._unit = unit

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -51,7 +52,8 @@ class Encoder:
         columns: dict[str, Codes] = {}
         bad: dict[str, NDArray[np.bool_]] = {}
         for name, encoder in self._columns.items():
-            columns[name], wrong = encoder.encode(batch.column(name), self.violations)
+            with readable_column(name):
+                columns[name], wrong = encoder.encode(batch.column(name), self.violations)
             if wrong is not None:
                 bad[name] = wrong
         for description, chosen in self._rules:
@@ -95,7 +97,7 @@ def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None
         shown = ", ".join(f'"{name}"' for name in unlisted[:12]) + (", ..." if len(unlisted) > 12 else "")
         raise SchemaError(
             f"the data have {len(unlisted)} column(s) that the schema does not list: {shown}. Describe each as an "
-            f"[[attribute]], or leave it out with [[ignore]] and columns = [{shown}]."
+            f"[[attribute]], or leave it out with [[ignore]] and columns = [{shown}] (also a unit's id)."
         )
 
 
@@ -155,6 +157,7 @@ class _ColumnEncoder:
             "numeric": self._number_marks,
             "date": self._date_marks,
         }
+        values.validate(full=True)  # Parquet and Arrow do not check that their texts are UTF-8
         if pa.types.is_null(values.type):
             return np.full(len(values), self.missing_mark, np.int64)
         marks = by_kind[self.attribute.kind](values)
@@ -247,6 +250,18 @@ def canonical_texts(values: pa.Array) -> pa.Array:
     if pa.types.is_decimal(kind):
         return pa.array([_decimal_text(v) for v in values.to_pylist()], pa.large_string())
     return _days(values).cast(pa.large_string())
+
+
+@contextmanager
+def readable_column(column: str) -> Iterator[None]:
+    """Turns an Arrow error (bytes that are not UTF-8, an unknown time zone) into ours, without its text."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeError) as problem:
+        raise SchemaError(
+            f"column '{column}' cannot be read ({type(problem).__name__}): it holds bytes that are not UTF-8 text, a "
+            "time zone this system does not know, or a damaged value."
+        ) from None
 
 
 def check_type(kind: pa.DataType, column: str) -> None:
