@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.core.folders import publish_folder
+from understudy.core.folders import SCRATCH, publish_folder
 from understudy.privacy.definition import PureDP
 from understudy.privacy.journal import Journal, pack_array, unpack_array
 from understudy.privacy.ledger import Ledger
@@ -81,7 +81,7 @@ def work(folder: Path) -> None:
 
 
 def visible(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if ".partial-" not in path.name)
+    return sorted(path for path in folder.iterdir() if not path.name.startswith(SCRATCH))
 
 
 def examine(folder: Path, tally: Tally) -> list[Journal]:
@@ -145,7 +145,7 @@ def torment(folder: Path, kills: int, seed: int) -> Tally:
         journals = examine(folder, tally)
         resume(folder, journals, tally)
         for leftover in [*(folder / "runs").iterdir(), *(folder / "releases").iterdir()]:
-            if ".partial-" in leftover.name:
+            if leftover.name.startswith(SCRATCH):
                 shutil.rmtree(leftover)
     tally.problems += [f"run {journal.header['run']} was not finished" for journal in examine(folder, tally)]
     tally.released = len(visible(folder / "releases"))

@@ -92,7 +92,7 @@ def settle(place: Path) -> dict[str, int]:
     charges = [entry for entry in ledger.entries("people") if entry.kind == "charge"]
     assert len(charges) == len({entry.run for entry in charges}) == len(charged), "a run was charged twice"
     releases = [
-        folder for folder in place.iterdir() if (folder / "manifest.json").exists() and ".partial-" not in folder.name
+        folder for folder in place.iterdir() if (folder / "manifest.json").exists() and not folder.name.startswith(".")
     ]
     assert len(releases) == len(charged), "a charged run has no release"
     for folder in releases:

@@ -19,6 +19,7 @@ from pathlib import Path
 from understudy.errors import InputError
 
 RELEASE_MARK = "manifest.json"
+SCRATCH = ".understudy-scratch-"  # what a crash leaves under such a name may be deleted
 _EXPLAINED = {
     errno.ENOSPC: "there is no space left on the disk; free some, or choose another disk.",
     errno.EDQUOT: "the disk quota is used up; free some space, or choose another disk.",
@@ -62,6 +63,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def scratch_path(folder: Path) -> Path:
+    """A new hidden name in a folder, for what is being written or removed."""
+    return folder / f"{SCRATCH}{secrets.token_hex(8)}"
+
+
 def publish_folder(
     final: Path, write: Callable[[Path], None], overwrite: bool = False, *, private: bool = False
 ) -> None:
@@ -69,8 +75,8 @@ def publish_folder(
 
     An existing target is refused. With ``overwrite`` a release (a folder with a manifest.json) is replaced and anything
     else still refused: a mistyped path never costs a user's files. The old release is renamed aside before the new one
-    is renamed in and removed only after that, so a process that dies in between leaves both on the disk, under
-    ``NAME.replaced-*`` and ``NAME.partial-*``. ``private`` folders are for their owner alone (mode 0700).
+    is renamed in and removed only after that, so a process that dies in between leaves both on the disk, the
+    old one as ``NAME.replaced-*``. ``private`` folders are for their owner alone (mode 0700).
 
     Why a rename and no lock file: renaming onto a folder that is not empty fails in the kernel, so of several processes
     exactly one wins even without cooperation, and no lock can be left behind. An advisory lock on the parent folder,
@@ -80,11 +86,13 @@ def publish_folder(
     if not final.parent.is_dir():
         raise InputError(f"{final} cannot be written: the folder {final.parent} does not exist; create it first.")
     before = _check_target(final, overwrite)
-    partial = final.with_name(f"{final.name}.partial-{secrets.token_hex(4)}")
+    partial = scratch_path(final.parent)
     with explained_disk_errors(final):
         os.mkdir(partial, 0o700 if private else 0o777)
         try:
             write(partial)
+            if not os.listdir(partial):  # an empty folder could replace, or be replaced by, another without an error
+                raise InputError(f"nothing was written for {final}.")
             _sync_tree(partial)
             with _ordered(final.parent):
                 if _check_target(final, overwrite) != before:
@@ -142,9 +150,6 @@ def _move_into_place(partial: Path, final: Path, *, replacing: bool) -> None:
 
 
 def _sync_tree(folder: Path) -> None:
-    names = os.listdir(folder)
-    if not names:  # the rename could then replace, or be replaced by, another empty folder without an error
-        raise InputError(f"nothing was written for {folder.name.partition('.partial-')[0]}.")
     for parent, _, files in os.walk(folder, topdown=False):
         for name in files:
             descriptor = os.open(os.path.join(parent, name), os.O_RDONLY | os.O_NOFOLLOW)

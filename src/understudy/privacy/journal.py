@@ -21,7 +21,6 @@ import json
 import math
 import os
 import re
-import secrets
 import shutil
 import zlib
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.folders import explained_disk_errors, publish_folder, sync_folder
+from understudy.core.folders import explained_disk_errors, publish_folder, scratch_path, sync_folder
 from understudy.errors import InputError, InternalError
 
 VERSION = 1
@@ -135,7 +134,7 @@ class Journal:
 
     def discard(self) -> None:
         """Remove the folder, at the end of a run. A crash on the way leaves the whole journal or none of it."""
-        aside = self.folder.with_name(f"{self.folder.name}.partial-{secrets.token_hex(4)}")
+        aside = scratch_path(self.folder.parent)
         with explained_disk_errors(self.folder):
             try:
                 os.rename(self.folder, aside)

@@ -13,13 +13,12 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.core.folders import disk_error, sync_folder
+from understudy.core.folders import disk_error, scratch_path, sync_folder
 from understudy.errors import InputError
 
 APPLICATION_ID = 0x75444C31  # "uDL1": marks a SQLite file as a ledger
@@ -98,7 +97,7 @@ class LedgerFile:
             raise InputError(f"{path} already exists; open it, or choose another name for a new ledger.")
         if not path.parent.is_dir():
             raise InputError(f"{path} cannot be created: the folder {path.parent} does not exist; create it first.")
-        partial = path.with_name(f"{path.name}.partial-{secrets.token_hex(4)}")
+        partial = scratch_path(path.parent)
         try:
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             file = cls(partial)
