@@ -126,7 +126,7 @@ def exponential_noise_maximum(scores: NDArray[np.int64], scale: float) -> NDArra
 
 
 def test_the_two_descriptions_of_the_choice_agree() -> None:
-    """Ding, Kifer, Naghizadeh, Steinke, Wang, Xiao and Zhang 2021: permute and flip is exponential-noise maximum."""
+    """Ding et al., arXiv:2105.07260: permute and flip is the maximum with exponential noise."""
     assert np.allclose(permute_and_flip(SCORES, 6.0), exponential_noise_maximum(SCORES, 6.0), atol=1e-9)
 
 

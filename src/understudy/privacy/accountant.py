@@ -99,7 +99,7 @@ def _largest(losses: list[Loss], count: int) -> Loss:
 
 
 def _pure(epsilon: Fraction) -> Loss:
-    """Bun and Steinke, arXiv:1605.02065v1, Proposition 1.4: epsilon-DP implies (epsilon^2/2)-zCDP."""
+    """Bun and Steinke, arXiv:1605.02065, Proposition 1.4: epsilon-DP implies (epsilon^2/2)-zCDP."""
     return Loss(epsilon=epsilon, rho=epsilon**2 / 2)
 
 
@@ -108,14 +108,14 @@ def _geometric(event: GeometricNoise) -> Loss:
 
 
 def _gaussian(event: GaussianNoise) -> Loss:
-    """Canonne, Kamath and Steinke, arXiv:2004.00010v5, Theorem 14."""
+    """Canonne, Kamath and Steinke, arXiv:2004.00010; proof in docs/theory/discrete-gaussian.md."""
     return Loss(
         epsilon=None, rho=_at_least_zero(event.l2_squared, "l2_squared") / (2 * _positive(event.scale, "scale") ** 2)
     )
 
 
 def _noisy_max(event: NoisyMax) -> Loss:
-    """McKenna and Sheldon, arXiv:2010.12603v1, Theorem 1: 2 sensitivity/scale for scores that may move both ways.
+    """McKenna and Sheldon, arXiv:2010.12603: 2 sensitivity/scale for scores that may move both ways.
 
     In zCDP it enters as any pure loss does. The smaller epsilon^2/8 is proved for the exponential mechanism (Gumbel
     noise, which has bounded range) and not for permute and flip.

@@ -12,13 +12,13 @@ import hashlib
 import hmac
 import os
 from fractions import Fraction
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.domain import Domain
-from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
+from understudy.errors import DisclosureError, InputError, InternalError
 
 if TYPE_CHECKING:
     from understudy.core.mechanism import Stream
@@ -55,10 +55,14 @@ class KeyedStream:
         self._pid = os.getpid()
         self._used: dict[bytes, int] = {}
 
-    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
-        """The next ``count`` words of the substream named by ``purpose``."""
+    def require_own_process(self) -> None:
+        """Raises in a forked child."""
         if os.getpid() != self._pid:
             raise InternalError("a random stream cannot be used in a forked process; make a new stream there.")
+
+    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
+        """The next ``count`` words of the substream named by ``purpose``."""
+        self.require_own_process()
         if count < 0:
             raise InputError(f"the number of words ({count}) must not be negative.")
         name = encode_purpose(purpose)
@@ -174,26 +178,16 @@ def polya_urn(
     """
     weight, unit = prior.numerator, prior.denominator
     of_prior, records = domain.possible * weight, int(counts.sum())
-    if of_prior + (records + rows) * unit >= 2**63:
-        raise UnsupportedError(
-            f"the urn would hold more than 2^63 balls ({domain.possible:,} cells, {rows:,} rows); use a prior with "
-            "fewer digits, fewer rows or a smaller domain."
-        )
-    steps = np.arange(rows, dtype=np.uint64)
-    bounds = np.uint64(of_prior + records * unit) + steps * np.uint64(unit)
-    if rows and int(bounds[0]) == 0:
-        raise InputError("the table is empty and the prior is 0; no rows can be drawn.")
-    ball = uniform_below_each(stream, bounds, *purpose, "ball").astype(np.int64)
+    if rows and of_prior + records == 0:
+        raise InputError("the table is empty and no cell has a prior; no rows can be drawn.")
+    from_prior, from_record, number = _balls(of_prior, records, unit, rows, stream, *purpose)
     drawn = np.empty(rows, dtype=np.int64)
-    from_prior = ball < of_prior
-    from_record = ~from_prior & (ball < of_prior + records * unit)
-    drawn[from_prior] = _possible_cells(ball[from_prior] // max(weight, 1), domain, stream, *purpose)
-    record = (ball[from_record] - of_prior) // unit
-    drawn[from_record] = cells[np.searchsorted(np.cumsum(counts), record, side="right")]
+    drawn[from_prior] = _possible_cells(number[from_prior], weight, domain, stream, *purpose)
+    drawn[from_record] = cells[np.searchsorted(np.cumsum(counts), number[from_record], side="right")]
     # The rest repeat an earlier row, which may itself be a repetition: follow each chain to its first row.
     origin = np.arange(rows)
     repeated = ~(from_prior | from_record)
-    origin[repeated] = (ball[repeated] - of_prior) // unit - records
+    origin[repeated] = number[repeated]
     while True:
         further = origin[origin]
         if (further == origin).all():
@@ -202,17 +196,48 @@ def polya_urn(
     return np.unique(drawn[origin], return_counts=True)
 
 
-def _possible_cells(
-    numbers: NDArray[np.int64], domain: Domain, stream: Stream, *purpose: str | int
-) -> NDArray[np.int64]:
-    """A uniform possible cell for each number, which is uniform below the number of possible cells.
+def _balls(
+    of_prior: int, records: int, unit: int, rows: int, stream: Stream, *purpose: str | int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[Any]]:
+    """The ball of each row: whether it is of the prior, of a record or of an earlier row, and its number there."""
+    first = of_prior + records * unit
+    if first + rows * unit < 2**63:
+        steps = np.arange(rows, dtype=np.uint64)
+        bounds = np.uint64(first) + steps * np.uint64(unit)
+        ball: NDArray[Any] = uniform_below_each(stream, bounds, *purpose, "ball").astype(np.int64)
+    else:  # the same urn with numbers of any size: exact too, only slower
+        ball = np.array(
+            [_big_uniform(stream, first + step * unit, *purpose, "ball") for step in range(rows)], dtype=object
+        )
+    from_prior = ball < of_prior
+    from_record = ~from_prior & (ball < first)
+    number = np.where(from_prior, ball, np.where(from_record, (ball - of_prior) // unit, (ball - first) // unit))
+    return from_prior.astype(bool), from_record.astype(bool), number
 
-    Without structural zeros the number is the cell. With them, a cell drawn uniformly from the whole domain and
-    rejected while impossible is uniform over the possible ones, and independent of the number.
+
+def _big_uniform(stream: Stream, bound: int, *purpose: str | int) -> int:
+    """A whole number exactly uniform below any bound, from as many words as it takes, by rejection."""
+    bits = bound.bit_length()
+    while True:
+        value = 0
+        for word in stream.words(-(-bits // WORD_BITS), *purpose):
+            value = value << WORD_BITS | int(word)
+        value &= (1 << bits) - 1
+        if value < bound:
+            return value
+
+
+def _possible_cells(
+    balls: NDArray[Any], weight: int, domain: Domain, stream: Stream, *purpose: str | int
+) -> NDArray[np.int64]:
+    """The possible cell of each ball of the prior; every cell has ``weight`` balls.
+
+    Without structural zeros the balls are simply divided. With them, a cell drawn uniformly from the whole domain and
+    rejected while impossible is uniform over the possible ones, and independent of the ball.
     """
     if domain.possible == domain.size:
-        return numbers
-    return uniform_possible(domain, len(numbers), stream, *purpose, "cell")
+        return np.asarray(balls // weight, dtype=np.int64)
+    return uniform_possible(domain, len(balls), stream, *purpose, "cell")
 
 
 def uniform_possible(domain: Domain, count: int, stream: Stream, *purpose: str | int) -> NDArray[np.int64]:

@@ -108,7 +108,8 @@ class Geometric(IntegerNoise):
 class DiscreteGaussian(IntegerNoise):
     """Discrete Gaussian noise: P(x) proportional to exp(-x^2 / (2 scale^2)) on the integers.
 
-    A query with L2 sensitivity s is s^2/(2 scale^2)-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010v5, Theorem 14).
+    A query with L2 sensitivity s is s^2/(2 scale^2)-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010; proof in
+    docs/theory/discrete-gaussian.md).
 
     >>> round(DiscreteGaussian(scale=3).variance, 9)
     9.0

@@ -46,7 +46,7 @@ class SecureStream:
     Noise is drawn on a vector of zeros and added by the mechanism: the noise of a discrete Laplace or Gaussian
     mechanism does not depend on the values, so this is the same mechanism, and the values never leave numpy. OpenDP
     saturates at 64 bits; at the scales accepted here that has probability below exp(-2^21), and is an error that does
-    not depend on the data. ``progress`` is called with the number of draws of each finished part.
+    not depend on the data. Like its words, its noise is refused in a forked child. ``progress`` is called with the number of draws of each finished part.
     """
 
     secure: bool
@@ -67,6 +67,7 @@ class SecureStream:
 
     def noisy_argmax(self, scores: Integers, scale: Fraction) -> int:
         """The index of the largest score after adding exponential noise of the given scale (permute and flip)."""
+        self._words.require_own_process()
         listed = _scores(scores)
         return int(_noisy_max(exact_float(scale))(listed))
 
@@ -74,6 +75,7 @@ class SecureStream:
         return self._words.words(count, *purpose)
 
     def _noise(self, measurement: Callable[[list[int]], list[int]], size: int) -> Integers:
+        self._words.require_own_process()
         noise = np.empty(size, dtype=np.int64)
         for start in range(0, size, DRAWS_PER_CALL):
             count = min(DRAWS_PER_CALL, size - start)

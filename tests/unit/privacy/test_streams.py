@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -33,6 +35,34 @@ def test_a_secure_stream_never_repeats(law: str) -> None:
     assert not np.array_equal(first, second)
     assert first.dtype == np.int64
     assert not np.array_equal(SecureStream().words(4, "a"), SecureStream().words(4, "a"))
+
+
+def in_child(action: Callable[[], bytes]) -> bytes:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, action())
+        except InternalError:
+            os.write(write, b"refused")
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as pipe:
+        return pipe.read()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_noise_is_not_repeated_in_a_forked_child(law: str) -> None:
+    parent = SecureStream()
+    scale = Fraction(2**30)
+    getattr(parent, law)(scale, 10)  # the library's generator is in use before the fork
+    assert in_child(lambda: getattr(parent, law)(scale, 10).tobytes()) == b"refused"
+    assert in_child(lambda: bytes([parent.noisy_argmax(np.array([1, 2]), scale)])) == b"refused"
+    theirs = np.frombuffer(in_child(lambda: getattr(SecureStream(), law)(scale, 20).tobytes()), dtype=np.int64)
+    ours = getattr(parent, law)(scale, 20)
+    assert len(theirs) == 20
+    assert not set(ours.tolist()) & set(theirs.tolist())  # a chance meeting has probability below 1e-6
 
 
 @pytest.mark.parametrize("law", LAWS)
