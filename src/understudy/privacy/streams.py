@@ -46,7 +46,8 @@ class SecureStream:
     Noise is drawn on a vector of zeros and added by the mechanism: the noise of a discrete Laplace or Gaussian
     mechanism does not depend on the values, so this is the same mechanism, and the values never leave numpy. OpenDP
     saturates at 64 bits; at the scales accepted here that has probability below exp(-2^21), and is an error that does
-    not depend on the data. Like its words, its noise is refused in a forked child. ``progress`` is called with the number of draws of each finished part.
+    not depend on the data. Like its words, its noise is refused in a forked child. ``progress`` is called with the
+    number of draws of each finished part.
     """
 
     secure: bool
