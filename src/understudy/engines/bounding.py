@@ -97,9 +97,11 @@ def rows_to_leave_out(
                 "the id of its unit."
             )
         for batch in connection.sql("SELECT id, rows FROM crowded").to_arrow_reader(100_000):
-            for unit, rows in zip(batch.column("id"), batch.column("rows"), strict=True):
-                mine = rows.values.to_numpy(zero_copy_only=False)
-                left_out.append(mine[_drawn_out(len(mine), limit, stream, unit.as_py())])
+            lists = batch.column("rows")
+            ends = np.cumsum(lists.value_lengths().to_numpy())
+            by_unit = np.split(lists.flatten().to_numpy(), ends[:-1])
+            for unit, rows in zip(batch.column("id").to_pylist(), by_unit, strict=True):
+                left_out.append(rows[_drawn_out(len(rows), limit, stream, unit)])
     return np.sort(np.concatenate(left_out)) if left_out else np.empty(0, np.int64)
 
 
@@ -107,5 +109,7 @@ def _drawn_out(count: int, limit: int, stream: Stream, unit: str) -> NDArray[np.
     """Positions that are not among the ``limit`` smallest of ``count`` words: uniform by symmetry, ties drawn again."""
     while True:
         words = stream.words(count, PURPOSE, unit)
-        if len(np.unique(words)) == count:
-            return np.argsort(words)[limit:]
+        order = np.argsort(words)
+        in_order = words[order]
+        if (in_order[1:] > in_order[:-1]).all():
+            return order[limit:]
