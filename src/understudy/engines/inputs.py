@@ -39,7 +39,7 @@ def open_source(
     query: str | None = None,
     unit_id: str | None = None,
 ) -> DuckDBSource:
-    """A confidential table, ready to be counted through the gate. Opening checks names of columns; no value is read yet.
+    """A confidential table, ready to be counted through the gate. Opening checks the columns and uses no value.
 
     ``data``: the path of a CSV, Parquet or DuckDB file; a glob or a list of files with the same columns; or anything
     that speaks Arrow (``__arrow_c_stream__``: pandas, polars, pyarrow). CSV: ``missing_text`` is the text that stands
