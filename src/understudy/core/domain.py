@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.schema import Schema
-from understudy.core.structural import Impossible
 from understudy.errors import UnsupportedError
 
 Integers = NDArray[np.int64]
@@ -22,10 +21,14 @@ LARGEST_RULED = 2**26  # cells over the attributes that rules speak of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """All cells of a margin, numbered with the last attribute fastest."""
+    """All cells of a margin, numbered with the last attribute fastest.
+
+    ``given`` fixes the codes of other attributes: the cells are then those of one stratum.
+    """
 
     schema: Schema
     margin: tuple[str, ...]
+    given: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.size > LARGEST_DOMAIN:
@@ -39,29 +42,44 @@ class Domain:
         return self.schema.cells(self.margin)
 
     @property
-    def _rules(self) -> tuple[Impossible, ...]:
-        return tuple(rule for rule in self.schema.impossible if set(rule.attributes) <= set(self.margin))
+    def _rules(self) -> tuple[dict[str, tuple[int, ...]], ...]:
+        """What each structural zero still says once the given codes are known."""
+        fixed = dict(self.given)
+        rules = []
+        for rule in self.schema.impossible:
+            codes = rule.codes(self.schema)
+            if not set(codes) <= {*self.margin, *fixed}:
+                continue
+            if all(fixed[name] in chosen for name, chosen in codes.items() if name in fixed):
+                rules.append({name: chosen for name, chosen in codes.items() if name not in fixed})
+        return tuple(rules)
 
     @property
     def possible(self) -> int:
         """How many cells no structural zero rules out."""
-        ruled = self.schema.margin({name for rule in self._rules for name in rule.attributes})
-        if not ruled:
-            return self.size
+        rules = self._rules
+        ruled = self.schema.margin({name for rule in rules for name in rule})
         if self.schema.cells(ruled) > LARGEST_RULED:
             raise UnsupportedError(
                 f"the structural zeros speak of attributes with {self.schema.cells(ruled):,} cells together; at most "
                 f"{LARGEST_RULED:,} can be counted. Use fewer or smaller rules."
             )
-        return int(self.schema.allowed(ruled).sum()) * (self.size // self.schema.cells(ruled))
+        mask = np.ones(self.schema.shape(ruled), dtype=bool)
+        for rule in rules:
+            chosen = [np.array(rule.get(name, range(self.schema[name].size)), dtype=np.intp) for name in ruled]
+            mask[np.ix_(*chosen)] = False
+        return int(mask.sum()) * (self.size // self.schema.cells(ruled))
 
     def is_possible(self, cells: Integers) -> NDArray[np.bool_]:
         """Whether each of the given cells is free of structural zeros."""
         possible = np.ones(len(cells), dtype=bool)
-        if not self._rules:
+        rules = self._rules
+        if not rules:
             return possible
         codes = dict(zip(self.margin, np.unravel_index(cells, self.schema.shape(self.margin)), strict=True))
-        for rule in self._rules:
-            inside = [np.isin(codes[name], chosen) for name, chosen in rule.codes(self.schema).items()]
-            possible &= ~np.logical_and.reduce(inside)
+        for rule in rules:
+            inside = np.ones(len(cells), dtype=bool)
+            for name, chosen in rule.items():
+                inside &= np.isin(codes[name], chosen)
+            possible &= ~inside
         return possible

@@ -44,5 +44,5 @@ class Draw:
     margin: tuple[str, ...]
     cells: NDArray[np.int64]
     counts: NDArray[np.int64]
-    mechanism: dict[str, str]
+    mechanisms: tuple[dict[str, str], ...]  # one, or one per stratum
     label: str = ""

@@ -58,3 +58,19 @@ def _rounded(weights: NDArray[np.float64], rows: int, stream: Stream, *purpose: 
     points = np.arange(rows) + unit_interval(stream, 1, *purpose, "start")
     picked = filled[order[np.minimum(np.searchsorted(upper, points, side="right"), len(filled) - 1)]]
     return picked[np.argsort(stream.words(rows, *purpose, "shuffle"), kind="stable")]
+
+
+def apportion(sizes: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+    """Whole numbers that add up to ``rows`` in proportion to public sizes, by largest remainders (first come first).
+
+    >>> apportion(np.array([5, 3, 0]), 4).tolist()
+    [3, 1, 0]
+    """
+    total = int(sizes.sum())
+    if total == 0:
+        raise InputError("every stratum is empty; there is nothing to divide the rows by.")
+    shares = [int(size) * rows for size in sizes]
+    given = np.array([share // total for share in shares], dtype=np.int64)
+    remainders = np.array([share % total for share in shares])
+    given[np.argsort(-remainders, kind="stable")[: rows - int(given.sum())]] += 1
+    return given

@@ -11,42 +11,27 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.counts import Counts, Source, SparseCounts
-from understudy.core.domain import Domain
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.schema import Schema
 from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
 from understudy.privacy.accountant import Accountant
 from understudy.privacy.definition import Unit
-from understudy.privacy.event import Event, NoisyMax
+from understudy.privacy.event import Event, NoisyMax, Strata
 from understudy.privacy.journal import Journal, JournalEntry, pack_array, unpack_array
 from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
+from understudy.privacy.table_draws import TableMechanism, draw_strata
 
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
-
-
-class TableMechanism(Protocol):
-    """A mechanism whose output is itself a synthetic table: its cells with their counts."""
-
-    name: ClassVar[str]
-    covers: ClassVar[str]  # "whole_domain": empty cells are drawn too, so the list of non-empty ones stays secret
-
-    def table_event(self, unit: Unit) -> Event: ...
-
-    def draw(
-        self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int
-    ) -> tuple[Integers, Integers]: ...
-
-    def to_json(self) -> dict[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +81,13 @@ class Gate:
         self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
         self._counted: dict[tuple[str, ...], Integers] = {}
         self._sparse: dict[tuple[str, ...], SparseCounts] = {}
+        self._public: dict[tuple[str, ...], Integers] = {}
         remembered = journal.entries() if journal else ()
         known = [entry.payload["records"] for entry in remembered if entry.kind == "records"]
         self._records: int | None = int(known[0]) if known else None
+        for entry in remembered:
+            if entry.kind == "public":
+                self._public[tuple(entry.payload["margin"])] = unpack_array(entry.payload["values"])
         answers = ("measurement", "selection", "draw")
         self._replay: deque[JournalEntry] = deque(entry for entry in remembered if entry.kind in answers)
 
@@ -136,6 +125,8 @@ class Gate:
         self.count_ahead(step.margin for step in self._plan.steps if step.action == "measure")
         for margin in dict.fromkeys(step.margin for step in self._plan.steps if step.action == "draw"):
             self._filled_cells(margin)
+            if self.unit.fixed:
+                self.public(self._schema.margin(self.unit.fixed))
 
     def count_ahead(self, margins: Iterable[tuple[str, ...]]) -> None:
         """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate."""
@@ -201,20 +192,46 @@ class Gate:
         self._write("selection", {"label": label, "chosen": int(chosen)})
         return int(chosen)
 
-    def draw(self, mechanism: TableMechanism, *, margin: tuple[str, ...], label: str, copy: int) -> Draw:
-        """A synthetic table drawn straight from the data by a mechanism that is defined on the whole domain."""
-        domain = Domain(schema=self._schema, margin=margin)
-        self._charge("draw", label, margin, mechanism.table_event(self.unit))
+    def public(self, margin: tuple[str, ...]) -> Integers:
+        """Exact counts of a margin that no unit can move: attributes the unit calls ``fixed``."""
+        if margin_sensitivity(self._schema, margin, self.unit).l1 != 0:
+            raise DisclosureError(f"the counts of {' x '.join(margin)} are not public under this unit.")
+        if margin not in self._public:
+            self._public[margin] = self._counts(margin)
+            self._write("public", {"margin": list(margin), "values": pack_array(self._public[margin])})
+        return self._public[margin]
+
+    def draw(
+        self,
+        mechanisms: Sequence[TableMechanism],
+        *,
+        margin: tuple[str, ...],
+        label: str,
+        copy: int,
+        strata: tuple[str, ...] = (),
+    ) -> Draw:
+        """A synthetic table drawn straight from the data by a mechanism that is defined on the whole domain.
+
+        With ``strata``, one mechanism per cell of those attributes, in order; cells of the result are numbered over
+        the whole margin all the same.
+        """
+        events = [mechanism.table_event(self.unit) for mechanism in mechanisms]
+        event = Strata(strata=tuple((one,) for one in events)) if strata else events[0]
+        self._charge("draw", label, margin, event)
         remembered = self._remembered("draw", label)
         if remembered is None:
-            filled, counts = self._filled_cells(margin).open_for(mechanism)
-            out_cells, out_counts = mechanism.draw(filled, counts, domain, self._stream, "draw", label, copy)
+            cells, counts = draw_strata(
+                self._schema, self._filled_cells(margin), self._stream, "draw", label, copy,
+                strata=strata, mechanisms=mechanisms,
+            )  # fmt: skip
             self._write("draw", {
-                "label": label, "copy": copy, "cells": pack_array(out_cells), "counts": pack_array(out_counts),
+                "label": label, "copy": copy, "cells": pack_array(cells), "counts": pack_array(counts),
             })  # fmt: skip
         else:
-            out_cells, out_counts = unpack_array(remembered["cells"]), unpack_array(remembered["counts"])
-        return Draw(margin=margin, cells=out_cells, counts=out_counts, mechanism=mechanism.to_json(), label=label)
+            cells, counts = unpack_array(remembered["cells"]), unpack_array(remembered["counts"])
+        return Draw(
+            margin=margin, cells=cells, counts=counts, mechanisms=tuple(m.to_json() for m in mechanisms), label=label
+        )
 
     def _filled_cells(self, margin: tuple[str, ...]) -> SparseCounts:
         if margin not in self._sparse:

@@ -210,7 +210,7 @@ def _release(
             plan=plan,
             events=gate.events,
             draws=tuple(
-                {"label": d.label, "margin": list(d.margin), "mechanism": d.mechanism} for d in synthesis.draws
+                {"label": d.label, "margin": list(d.margin), "mechanisms": list(d.mechanisms)} for d in synthesis.draws
             ),
             rows_drawn=synthesis.rows_drawn,
             copies_share_measurements=synthesis.copies_share_measurements,

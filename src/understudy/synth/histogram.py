@@ -169,7 +169,7 @@ class Histogram:
         rows = plan.rows if plan.rows is not None else gate.records
         mechanism = PlainMultinomial(prior=self.prior, rows=rows)
         draws = tuple(
-            gate.draw(mechanism, margin=schema.names, label=step.label, copy=copy)
+            gate.draw([mechanism], margin=schema.names, label=step.label, copy=copy)
             for copy, step in enumerate(plan.steps, start=1)
         )
         tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)

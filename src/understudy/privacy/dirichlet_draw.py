@@ -1,0 +1,89 @@
+"""The Dirichlet-multinomial draw as a run makes it: an urn over a domain of any size, with the loss it was set for.
+
+``privacy.dirichlet`` holds the exact law for audits and inference; here is the draw itself, its calibration by
+Machanavajjhala et al. 2008, Theorem 4.1, and the rounding that keeps everything in whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.domain import Domain
+from understudy.core.exact import float_down, float_up, to_text
+from understudy.core.mechanism import Stream
+from understudy.errors import InputError
+from understudy.privacy.definition import Unit
+from understudy.privacy.dirichlet import SOURCE
+from understudy.privacy.draws import polya_urn
+from understudy.privacy.event import ApproxLoss, Event, PureLoss
+
+Integers = NDArray[np.int64]
+PRIOR_BITS = 16  # a prior larger than needed by at most 2^-15 of itself, for an urn that fits in 64 bits
+SLACK = Fraction(1, 2**48)  # covers the last digits of log and exp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirichletDraw:
+    """``rows`` rows from the posterior predictive of a multinomial with ``prior`` for each possible cell."""
+
+    prior: Fraction
+    rows: int
+    loss: PureLoss | ApproxLoss
+    name: ClassVar[str] = "dirichlet_multinomial"
+    covers: ClassVar[str] = "whole_domain"
+
+    def __post_init__(self) -> None:
+        if self.prior <= 0:
+            raise InputError(f"prior ({float(self.prior):g}) must be positive: with 0 an empty cell stays empty.")
+
+    def table_event(self, unit: Unit) -> Event:  # noqa: ARG002 - the loss was set for the unit of the plan
+        return self.loss
+
+    def draw(
+        self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int
+    ) -> tuple[Integers, Integers]:
+        return polya_urn(cells, counts, domain, stream, *purpose, prior=self.prior, rows=self.rows)
+
+    def to_json(self) -> dict[str, str]:
+        return {"mechanism": self.name, "prior": to_text(self.prior), "rows": str(self.rows)}
+
+
+def round_prior(least: Fraction) -> Fraction:
+    """The smallest prior with few binary digits that is not below ``least``: more prior means more privacy.
+
+    >>> round_prior(Fraction(1, 3)) >= Fraction(1, 3), round_prior(Fraction(1, 2))
+    (True, Fraction(1, 2))
+    """
+    exponent = math.frexp(float(least))[1] - PRIOR_BITS
+    step = Fraction(2) ** exponent
+    return math.ceil(least / step) * step
+
+
+def prior_for(epsilon: Fraction, rows: int, unit: Unit) -> Fraction:
+    """The smallest prior for which one draw of ``rows`` rows is epsilon-differentially private.
+
+    Theorem 4.1: the log odds between tables that differ in one row are at most ln((rows + a) / a), so
+    a = rows / (e^epsilon - 1). A unit of b rows is b such steps, each with epsilon / b.
+    """
+    growth = Fraction(math.expm1(float_down(epsilon / unit.rows_per_unit))) * (1 - SLACK)
+    if growth <= 0:
+        raise InputError(f"epsilon ({float(epsilon):g}) is too small for a Dirichlet draw.")
+    return round_prior(max(rows, 1) / growth)
+
+
+def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
+    """The loss that a given prior implies, rounded up: b ln((rows + a) / a), whatever the number of records."""
+    if prior <= 0:
+        raise InputError(f"prior ({float(prior):g}) must be positive: with 0 an empty cell stays empty.")
+    exact = math.log1p(float_up(rows / prior)) * unit.rows_per_unit
+    return Fraction(float_up(Fraction(exact) * (1 + SLACK)))
+
+
+def pure_loss(epsilon: Fraction) -> PureLoss:
+    return PureLoss(epsilon=epsilon, source=SOURCE)

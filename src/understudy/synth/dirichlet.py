@@ -1,0 +1,146 @@
+"""Multinomial-Dirichlet synthesis (Abowd and Vilhuber; Machanavajjhala et al., Algorithm 1; Charest).
+
+Every copy is a fresh draw from the posterior predictive of the data themselves: the prior is the protection, and the
+budget is split over copies. The beta-binomial synthesizer is its two-cell case. What is released is the draw; the
+posterior is the data and is never saved, so no further rows can be drawn later without paying for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.core.domain import Domain
+from understudy.core.exact import read_exact, show_up
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.errors import BudgetError, InputError, UnsupportedError
+from understudy.models.sample import apportion
+from understudy.privacy.definition import Definition, PureDP
+from understudy.privacy.dirichlet_draw import DirichletDraw, epsilon_of, prior_for, pure_loss, round_prior
+from understudy.privacy.event import ApproxLoss, PureLoss, Strata
+from understudy.privacy.gate import Gate
+from understudy.privacy.plan import Plan, Step
+from understudy.synth.base import Request, Synthesis, check_request, synthesizers
+
+MAX_STRATA = 10_000
+ROWS_DRAWN = "drawn from the Dirichlet posterior of the data (each copy a fresh draw)"
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dirichlet:
+    """Posterior-predictive draws with a Dirichlet prior.
+
+    ``prior`` is the prior count of each possible cell; by default the smallest that keeps the budget. ``strata``:
+    ``auto`` draws within each combination of the ``fixed`` attributes, ``none`` from the full cross-tabulation.
+    """
+
+    name: ClassVar[str] = "dirichlet"
+    summary: ClassVar[str] = "draws from the Dirichlet posterior of the full cross-tabulation, or of each fixed stratum"
+    guarantees: ClassVar[tuple[str, ...]] = ("pure",)
+
+    prior: str = "auto"
+    strata: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.strata not in ("auto", "none"):
+            raise InputError(f"strata ({self.strata!r}) must be 'auto' or 'none'; strata are the fixed attributes.")
+        if self.prior != "auto" and read_exact(self.prior, "prior") <= 0:
+            raise InputError(f"prior ({self.prior}) must be positive: with 0 an empty cell stays empty.")
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        check_request(type(self), schema, request)
+        if not isinstance(request.budget, PureDP):
+            raise UnsupportedError("method 'dirichlet' needs a pure budget.")
+        if request.rows is None and not request.unit.public_total:
+            raise InputError(
+                "under add_remove the number of rows to draw must be a constant that does not come from the data; "
+                "give rows."
+            )
+        strata = self._strata_of(schema, request)
+        margin = schema.names
+        domain = Domain(schema=schema, margin=margin)
+        budget, loss, notes = self._loss(request)
+        event = Strata(strata=((loss,),) * schema.cells(strata)) if strata else loss
+        steps = tuple(
+            Step(label=f"copy {copy}", margin=margin, action="draw", event=event, cells=domain.possible)
+            for copy in range(1, request.copies + 1)
+        )
+        options: dict[str, str] = {"strata": self.strata, "prior": self.prior}
+        return Plan(
+            schema_fingerprint=schema.fingerprint,
+            method=self.name,
+            budget=budget,
+            unit=request.unit,
+            copies=request.copies,
+            rows=request.rows,
+            records=request.records,
+            steps=steps,
+            options=options,
+            notes=notes,
+        )
+
+    def _strata_of(self, schema: Schema, request: Request) -> tuple[str, ...]:
+        strata = schema.margin(request.unit.fixed) if self.strata == "auto" else ()
+        if strata == schema.names:
+            raise UnsupportedError("every attribute is fixed under this unit; nothing is left to protect.")
+        if schema.cells(strata) > MAX_STRATA:
+            raise UnsupportedError(
+                f"the fixed attributes make {schema.cells(strata):,} strata; at most {MAX_STRATA:,} are drawn apart. "
+                "Use strata=none, or fix fewer attributes."
+            )
+        return strata
+
+    def _loss(self, request: Request) -> tuple[Definition, PureLoss, tuple[str, ...]]:
+        """What one copy may cost, and what the release then promises."""
+        asked = request.budget
+        assert isinstance(asked, PureDP)  # noqa: S101 - checked by the caller
+        if self.prior == "auto":
+            notes = (f"Each copy is charged epsilon / {request.copies}.",) if request.copies > 1 else ()
+            return asked, pure_loss(asked.epsilon / request.copies), notes
+        rows = request.rows if request.rows is not None else request.records
+        if rows is None:
+            raise InputError("with a prior of your own, say how many rows are drawn (rows): epsilon depends on both.")
+        each = epsilon_of(round_prior(read_exact(self.prior, "prior")), rows, request.unit)
+        # Rounded up to a short decimal, so that what is charged can be read.
+        total = Fraction(show_up(each * request.copies, 6))
+        if total > asked.epsilon:
+            raise BudgetError(
+                f"a prior of {self.prior} with {rows:,} rows and {request.copies} copies costs epsilon = "
+                f"{show_up(total)}, and the budget is {show_up(asked.epsilon)}. Nothing was drawn; use a larger prior, "
+                "fewer rows, or a larger budget."
+            )
+        return (
+            PureDP(epsilon=total),
+            pure_loss(total / request.copies),
+            (f"The prior of {self.prior} per cell implies epsilon = {show_up(total)} for {request.copies} copies.",),
+        )
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
+        strata = schema.margin(plan.unit.fixed) if self.strata == "auto" else ()
+        rows = self._rows(plan, gate, strata)
+        draws = []
+        for copy, step in enumerate(plan.steps, start=1):
+            loss = step.event.strata[0][0] if isinstance(step.event, Strata) else step.event
+            assert isinstance(loss, PureLoss | ApproxLoss)  # noqa: S101 - planned above
+            mechanisms = [DirichletDraw(prior=self._prior(loss, count, plan), rows=count, loss=loss) for count in rows]
+            draws.append(gate.draw(mechanisms, margin=schema.names, label=step.label, copy=copy, strata=strata))
+        tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
+        return Synthesis(tables=tables, draws=tuple(draws), rows_drawn=ROWS_DRAWN)
+
+    def _rows(self, plan: Plan, gate: Gate, strata: tuple[str, ...]) -> list[int]:
+        """Rows to draw in each stratum: as many as it has, which is public, or its share of the rows asked for."""
+        if not strata:
+            return [plan.rows if plan.rows is not None else gate.records]
+        sizes = gate.public(strata).ravel()
+        return [int(size) for size in (sizes if plan.rows is None else apportion(sizes, plan.rows))]
+
+    def _prior(self, loss: PureLoss | ApproxLoss, rows: int, plan: Plan) -> Fraction:
+        if self.prior != "auto":
+            return round_prior(read_exact(self.prior, "prior"))
+        return prior_for(loss.epsilon, rows, plan.unit)
