@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 from understudy.errors import BudgetError, InputError, UnsupportedError
+from understudy.privacy import streams
 from understudy.privacy.accountant import Accountant, Loss, compose, epsilon_at, loss_of, satisfies, state
 from understudy.privacy.conversion import cdp_epsilon
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
@@ -57,14 +58,8 @@ def test_what_each_event_costs() -> None:
 @pytest.mark.parametrize("sensitivity", [1, 2, 7, 1000])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.0, 12.5, 1e6])
 def test_losses_equal_those_opendp_states(sensitivity: int, scale: float) -> None:
-    """Its maps round up in floating point; ours are exact."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
-    choice = dp.m.make_noisy_max(domain, dp.linf_distance(T="i64", monotonic=False), dp.max_divergence(), scale)
-    laplace = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale)
-    normal = dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale)
+    """Asked of the very measurements that are run. Its maps round up in floating point; ours are exact."""
+    choice, laplace, normal = (make(scale) for make in (streams._noisy_max, streams._laplace, streams._gaussian))
     exact = F(scale)
     pairs = (
         (choice.map(sensitivity), loss_of(NoisyMax(sensitivity=F(sensitivity), scale=exact), REPLACE).epsilon),
@@ -241,6 +236,7 @@ def test_the_guarantee_reached_is_rounded_up_but_not_past_a_kept_budget() -> Non
     assert state(third, PureDP(epsilon=1)) == PureDP(epsilon="0.333333333334")
     nearly = Loss(epsilon=F(1, 10) - F(1, 10**20), rho=F(1))
     assert state(nearly, PureDP(epsilon="0.1")) == PureDP(epsilon="0.1")
+    assert state(third, PureDP(epsilon=F(1, 3))) == PureDP(epsilon=F(1, 3))
     over = Loss(epsilon=F(1, 10) + F(1, 10**20), rho=F(1))
     assert state(over, PureDP(epsilon="0.1")) == PureDP(epsilon="0.100000000001")
     assert state(compose([gaussian("0.25")], REPLACE), ZCDP(rho=1)) == ZCDP(rho="0.25")

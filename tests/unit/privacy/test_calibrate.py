@@ -80,6 +80,12 @@ def test_ten_tenths_fit_a_limit_of_one() -> None:
     assert spent(PureDP(epsilon=1), [ONE] * 10, None).epsilon == 1
 
 
+def test_a_root_just_above_a_float_is_rounded_up() -> None:
+    barely = 1 + F(1, 2**100)
+    assert noise_for(ZCDP(rho=2 / (2 * F(3) ** 2 * barely)), [ONE])[0].scale > 3
+    assert noise_for(ZCDP(rho=2 / (2 * F(3) ** 2)), [ONE])[0].scale == 3
+
+
 def test_shares_are_kept_apart() -> None:
     first, second = noise_for(PureDP(epsilon=1), [ONE, ONE], [F(1, 3), F(2, 3)])
     assert (first.scale, second.scale) == (6, 3)

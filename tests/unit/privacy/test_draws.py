@@ -63,7 +63,7 @@ def test_substreams_do_not_depend_on_each_other() -> None:
 def test_purposes_never_read_the_same() -> None:
     purposes = [
         (), ("",), ("", ""), ("a",), ("a", "b"), ("ab",), ("a", ""), ("", "a"), (1,), ("1",), (11,), (1, 1), (-1,),
-        ("s1:a",), ("a", "s1:b"), ("as1:b",), ("é",), (10, "x"), (1, "0x"),
+        ("s1:a",), ("a", "s1:b"), ("as1:b",), ("as:b",), ("a", "s:b"), ("é",), (10, "x"), (1, "0x"),
     ]  # fmt: skip
     assert len({encode_purpose(purpose) for purpose in purposes}) == len(purposes)
     assert encode_purpose((np.int64(3),)) == encode_purpose((3,))  # type: ignore[arg-type]
