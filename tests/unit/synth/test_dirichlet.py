@@ -1,0 +1,137 @@
+"""The Dirichlet synthesizer: calibration, strata, refusals."""
+
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import understudy as us
+from understudy.errors import BudgetError, InputError, UnsupportedError
+from understudy.privacy.dirichlet_draw import epsilon_of, prior_for, round_prior
+from understudy.privacy.event import PureLoss, Strata
+from understudy.privacy.streams import SeededStream
+
+SCHEMA = us.Schema(
+    attributes=(us.Attribute(name="area", levels=("n", "s", "w")), us.Attribute(name="sick", levels=("no", "yes")))
+)
+ROWS = pa.table({"area": ["n"] * 50 + ["s"] * 30, "sick": ["no"] * 45 + ["yes"] * 5 + ["no"] * 30})
+
+
+def make(seed=1, rows_of=ROWS, schema=SCHEMA, **asked):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        source = us.open_source(rows_of, schema)
+        return us.synthesize(source, method="dirichlet", stream=SeededStream(seed), **asked)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(7, 3), Fraction(20)])
+@pytest.mark.parametrize("rows", [1, 100, 10**7])
+@pytest.mark.parametrize("per_unit", [1, 3])
+def test_the_prior_is_the_least_that_keeps_the_promise(epsilon, rows, per_unit):
+    unit = us.Unit(rows_per_unit=per_unit)
+    prior = prior_for(epsilon, rows, unit)
+    assert per_unit * math.log1p(rows / float(prior)) <= float(epsilon) * (1 + 1e-15)
+    assert per_unit * math.log1p(rows / (float(prior) * (1 - 2.0**-14))) > float(epsilon) * (1 - 1e-12)
+    assert epsilon_of(prior, rows, unit) <= epsilon * (1 + Fraction(1, 2**47))
+
+
+def test_charest_prior_is_recovered():
+    """n = 100, epsilon 2, one copy: alpha = 100 / (e^2 - 1) = 15.65."""
+    assert float(prior_for(Fraction(2), 100, us.Unit())) == pytest.approx(100 / math.expm1(2), rel=1e-4)
+    assert round_prior(Fraction(3)) == 3
+
+
+def test_copies_split_the_budget():
+    plan = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=2), copies=4)
+    assert [event.epsilon for event in plan.events] == [Fraction(1, 2)] * 4
+    release = make(budget=us.PureDP(epsilon=2), copies=4)
+    assert sum(event.epsilon for event in release.provenance.events) == 2
+    assert not release.provenance.copies_share_measurements
+    assert release.measurements == ()
+
+
+def test_strata_are_drawn_apart_only_where_they_are_fixed():
+    fixed = us.Unit(fixed=("area",))
+    plan = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=1), unit=fixed)
+    assert isinstance(plan.events[0], Strata)
+    assert len(plan.events[0].strata) == 3
+    release = make(budget=us.PureDP(epsilon=1), unit=fixed)
+    assert release.coded().counts(("area",)).tolist() == [50, 30, 0]  # stratum sizes are public and kept
+    halved = make(budget=us.PureDP(epsilon=1), unit=fixed, rows=40)
+    assert halved.coded().counts(("area",)).tolist() == [25, 15, 0]
+    whole = make(budget=us.PureDP(epsilon=1), unit=fixed, strata="none")
+    assert isinstance(whole.provenance.events[0], PureLoss)
+    assert make(budget=us.PureDP(epsilon=1)).frame().num_rows == 80
+
+
+def test_structural_zeros_hold_within_strata():
+    schema = us.Schema(
+        attributes=SCHEMA.attributes,
+        impossible=(
+            us.Impossible(conditions=(("area", us.Condition(levels=("s",))), ("sick", us.Condition(levels=("yes",))))),
+        ),
+    )
+    for unit in (us.Unit(), us.Unit(fixed=("area",))):
+        for seed in range(5):
+            got = make(seed, schema=schema, budget=us.PureDP(epsilon="0.1"), unit=unit).coded().counts(("area", "sick"))
+            assert got[1, 1] == 0
+
+
+def test_the_mean_of_many_releases_is_charests_shrunken_proportion():
+    """E[synthetic share] = (alpha + n p) / (2 alpha + n) (Charest, Table 1), and not p."""
+    schema = us.Schema(attributes=(us.Attribute(name="sick", levels=("no", "yes")),))
+    table = pa.table({"sick": ["yes"] * 25 + ["no"] * 75})
+    release = make(rows_of=table, schema=schema, budget=us.PureDP(epsilon=800), copies=400, rows=100)
+    alpha = float(prior_for(Fraction(2), 100, us.Unit()))
+    shares = [release.coded(copy).counts(("sick",))[1] / 100 for copy in range(1, 401)]
+    expected = (alpha + 25) / (2 * alpha + 100)
+    error = np.std(shares) / 20
+    assert abs(np.mean(shares) - expected) < 5 * error
+    assert abs(np.mean(shares) - 0.25) > 10 * error
+
+
+def test_a_prior_of_ones_own_states_the_epsilon_it_implies():
+    plan = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=5), rows=5, prior="0.5")
+    assert plan.budget.epsilon == pytest.approx(math.log(11), abs=1e-5)
+    assert float(plan.budget.epsilon) >= math.log(11)
+    assert any("2.3979" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "words"),
+    [
+        ({"rows": 10**6, "prior": "0.5"}, BudgetError, r"costs epsilon = 14\.5"),
+        ({"prior": "0.5"}, InputError, "how many rows"),
+        ({"prior": "0"}, InputError, "must be positive"),
+        ({"prior": "-1"}, InputError, "must be positive"),
+        ({"prior": "abc"}, InputError, "must be a number"),
+        ({"unit": "add_remove"}, InputError, "must be a constant"),
+        ({"strata": "area"}, InputError, "'auto' or 'none'"),
+        ({"unit": us.Unit(fixed=("area", "sick"))}, UnsupportedError, "every attribute is fixed"),
+        ({"budget": us.ZCDP(rho=1)}, UnsupportedError, "does not offer"),
+    ],
+)
+def test_bad_requests(asked, error, words):
+    with pytest.raises(error, match=words):
+        us.plan(SCHEMA, method="dirichlet", **{"budget": us.PureDP(epsilon=1), **asked})
+
+
+def test_a_huge_domain_is_no_trouble():
+    wide = us.Schema(attributes=tuple(us.Attribute(name=f"v{i}", levels=tuple(range(10))) for i in range(12)))
+    table = pa.table({f"v{i}": list(range(10)) * 5 for i in range(12)})
+    release = make(rows_of=table, schema=wide, budget=us.PureDP(epsilon=1))
+    assert release.frame().num_rows == 50
+
+
+def test_a_domain_beyond_64_bits_is_refused():
+    wide = us.Schema(attributes=tuple(us.Attribute(name=f"v{i}", levels=tuple(range(10))) for i in range(20)))
+    with pytest.raises(UnsupportedError, match="64-bit"):
+        us.plan(wide, method="dirichlet", budget=us.PureDP(epsilon=1))
+
+
+def test_rows_under_add_remove_are_the_constant():
+    release = make(budget=us.PureDP(epsilon=1), unit="add_remove", rows=37)
+    assert release.frame().num_rows == 37
