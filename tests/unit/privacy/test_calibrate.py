@@ -81,9 +81,8 @@ def test_ten_tenths_fit_a_limit_of_one() -> None:
 
 
 def test_a_root_just_above_a_float_is_rounded_up() -> None:
-    barely = 1 + F(1, 2**100)
-    assert noise_for(ZCDP(rho=2 / (2 * F(3) ** 2 * barely)), [ONE])[0].scale > 3
-    assert noise_for(ZCDP(rho=2 / (2 * F(3) ** 2)), [ONE])[0].scale == 3
+    assert noise_for(ZCDP(rho=1 / F(9)), [ONE])[0].scale == 3
+    assert noise_for(ZCDP(rho=1 / (9 + F(1, 2**100))), [ONE])[0].scale > 3
 
 
 def test_shares_are_kept_apart() -> None:
