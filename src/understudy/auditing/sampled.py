@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 Output = NDArray[Any] | Hashable
 MOST_BINS = 16
 LEAST_RUNS = 40
+GOOD_POWER = 0.995
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,22 +121,22 @@ def sampled_audit(
     _check_delta(delta)
     table = _as_columns([[run(side, 2 * number + side) for number in range(runs)] for side in (0, 1)])
     fit, choose = runs // 4, runs // 2
-    score = _Score(table[:, :fit])
-    features, threshold = _choose(score, table[:, fit:choose], delta, alpha)
-    chosen = score(table[:, fit:], features) >= threshold
-    said_yes = chosen[:, choose - fit :]
     tested = runs - choose
+    needed = _needed_hits(tested, claimed=claimed, delta=delta, alpha=alpha)
+    # What an attack with each number of false positives in the second batch would see of a mechanism that much worse.
+    powers = _powers(_rates(choose - fit), needed, worse=factor * claimed, delta=delta)
+    score = _Score(table[:, :fit])
+    chosen = _choose(score, table[:, fit:choose], powers, claimed=claimed, delta=delta, alpha=alpha)
+    said_yes = score(table[:, choose:], chosen.features) >= chosen.threshold
     false_positives, true_positives = (int(count) for count in said_yes.sum(axis=1))
-    # The rate the chosen attack had before the test: half an observation keeps it off 0 and 1.
-    rate = (float(chosen[0, : choose - fit].sum()) + 0.5) / (choose - fit + 1)
     return SampledAudit(
         epsilon_low=epsilon_lower_bound(true_positives, tested, false_positives, tested, delta=delta, alpha=alpha),
         claimed=claimed,
         delta=delta,
         runs=runs,
         alpha=alpha,
-        attack=f"likelihood ratio of {_name_features(features)}, threshold {threshold:.3g}",
-        power=detection_power(rate, tested, claimed=claimed, delta=delta, alpha=alpha, factor=factor),
+        attack=f"likelihood ratio of {_name_features(chosen.features)}, threshold {chosen.threshold:.3g}",
+        power=chosen.power,
         factor=factor,
         true_positives=true_positives,
         false_positives=false_positives,
@@ -152,19 +153,35 @@ def detection_power(
     at this false positive rate (Kairouz, Oh and Viswanath 2015, Theorem 2.1): what it can show, it shows. The sum over
     both binomial counts is exact.
     """
+    needed = _needed_hits(runs, claimed=claimed, delta=delta, alpha=alpha)
+    return float(_powers(np.array([false_positive_rate]), needed, worse=factor * claimed, delta=delta)[0])
+
+
+def _needed_hits(runs: int, *, claimed: float, delta: float, alpha: float) -> Integers:
+    """For every number of false positives the least number of true ones that proves the claim wrong (or runs + 1).
+
+    The bound grows with the true positives, so halving finds it.
+    """
+    alarms = np.arange(runs + 1)
+    low, high = np.zeros(runs + 1, dtype=np.int64), np.full(runs + 1, runs + 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        proved = _bounds(np.minimum(middle, runs), runs, alarms, runs, delta=delta, alpha=alpha) > claimed
+        enough = proved | (middle > runs)
+        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
+    return high
+
+
+def _powers(rates: Floats, needed: Integers, *, worse: float, delta: float) -> Floats:
+    """Detection power at several false positive rates."""
     from scipy.stats import binom
 
-    worse = factor * claimed
-    q = false_positive_rate
-    p = min(1.0, math.exp(worse) * q + delta, 1 - math.exp(-worse) * (1 - q - delta))
-    false_positives = np.flatnonzero(binom.pmf(np.arange(runs + 1), runs, q) > 1e-12)
-    power = 0.0
-    for count, chance in zip(false_positives, binom.pmf(false_positives, runs, q), strict=True):
-        hits = np.arange(runs + 1)
-        seen = _bounds(hits, runs, np.full(runs + 1, count), runs, delta=delta, alpha=alpha) > claimed
-        if seen.any():  # the bound grows with the hits, so the first that is enough decides
-            power += float(chance) * float(binom.sf(int(np.argmax(seen)) - 1, runs, p))
-    return min(1.0, power)
+    runs = len(needed) - 1
+    shown = np.minimum(math.exp(worse) * rates + delta, 1 - math.exp(-worse) * (1 - rates - delta))
+    hit_rates = np.minimum(shown, 1.0)[:, None]
+    chance = binom.pmf(np.arange(runs + 1), runs, rates[:, None])
+    powers: Floats = np.sum(chance * binom.sf(needed - 1, runs, hit_rates), axis=1)
+    return np.minimum(powers, 1.0)
 
 
 def _bounds(hits: Integers, positives: int, alarms: Integers, negatives: int, *, delta: float, alpha: float) -> Floats:
@@ -228,20 +245,40 @@ class _Score:
         return total
 
 
-def _choose(score: _Score, table: Floats, delta: float, alpha: float) -> tuple[tuple[int, ...], float]:
-    """The features and the threshold with the highest bound on runs that neither fitted the score nor will test it."""
-    best: tuple[float, tuple[int, ...], float] = (-math.inf, (int(score.ranked[0]),), 0.0)
-    many = len(score.ranked)
+def _rates(runs: int) -> Floats:
+    """The rate meant by 0, 1, ... false positives; half an observation keeps it off 0 and 1."""
+    return (np.arange(runs + 1) + 0.5) / (runs + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attack:
+    features: tuple[int, ...]
+    threshold: float
+    power: float
+
+
+def _choose(score: _Score, table: Floats, powers: Floats, *, claimed: float, delta: float, alpha: float) -> _Attack:
+    """The features and the threshold with the highest bound on runs that neither fitted the score nor will test it.
+
+    Unless one already shows the claim wrong, an attack that would overlook the fault it is made for is passed over:
+    where a sound mechanism shows nothing, every threshold looks alike, and the choice would be an accident.
+    """
+    runs, many = table.shape[1], len(score.ranked)
+    candidates: list[tuple[_Attack, float]] = []
     for size in sorted({1, 2, 3, 4, 8, many} & set(range(1, many + 1))):
         features = tuple(sorted(int(feature) for feature in score.ranked[:size]))
         values = score(table, features)
         thresholds = np.unique(values)
-        said_yes = (values[:, :, None] >= thresholds).sum(axis=1)
-        bounds = _bounds(said_yes[1], values.shape[1], said_yes[0], values.shape[1], delta=delta, alpha=alpha)
-        at = int(np.argmax(bounds))
-        if bounds[at] > best[0]:
-            best = (float(bounds[at]), features, float(thresholds[at]))
-    return best[1], best[2]
+        false, true = (np.searchsorted(np.sort(side), thresholds) for side in values)  # so many lie below
+        bounds = _bounds(runs - true, runs, runs - false, runs, delta=delta, alpha=alpha)
+        for at, threshold in enumerate(thresholds):
+            attack = _Attack(features=features, threshold=float(threshold), power=float(powers[runs - false[at]]))
+            candidates.append((attack, float(bounds[at])))
+    best, bound = max(candidates, key=lambda pair: pair[1])
+    if bound > claimed:
+        return best
+    enough = min(GOOD_POWER, max(attack.power for attack, _ in candidates))
+    return max((pair for pair in candidates if pair[0].power >= enough), key=lambda pair: pair[1])[0]
 
 
 def _name_features(features: tuple[int, ...]) -> str:

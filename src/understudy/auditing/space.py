@@ -1,0 +1,194 @@
+"""The transition law of a mechanism over every small table: inputs, outputs and log probabilities, listed.
+
+Refused when the list would be too long; what has structure is audited without it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Integers
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.accept_reject import AcceptReject
+from understudy.privacy.clamped import clamped_matrix
+from understudy.privacy.definition import Unit
+from understudy.privacy.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
+from understudy.privacy.laplace import RoundedLaplace
+from understudy.privacy.matrix import AuditOnly, Coarsening, Matrix, Pram, Swapping
+from understudy.privacy.noise import DiscreteGaussian, Geometric
+from understudy.privacy.tables import (
+    LARGEST_SPACE,
+    check_size,
+    how_many,
+    inputs_of,
+    neighbours,
+    refuse_large,
+    sort_tables,
+)
+
+Floats = NDArray[np.float64]
+Noised = Literal["all", "first"]
+Auditable = (
+    DirichletMultinomial
+    | PosteriorMeanMultinomial
+    | AcceptReject
+    | RoundedLaplace
+    | Geometric
+    | DiscreteGaussian
+    | AuditOnly
+)
+NOISES = (Geometric, DiscreteGaussian, RoundedLaplace)
+DEFAULT_CELLS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Space:
+    """Every input and output in lexicographic order, the log law (inputs x outputs), the neighbouring inputs."""
+
+    inputs: Integers
+    outputs: Integers
+    log_law: Floats
+    pairs: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What an audit is asked about, besides the mechanism itself."""
+
+    records: int
+    cells: int
+    unit: Unit
+    clamped: bool
+    noised: Noised
+
+
+def read_setting(
+    mechanism: Auditable, *, records: int, cells: int | None, unit: Unit, clamped: bool | None, noised: Noised | None
+) -> Setting:
+    """Check what was asked against the mechanism, and fill in what it decides itself."""
+    check_size(records, "records")
+    known = _own_cells(mechanism)
+    if cells is not None:
+        check_size(cells, "cells")
+        if known is not None and known != cells:
+            raise InputError(f"cells is {cells}, and the mechanism is for a table of {known:,} cells; leave cells out.")
+    counted = known or cells or DEFAULT_CELLS
+    if not isinstance(mechanism, NOISES):
+        if clamped is not None or noised is not None:
+            raise InputError("clamped and noised speak of noise added to counts; this mechanism is of another kind.")
+        return Setting(records=records, cells=counted, unit=unit, clamped=False, noised="all")
+    two_public = counted == 2 and unit.kind == "replace"
+    if clamped is None:
+        clamped = isinstance(mechanism, RoundedLaplace) and two_public
+    if noised is None:
+        noised = "first" if clamped and two_public else "all"
+    if noised not in ("all", "first"):
+        raise InputError(f"noised ({noised!r}) must be 'all' or 'first'.")
+    if noised == "first" and not two_public:
+        raise UnsupportedError("noise on the first cell alone needs two cells and a public total, so replace.")
+    return Setting(records=records, cells=counted, unit=unit, clamped=clamped, noised=noised)
+
+
+def _own_cells(mechanism: Auditable) -> int | None:
+    if isinstance(mechanism, DirichletMultinomial | PosteriorMeanMultinomial):
+        return mechanism.cells
+    if isinstance(mechanism, AcceptReject):
+        return mechanism.generator.cells
+    if isinstance(mechanism, Swapping):
+        return math.prod(mechanism.shape)
+    if isinstance(mechanism, Coarsening):
+        return sum(map(len, mechanism.partition))
+    return len(mechanism.matrix) if isinstance(mechanism, Pram) else None
+
+
+def build_space(mechanism: Auditable, setting: Setting) -> Space:
+    """List everything, or refuse."""
+    unit = setting.unit
+    count = how_many(setting.records, setting.cells, unit)
+    if isinstance(mechanism, DirichletMultinomial | PosteriorMeanMultinomial | AcceptReject):
+        drawn = mechanism.generator if isinstance(mechanism, AcceptReject) else mechanism
+        refuse_large(count * math.comb(drawn.rows + drawn.cells - 1, drawn.cells - 1), LARGEST_SPACE, "probabilities")
+        inputs = inputs_of(setting.records, setting.cells, unit)
+        outputs = drawn.outputs()
+        if isinstance(mechanism, AcceptReject):
+            log_law = mechanism.log_matrix(inputs, unit)
+        else:
+            log_law = mechanism.log_pmf(outputs[None, :, :], inputs[:, None, :])
+    elif isinstance(mechanism, NOISES):
+        inputs, outputs, log_law = _noise_space(mechanism, setting, count)
+    elif isinstance(mechanism, Matrix):
+        inputs, outputs, log_law = _matrix_space(mechanism, setting, count)
+    else:
+        inputs, outputs, log_law = _law_space(mechanism, setting, count)
+    return Space(inputs=inputs, outputs=outputs, log_law=log_law, pairs=neighbours(inputs, unit))
+
+
+def _noise_space(
+    mechanism: Geometric | DiscreteGaussian | RoundedLaplace, setting: Setting, count: int
+) -> tuple[Integers, Integers, Floats]:
+    if not setting.clamped:
+        raise UnsupportedError(
+            "noise that is not clamped has infinitely many outputs; epsilon, delta and the witness are computed "
+            "without listing them. Ask for clamped=True to see a matrix."
+        )
+    top, cells = setting.records, setting.cells
+    noised = 1 if setting.noised == "first" else cells
+    refuse_large(count * (top + 1) ** noised, LARGEST_SPACE, "probabilities")
+    inputs = inputs_of(setting.records, cells, setting.unit)
+    with np.errstate(divide="ignore"):
+        single = np.log(clamped_matrix(mechanism, top))
+    if setting.noised == "first":
+        first = np.arange(top + 1)
+        return inputs, np.column_stack([first, top - first]), single[inputs[:, 0]]
+    outputs = np.array(list(product(range(top + 1), repeat=cells)), dtype=np.int64)
+    return (
+        inputs,
+        outputs,
+        sum(
+            (single[inputs[:, cell]][:, outputs[:, cell]] for cell in range(cells)),
+            np.zeros((len(inputs), len(outputs))),
+        ),
+    )
+
+
+def _matrix_space(mechanism: Matrix, setting: Setting, count: int) -> tuple[Integers, Integers, Floats]:
+    rows, columns = mechanism.P.shape
+    if rows != count:
+        raise InputError(
+            f"P has {rows} rows; there are {count:,} tables of {setting.records} records in {setting.cells} cells "
+            f"under {setting.unit.kind}, one row for each."
+        )
+    refuse_large(rows * columns, LARGEST_SPACE, "probabilities")
+    inputs = inputs_of(setting.records, setting.cells, setting.unit)
+    if mechanism.outputs is None and columns != count:
+        raise InputError(f"P has {columns} columns and {count} rows; name its columns with outputs=.")
+    outputs = inputs if mechanism.outputs is None else np.array(mechanism.outputs, dtype=np.int64)
+    order = np.lexsort(outputs.T[::-1])
+    with np.errstate(divide="ignore"):
+        return inputs, outputs[order], np.log(mechanism.P[:, order])
+
+
+def _law_space(mechanism: AuditOnly, setting: Setting, count: int) -> tuple[Integers, Integers, Floats]:
+    refuse_large(count * setting.cells, LARGEST_SPACE // 8, "numbers in its tables")
+    inputs = inputs_of(setting.records, setting.cells, setting.unit)
+    laws = []
+    listed = 0
+    for table in inputs.tolist():
+        laws.append(mechanism.law(tuple(table)))
+        listed += len(laws[-1])
+        refuse_large(listed, LARGEST_SPACE // 4, "probabilities")
+    outputs = sort_tables(np.array(sorted({out for law in laws for out in law}), dtype=np.int64))
+    refuse_large(len(inputs) * len(outputs), LARGEST_SPACE, "probabilities")
+    place = {tuple(out): number for number, out in enumerate(outputs.tolist())}
+    matrix = np.zeros((len(inputs), len(outputs)))
+    for number, law in enumerate(laws):
+        for out, chance in law.items():
+            matrix[number, place[out]] = chance
+    with np.errstate(divide="ignore"):
+        return inputs, outputs, np.log(matrix)
