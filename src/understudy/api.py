@@ -105,16 +105,18 @@ def resume(
     source: Any = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
+    **reading: Any,
 ) -> Release:
     """Finish a run that died after its charge, from its run folder (``...partial-...``).
 
-    Needs neither data nor budget if everything was measured; otherwise give the same data again as ``source``.
+    Needs neither data nor budget if everything was measured; otherwise give the same data again as ``source``, with
+    the same ways of ``reading`` them as were given to ``open_source``.
     """
     from understudy.privacy.streams import SecureStream
     from understudy.release.run import resume_run
 
     def opened(schema: Schema) -> Source:
-        return open_source(source, schema)
+        return open_source(source, schema, **reading)
 
     return resume_run(
         Path(run),

@@ -45,8 +45,8 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             _tell(
                 "interrupted",
-                "nothing half-written was left; a run that was already charged can be finished with "
-                "`understudy resume`.",
+                "nothing was left half-written. A run that was already charged left a folder NAME.partial-RUN beside "
+                "the release; `understudy resume` finishes it without a new charge.",
             )
             raise typer.Exit(INTERRUPTED) from None
         except Exception as problem:

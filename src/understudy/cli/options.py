@@ -14,8 +14,6 @@ from typing import Annotated
 
 import typer
 
-from understudy.core.counts import Source
-from understudy.core.schema import Schema
 from understudy.errors import InputError, unknown_name
 from understudy.privacy.definition import GUARANTEES, UNIT_KINDS, Definition, NonPrivate, Unit
 from understudy.privacy.plan import Option
@@ -82,20 +80,22 @@ DatabaseQuery = Annotated[str | None, typer.Option("--query", help="Query on a D
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
-def open_data(
-    files: Sequence[str],
-    schema: Schema,
-    *,
-    missing_text: str,
-    delimiter: str | None,
-    table: str | None,
-    query: str | None,
-) -> Source:
-    """Open the confidential table; nothing about how it is read is guessed from its contents."""
-    from understudy.api import open_source
+def read_data_options(
+    *, missing_text: str, delimiter: str | None, table: str | None, query: str | None, unit_id: str | None = None
+) -> dict[str, str | None]:
+    """How the data are to be read, under the names of ``api.open_source``; nothing is guessed from their contents."""
+    return {
+        "missing_text": missing_text,
+        "delimiter": delimiter,
+        "table": table,
+        "query": query,
+        "unit_id": unit_id,
+    }
 
-    data = files[0] if len(files) == 1 else list(files)
-    return open_source(data, schema, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+
+def files_of(data: Sequence[str]) -> str | list[str]:
+    """One file or glob, or the list of several."""
+    return data[0] if len(data) == 1 else list(data)
 
 
 def read_budget(

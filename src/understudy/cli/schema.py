@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from understudy import api
 from understudy.cli.options import (
     AsJson,
     DatabaseQuery,
@@ -15,7 +16,8 @@ from understudy.cli.options import (
     Delimiter,
     MissingText,
     SchemaFile,
-    open_data,
+    files_of,
+    read_data_options,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.counts import Source
@@ -45,7 +47,8 @@ def check(
     What it prints is computed from confidential data: keep it inside the building.
     """
     public = read_schema(schema)
-    source = open_data(data, public, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    reading = read_data_options(missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    source = api.open_source(files_of(data), public, **reading)
     try:
         with working("checking"):
             rows = source.total()
@@ -83,7 +86,8 @@ def describe(
     possible = int(public.allowed().sum()) if public.cells() <= LARGEST_MASK else None
     internal = None
     if data:
-        source = open_data(data, public, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+        reading = read_data_options(missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+        source = api.open_source(files_of(data), public, **reading)
         with working("counting"):
             internal = _summary(source, public)
     if as_json:

@@ -29,8 +29,9 @@ from understudy.cli.options import (
     SchemaFile,
     UnitId,
     UnitKind,
-    open_data,
+    files_of,
     read_budget,
+    read_data_options,
     read_method_options,
     read_output_path,
     read_unit_options,
@@ -196,7 +197,10 @@ def synthesize(
     )  # fmt: skip
     public = read_schema(schema)
     agreed = _agreed_plan(plan_file, asked) if plan_file is not None else api.plan(public, **asked)
-    source = open_data(data, public, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    reading = read_data_options(
+        missing_text=missing_text, delimiter=delimiter, table=table, query=query, unit_id=agreed.unit.unit_id
+    )
+    source = api.open_source(files_of(data), public, **reading)
     with working("reading and measuring") as progress:
         release = api.synthesize(
             source, plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv,
@@ -227,6 +231,10 @@ def resume(
     out: Annotated[
         Path | None, typer.Option("--out", help="The release folder.", show_default="the one the run was started with")
     ] = None,
+    missing_text: MissingText = "",
+    delimiter: Delimiter = None,
+    table: DatabaseTable = None,
+    query: DatabaseQuery = None,
     as_json: AsJson = False,
 ) -> None:
     """Finish a run that died after it was charged, without a new charge.
@@ -235,21 +243,28 @@ def resume(
 
     Values that were measured before are never drawn again. The data are needed only if not everything was measured.
     """
-    target = read_output_path(out) if out is not None else _stated_target(run)
-    source = None if not data else (data[0] if len(data) == 1 else list(data))
+    stated_out, unit_id = _stated(run)
+    target = stated_out if out is None else read_output_path(out)
+    if target is None:
+        raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
+    reading = read_data_options(
+        missing_text=missing_text, delimiter=delimiter, table=table, query=query, unit_id=unit_id
+    )
     with working("resuming") as progress:
-        release = api.resume(run, source=source, out=target, progress=progress)
+        release = api.resume(run, source=files_of(data) if data else None, out=target, progress=progress, **reading)
     if as_json:
         print_json(release_document(release, out or target))
     else:
         show_release(release, out or target)
 
 
-def _stated_target(run: Path) -> Path:
+def _stated(run: Path) -> tuple[Path | None, str | None]:
+    """Where a run was to write its release, and the column that identifies its unit, as its folder states them."""
     from understudy.privacy.journal import Journal
 
-    destination = Journal.open(run).header.get("destination")
-    stated = destination.get("out") if isinstance(destination, dict) else None
-    if not isinstance(stated, str):
-        raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
-    return Path(stated)
+    header = Journal.open(run).header
+    try:
+        out, unit_id = header["destination"]["out"], header["plan"]["unit"]["unit_id"]
+    except (KeyError, TypeError):
+        raise InputError(f"{run} is not the folder of a run of understudy.") from None
+    return (None if out is None else Path(out)), unit_id

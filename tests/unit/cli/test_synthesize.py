@@ -163,3 +163,36 @@ def test_a_run_that_died_before_it_measured_asks_for_the_data(folder, run, ledge
     run("verify release")
     (account,) = json.loads(run("ledger show budget.db --json").stdout)["accounts"]
     assert (account["spent"], account["runs"]) == ({"epsilon": "1"}, 1)
+
+
+def test_a_resumed_run_reads_the_data_as_it_did_before(folder, run, monkeypatch):
+    from understudy.privacy.gate import Gate
+
+    def die(*_args: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    schema = (folder / "people.toml").read_text()
+    (folder / "no-id.toml").write_text(schema[: schema.index("[[ignore]]")])  # the unit's column need not be listed
+    (folder / "other.csv").write_text((folder / "people.csv").read_text().replace(",\n", ",NA\n").replace(",", ";"))
+    reading = ("--delimiter", ";", "--missing-text", "NA")
+    with monkeypatch.context() as dying:
+        dying.setattr(Gate, "measure", die)
+        run("synthesize other.csv --schema no-id.toml --epsilon 1 --unit-id id --out release", *reading, code=130)
+    (kept,) = folder.glob("release.partial-*")
+    run(f"resume {kept.name} --source other.csv --out elsewhere", *reading)
+    manifest = json.loads((folder / "elsewhere" / "manifest.json").read_text())
+    assert manifest["unit"]["unit_id"] == "id"
+    assert manifest["rows"] == [120]
+
+
+def test_a_table_or_a_query_of_a_database(folder, run, refused):
+    import duckdb
+
+    with duckdb.connect("people.duckdb") as database:
+        database.execute("CREATE TABLE people AS SELECT * FROM read_csv('people.csv', all_varchar=true)")
+    run("synthesize people.duckdb --schema people.toml --table people --epsilon 1 --out release")
+    assert json.loads((folder / "release" / "manifest.json").read_text())["rows"] == [120]
+    query = "SELECT * FROM people WHERE sex = 'F'"
+    assert "All 60 rows fit" in run("schema check people.duckdb --schema people.toml --query", query).stdout
+    refused("schema check people.duckdb --schema people.toml --table peple")
+    refused("schema check people.csv --schema people.toml --table people")
