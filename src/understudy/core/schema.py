@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from html import escape
 from typing import Literal
 
 import numpy as np
@@ -232,6 +233,19 @@ class Schema:
     def allowed(self, margin: Sequence[str] | None = None) -> NDArray[np.bool_]:
         """Dense mask of the cells of a margin that no structural zero rules out."""
         return allowed_cells(self, self.names if margin is None else tuple(margin))
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(a.name)}</td><td>{escape(a.label)}</td><td>{a.kind}</td><td>{a.size}</td>"
+            f"<td>{escape(', '.join(a.code_names[:8]) + (', ...' if a.size > 8 else ''))}</td></tr>"
+            for a in self.attributes
+        )
+        zeros = "".join(f"<li>{escape(rule.describe())}</li>" for rule in self.impossible)
+        return (
+            f"<div><b>Schema</b>: {len(self.attributes)} attributes, {self.cells():,} cells"
+            "<table><tr><th>name</th><th>label</th><th>kind</th><th>codes</th><th>values</th></tr>"
+            f"{rows}</table>{f'Impossible:<ul>{zeros}</ul>' if zeros else ''}</div>"
+        )
 
     @property
     def fingerprint(self) -> str:

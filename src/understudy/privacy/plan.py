@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from understudy.errors import InputError
@@ -75,6 +76,21 @@ class Plan:
     def hash(self) -> str:
         text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(step.label)}</td><td>{step.action}</td><td>{escape(' x '.join(step.margin))}</td>"
+            f"<td>{step.cells:,}</td>"
+            f"<td>{'' if step.standard_deviation is None else f'{step.standard_deviation:.4g}'}</td></tr>"
+            for step in self.steps[:50]
+        )
+        more = f"<p>... and {len(self.steps) - 50} more steps</p>" if len(self.steps) > 50 else ""
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return (
+            f"<div><b>Plan</b> for {escape(self.method)}: {escape(str(self.budget))}. {escape(self.unit.describe())}"
+            "<table><tr><th>step</th><th>action</th><th>attributes</th><th>cells</th><th>noise sd</th></tr>"
+            f"{rows}</table>{more}<ul>{notes}</ul><code>{self.hash}</code></div>"
+        )
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from understudy.core.exact import from_text
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.accountant import compose, satisfies
 from understudy.privacy.definition import NonPrivate
-from understudy.privacy.event import Event
+from understudy.privacy.dirichlet_draw import SLACK, DirichletDraw, epsilon_of
+from understudy.privacy.event import Event, NoNoise, PureLoss, Strata
+from understudy.privacy.plain import PlainMultinomial
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.release.folder import check_files, read_manifest, read_release
 from understudy.release.value import Release
@@ -50,6 +53,7 @@ def _checks(release: Release) -> Iterator[Check]:
         ("schema", _rows_fit),
         ("plan", _plan_covers),
         ("measurements", _measurements_are_charged),
+        ("draws", _draws_are_charged),
         ("guarantee", _events_add_up),
     )
     for name, check in checks:
@@ -94,6 +98,24 @@ def _measurements_are_charged(release: Release) -> str:
         if one.cells == "all" and one.margin and np.any(one.values[~release.schema.allowed(one.margin)]):
             raise InputError(f"the measurement '{one.label}' has a value where the schema allows none.")
     return f"{len(release.measurements)} measurement(s), each charged with the noise it states"
+
+
+def _draws_are_charged(release: Release) -> str:
+    """Each Dirichlet draw's prior and rows cost no more than the loss that was charged for it."""
+    plan, draws = release.provenance.plan, release.provenance.draws
+    if plan is None or not draws:
+        return "no draw straight from the data"
+    for step, draw in zip((step for step in plan.steps if step.action == "draw"), draws, strict=True):
+        losses = step.event.strata if isinstance(step.event, Strata) else ((step.event,),)
+        for (loss,), mechanism in zip(losses, draw["mechanisms"], strict=True):
+            if mechanism["mechanism"] == DirichletDraw.name and isinstance(loss, PureLoss):
+                prior, rows = from_text(mechanism["prior"], "prior"), int(mechanism["rows"])
+                # The loss was set first and the prior rounded up from it, so only the last digits can differ.
+                if epsilon_of(prior, rows, plan.unit) > loss.epsilon * (1 + 4 * SLACK):
+                    raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.")
+            elif mechanism["mechanism"] == PlainMultinomial.name and not isinstance(loss, NoNoise):
+                raise InputError(f"the draw '{draw['label']}' has no protection, but was charged as if it had.")
+    return f"{len(draws)} draw(s), each charged with what its mechanism costs"
 
 
 def _events_add_up(release: Release) -> str:

@@ -94,7 +94,7 @@ def test_csv_and_parquet_hold_the_same_rows(made):
 
 def test_verify_accepts_the_release(made):
     checks = us.verify(made)
-    assert [check.name for check in checks] == ["files", "schema", "plan", "measurements", "guarantee"]
+    assert [check.name for check in checks] == ["files", "schema", "plan", "measurements", "draws", "guarantee"]
     assert all(check.passed for check in checks)
 
 
@@ -244,3 +244,23 @@ def test_decoded_rows_repeat_with_the_stream():
         )
     assert one.equals(two)
     assert not one.equals(other)
+
+
+def test_verify_recomputes_what_a_dirichlet_draw_costs(tmp_path):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        us.synthesize(us.open_source(ROWS, SCHEMA), method="dirichlet", budget=us.PureDP(epsilon=1), out=tmp_path / "r")
+    assert not failed(tmp_path / "r")
+    draws = json.loads((tmp_path / "r" / "manifest.json").read_text())["draws"]
+    draws[0]["mechanisms"][0]["prior"] = "0.5"
+    edit_manifest(tmp_path / "r", draws=draws)
+    assert failed(tmp_path / "r") == ["draws"]
+
+
+@pytest.mark.parametrize("value", [SCHEMA, us.plan(SCHEMA, budget=us.PureDP(epsilon=1))], ids=["schema", "plan"])
+def test_main_values_show_themselves(value):
+    shown = value._repr_html_()
+    assert "grade" in shown
+    assert "<table>" in shown
