@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.core.table import Codes
+from understudy.core.table import CodedTable, Codes
 from understudy.engines.base import DENSE_CELLS, Progress, engines
 from understudy.engines.bounding import rows_to_leave_out
-from understudy.engines.encode import Encoder, check_columns
+from understudy.engines.encode import Encoder, check_columns, code_type
 from understudy.engines.readers import Reader
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
 from understudy.privacy.definition import Unit
@@ -108,6 +108,34 @@ class DuckDBSource:
                 waiting = []
         cells, values = _merge([(cells, values), *waiting])
         return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells, _values=values)
+
+    def confidential_codes(self) -> CodedTable:
+        """Every row as codes, in memory: for evaluation inside the building, whose findings are internal.
+
+        Synthesizers cannot reach this: the gate gives them no source.
+        """
+        batches = list(self._scan(None))
+        return CodedTable(
+            schema=self.schema,
+            columns={
+                name: np.concatenate([batch[name] for batch in batches])
+                if batches
+                else np.empty(0, code_type(self.schema[name]))
+                for name in self.schema.names
+            },
+        )
+
+    def confidential_rows(self) -> pa.Table:
+        """Every row as it stands in the data, after it was checked: for evaluation inside the building."""
+        self.total()  # checks every row
+        kept, done = [], 0
+        for raw in self._reader.batches(self.schema.names):
+            keep = np.ones(raw.num_rows, bool)
+            first, last = np.searchsorted(self._left_out, [done, done + raw.num_rows])
+            keep[self._left_out[first:last] - done] = False
+            done += raw.num_rows
+            kept.append(raw.filter(pa.array(keep)))
+        return pa.Table.from_batches(kept).select(list(self.schema.names))
 
     def bounded(self, unit: Unit, stream: Stream) -> DuckDBSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
