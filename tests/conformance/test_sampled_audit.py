@@ -3,7 +3,7 @@
 The attacker sees everything that is published: the rows of the release and the noisy measurements. The two inputs
 are neighbours under the unit and differ in an otherwise empty cell, where an exact or a too precise count would show
 most. The fault is one that accounting cannot see: the noise is drawn at half its scale while the full scale is
-charged and stated.
+charged and stated (for draws from a posterior: a sixteenth of the prior, 2.7 times the loss).
 
 A sound synthesizer is accused with probability at most 1e-4 per audit; the power against half the noise is printed
 (``-rP`` shows it) and must be at least 0.99. Seeds are fixed, so that a result stays what it is.
@@ -11,8 +11,9 @@ A sound synthesizer is accused with probability at most 1e-4 per audit; the powe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,6 +24,7 @@ import understudy as us
 from understudy.auditing.sampled import SampledAudit, sampled_audit
 from understudy.privacy.accountant import cdp_epsilon
 from understudy.privacy.definition import Definition
+from understudy.privacy.dirichlet_draw import DirichletDraw
 from understudy.privacy.gate import Gate
 from understudy.privacy.streams import SeededStream
 from understudy.synth.base import configure, synthesizers
@@ -33,8 +35,27 @@ SCHEMA = us.Schema(
     attributes=(us.Attribute(name="a", levels=("x", "y")), us.Attribute(name="b", levels=("p", "q", "r"))),
     impossible=(us.Impossible(conditions=(("a", us.Condition(levels=("x",))), ("b", us.Condition(levels=("r",))))),),
 )
-COMMON = [0, 0, 0, 0, 1, 1, 3, 3, 3, 4]
-NEIGHBOURS = {"replace": ([*COMMON, 4], [*COMMON, 5]), "add_remove": (COMMON, [*COMMON, 5])}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a method is attacked: who is in the table on both sides, how many rows are drawn, and the fault.
+
+    A draw from a posterior shows most when there are few people and a single row: with many rows the output that
+    betrays somebody hardly ever comes.
+    """
+
+    common: tuple[int, ...] = (0, 0, 0, 0, 1, 1, 3, 3, 3, 4)
+    rows: int | None = None
+    smaller_prior: bool = False
+
+    def neighbours(self, unit: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        person = (4,) if unit == "replace" else ()
+        return (*self.common, *person), (*self.common, 5)
+
+
+SETTINGS = {"dirichlet": Setting(common=(0,), rows=1, smaller_prior=True)}
+UNITS = ("replace", "add_remove")
 
 
 @dataclass(frozen=True)
@@ -61,7 +82,7 @@ def cases() -> Iterator[Any]:
         offered = [guarantee for guarantee in synthesizers[method].guarantees if guarantee in CLAIMS]
         for guarantee in offered:
             again = guarantee in ("approx", "probabilistic") and "pure" in offered
-            for unit in NEIGHBOURS:
+            for unit in UNITS:
                 name = f"{method}-{guarantee}-{unit}"
                 yield pytest.param(method, guarantee, unit, id=name, marks=[pytest.mark.full] if again else [])
 
@@ -91,43 +112,73 @@ class HalfTheNoise:
         return self.stream.words(count, *purpose)
 
 
-def attack(memory_source, method: str, guarantee: str, unit: str, *, faulty: bool) -> SampledAudit:
-    claim = CLAIMS[guarantee]
-    plan = us.plan(SCHEMA, method=method, budget=claim.budget, unit=unit)
-    synthesizer = configure(method, plan.options)
-    sources = [memory_source(SCHEMA, cells) for cells in NEIGHBOURS[unit]]
+class SixteenthOfThePrior:
+    """Lets draws from a posterior run with a sixteenth of their prior while the charge stays, and counts them."""
 
-    def run(side: int, seed: int) -> np.ndarray:
-        stream: Any = SeededStream(seed)
-        if faulty:
-            stream = HalfTheNoise(stream)
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.weakened = 0
+        honest = DirichletDraw.draw
+
+        def draw(mechanism: DirichletDraw, *arguments: Any) -> Any:
+            self.weakened += 1
+            return honest(replace(mechanism, prior=mechanism.prior / 16), *arguments)
+
+        patch.setattr(DirichletDraw, "draw", draw)
+
+
+def attack(memory_source, method: str, guarantee: str, unit: str) -> Callable[..., SampledAudit]:
+    claim, setting = CLAIMS[guarantee], SETTINGS.get(method, Setting())
+    plan = us.plan(SCHEMA, method=method, budget=claim.budget, unit=unit, rows=setting.rows)
+    synthesizer = configure(method, plan.options)
+    sources = [memory_source(SCHEMA, cells) for cells in setting.neighbours(unit)]
+
+    def observe(side: int, stream: Any) -> np.ndarray:
         gate = Gate(source=sources[side], schema=SCHEMA, plan=plan, stream=stream)
         synthesis = synthesizer.run(plan, SCHEMA, gate, stream)
         assert gate.events == plan.events or plan.adaptive  # the charge is the planned one, fault or not
-        if faulty:
-            assert stream.halved, f"no fault is defined for the randomness of '{method}': define one here"
         (table,) = synthesis.tables
         seen = [np.array([table.rows]), table.counts(SCHEMA.names).ravel()]
         seen += [measurement.values.ravel() for measurement in synthesis.measurements]
         return np.concatenate(seen)
 
-    return sampled_audit(run, claimed=claim.epsilon, delta=claim.delta, runs=RUNS, alpha=FALSE_ALARM, factor=FACTOR)
+    def sound(side: int, seed: int) -> np.ndarray:
+        return observe(side, SeededStream(seed))
+
+    def faulty(side: int, seed: int) -> np.ndarray:
+        stream = HalfTheNoise(SeededStream(seed))
+        seen = observe(side, stream)
+        assert stream.halved or setting.smaller_prior, f"no fault is defined for '{method}': define one in SETTINGS"
+        return seen
+
+    def audit(*, with_fault: bool) -> SampledAudit:
+        settings = {"claimed": claim.epsilon, "delta": claim.delta, "runs": RUNS, "alpha": FALSE_ALARM}
+        with pytest.MonkeyPatch.context() as patch:
+            prior = SixteenthOfThePrior(patch) if with_fault and setting.smaller_prior else None
+            result = sampled_audit(faulty if with_fault else sound, **settings, factor=FACTOR)
+            assert prior is None or prior.weakened == 2 * RUNS
+        return result
+
+    return audit
 
 
-def test_the_inputs_are_neighbours_that_differ_in_an_empty_cell():
-    for unit, (first, second) in NEIGHBOURS.items():
-        assert 5 not in first
-        assert second.count(5) == 1
-        assert sorted(second[:-1]) == sorted(COMMON)
-        assert len(second) - len(first) == (unit == "add_remove")
+@pytest.mark.parametrize("setting", [Setting(), *SETTINGS.values()])
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_inputs_are_neighbours_that_differ_in_an_empty_cell(setting, unit):
+    first, second = setting.neighbours(unit)
+    assert 5 not in first
+    assert second.count(5) == 1
+    assert len(second) - len(first) == (unit == "add_remove")
+    changed = Counter(second) - Counter(first)
+    assert changed == Counter([5])
 
 
 @pytest.mark.parametrize(("method", "guarantee", "unit"), list(cases()))
 def test_the_synthesizer_passes_and_half_its_noise_does_not(memory_source, method, guarantee, unit):
-    sound = attack(memory_source, method, guarantee, unit, faulty=False)
+    audit = attack(memory_source, method, guarantee, unit)
+    sound = audit(with_fault=False)
     print(f"{method}, {guarantee}, {unit}: {sound.describe()}")
     assert not sound.caught
     assert sound.power >= 0.99
-    faulty = attack(memory_source, method, guarantee, unit, faulty=True)
-    print(f"{method}, {guarantee}, {unit}, half the noise: {faulty.describe()}")
+    faulty = audit(with_fault=True)
+    print(f"{method}, {guarantee}, {unit}, faulty: {faulty.describe()}")
     assert faulty.caught
