@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from understudy.api import plan as plan
     from understudy.api import resume as resume
     from understudy.api import synthesize as synthesize
+    from understudy.auditing.calibration import calibrate as calibrate
+    from understudy.auditing.exact import audit as audit
     from understudy.core.result import Estimate as Estimate
     from understudy.core.result import Evaluation as Evaluation
     from understudy.core.result import Finding as Finding
@@ -30,7 +32,11 @@ if TYPE_CHECKING:
     from understudy.privacy.definition import ProbabilisticDP as ProbabilisticDP
     from understudy.privacy.definition import PureDP as PureDP
     from understudy.privacy.definition import Unit as Unit
+    from understudy.privacy.dirichlet import DirichletMultinomial as DirichletMultinomial
+    from understudy.privacy.dirichlet import PosteriorMeanMultinomial as PosteriorMeanMultinomial
+    from understudy.privacy.laplace import RoundedLaplace as RoundedLaplace
     from understudy.privacy.ledger import Ledger as Ledger
+    from understudy.privacy.matrix import Matrix as Matrix
     from understudy.privacy.noise import DiscreteGaussian as DiscreteGaussian
     from understudy.privacy.noise import Geometric as Geometric
     from understudy.privacy.plan import Plan as Plan
@@ -41,13 +47,18 @@ if TYPE_CHECKING:
 
 _HOME = {
     "understudy.api": ("open_source", "plan", "resume", "synthesize"),
+    "understudy.auditing.calibration": ("calibrate",),
+    "understudy.auditing.exact": ("audit",),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
     "understudy.core.structural": ("Condition", "Impossible"),
     "understudy.errors": ("UnderstudyError",),
     "understudy.privacy.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
+    "understudy.privacy.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
+    "understudy.privacy.laplace": ("RoundedLaplace",),
     "understudy.privacy.ledger": ("Ledger",),
+    "understudy.privacy.matrix": ("Matrix",),
     "understudy.privacy.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.plan": ("Plan",),
     "understudy.release": ("Release", "read_release", "verify", "wrap"),

@@ -20,8 +20,10 @@ from understudy.privacy.clamped import clamped_matrix
 from understudy.privacy.definition import Unit
 from understudy.privacy.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
 from understudy.privacy.laplace import RoundedLaplace
+from understudy.privacy.loss import LossDistribution
 from understudy.privacy.matrix import AuditOnly, Coarsening, Matrix, Pram, Swapping
 from understudy.privacy.noise import DiscreteGaussian, Geometric
+from understudy.privacy.profile import signed_odds
 from understudy.privacy.tables import (
     LARGEST_SPACE,
     check_size,
@@ -83,6 +85,8 @@ def read_setting(
         if clamped is not None or noised is not None:
             raise InputError("clamped and noised speak of noise added to counts; this mechanism is of another kind.")
         return Setting(records=records, cells=counted, unit=unit, clamped=False, noised="all")
+    if counted < 2 and unit.kind == "replace":
+        raise InputError("in a table of one cell no row can change; use at least two cells, or add_remove.")
     two_public = counted == 2 and unit.kind == "replace"
     if clamped is None:
         clamped = isinstance(mechanism, RoundedLaplace) and two_public
@@ -192,3 +196,20 @@ def _law_space(mechanism: AuditOnly, setting: Setting, count: int) -> tuple[Inte
             matrix[number, place[out]] = chance
     with np.errstate(divide="ignore"):
         return inputs, outputs, np.log(matrix)
+
+
+def listed_losses(space: Space) -> list[LossDistribution]:
+    """The loss distribution of every neighbouring pair, in both directions."""
+    odds = signed_odds(space.log_law, space.pairs)
+    found = []
+    for number, pair in enumerate(space.pairs):
+        for side, sign in ((0, 1.0), (1, -1.0)):
+            chances, losses = np.exp(space.log_law[pair[side]]), sign * odds[number]
+            finite = np.isfinite(losses) & (chances > 0)
+            infinite = math.fsum(chances[np.isposinf(losses)])
+            found.append(
+                LossDistribution(losses=losses[finite], probabilities=chances[finite], infinite=infinite)
+                if finite.any()
+                else LossDistribution(losses=np.zeros(1), probabilities=np.zeros(1), infinite=infinite)
+            )
+    return found

@@ -85,10 +85,10 @@ def theorem_prior(epsilon: float, promise: float, cells: int, records: int) -> f
         return reference_sample(prior, cells, records, epsilon) <= allowed
 
     good = top
-    for prior in grid[1:]:
+    for prior in grid[1:].tolist():
         if not holds(prior):
             return _bisect(holds, prior, good)
-        good = float(prior)
+        good = prior
     return good
 
 

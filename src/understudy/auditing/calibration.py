@@ -1,0 +1,149 @@
+"""The least noise that keeps a promise: `calibrate(mechanism, budget, ...)`, and what a theorem would ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from understudy.core.schema import Schema
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.calibrate_dirichlet import RULES, calibrated_prior
+from understudy.privacy.calibrate_noise import calibrated_noise
+from understudy.privacy.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit, read_unit
+from understudy.privacy.dirichlet import DirichletMultinomial
+from understudy.privacy.noise import DiscreteGaussian, Geometric
+from understudy.privacy.sensitivity import margin_sensitivity
+from understudy.privacy.tables import check_size
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Rule = Literal["exact", "theorem", "union"]
+Calibrated = DirichletMultinomial | Geometric | DiscreteGaussian
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A mechanism with the least noise for a promise. ``basis`` says what the promise rests on."""
+
+    mechanism: Calibrated
+    budget: Definition
+    unit: Unit
+    rule: str
+    basis: str
+
+    @property
+    def prior(self) -> float:
+        """The prior sample size of each cell."""
+        if not isinstance(self.mechanism, DirichletMultinomial):
+            raise UnsupportedError(f"{self.mechanism.name} has a scale and no prior.")
+        return float(self.mechanism.prior[0])
+
+    @property
+    def scale(self) -> float:
+        """The noise scale."""
+        if isinstance(self.mechanism, DirichletMultinomial):
+            raise UnsupportedError("a Dirichlet draw has a prior and no scale.")
+        return float(self.mechanism.scale)
+
+    def __float__(self) -> float:
+        return self.prior if isinstance(self.mechanism, DirichletMultinomial) else self.scale
+
+
+def calibrate(
+    mechanism: type[Calibrated],
+    budget: Definition,
+    *,
+    records: int | None = None,
+    rows: int | None = None,
+    cells: int | None = None,
+    unit: Unit | str = "replace",
+    rule: Rule = "exact",
+    margins: int | Sequence[Sequence[str]] = 1,
+    schema: Schema | None = None,
+) -> Calibration:
+    """The least noise with which a mechanism keeps a promise; no data are used.
+
+    ``DirichletMultinomial`` needs ``records``, ``rows`` and ``cells``: the smallest symmetric prior under ``PureDP``
+    (Theorem 4.1), ``ApproxDP`` (exact) or ``ProbabilisticDP`` (exact; ``rule="union"`` by the union bound), or by
+    ``rule="theorem"`` what Theorem 4.4 asks for. ``Geometric`` and ``DiscreteGaussian`` take ``margins``, a number of
+    tables that each count every row once, or names of margins with their ``schema``.
+
+    >>> budget = ApproxDP(epsilon=4.6, delta=1e-5)
+    >>> round(calibrate(DirichletMultinomial, budget, records=15, rows=15, cells=233_726).prior, 5)
+    0.01229
+    """
+    if not isinstance(budget, Definition):
+        raise InputError("the budget must be a guarantee such as PureDP(epsilon=1).")
+    if rule not in RULES:
+        raise InputError(f"rule ({rule!r}) must be one of {', '.join(RULES)}.")
+    who = read_unit(unit)
+    if mechanism is DirichletMultinomial:
+        given = {"records": records, "rows": rows, "cells": cells}
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise InputError(f"a Dirichlet draw is calibrated for a size; give {', '.join(missing)}.")
+        if margins != 1 or schema is not None:
+            raise InputError("margins and schema are for noise on counts; a Dirichlet draw is of one whole table.")
+        sizes = {name: check_size(value, name) for name, value in given.items() if value is not None}
+        prior, basis = calibrated_prior(budget, **sizes, unit=who, rule=rule)
+        drawn = DirichletMultinomial(prior=prior, rows=sizes["rows"], cells=sizes["cells"])
+        return Calibration(mechanism=drawn, budget=budget, unit=who, rule=rule, basis=basis)
+    if mechanism not in (Geometric, DiscreteGaussian):
+        raise InputError("mechanism must be DirichletMultinomial, Geometric or DiscreteGaussian (the class itself).")
+    if rule != "exact" or (records, rows, cells) != (None, None, None):
+        raise InputError(
+            "noise on counts is calibrated exactly and for any size; leave records, rows, cells and rule out."
+        )
+    noise, basis = calibrated_noise(mechanism, budget, _moved(margins, schema, who))
+    return Calibration(mechanism=noise, budget=budget, unit=who, rule=rule, basis=basis)
+
+
+def _moved(margins: int | Sequence[Sequence[str]], schema: Schema | None, unit: Unit) -> list[int]:
+    """How many cells one row moves in each margin that it can move at all."""
+    if unit.rows_per_unit != 1:
+        raise UnsupportedError("noise is calibrated exactly for one row per unit.")
+    if isinstance(margins, int):
+        if schema is not None:
+            raise InputError("with a schema, name the margins, such as margins=[('age', 'sex')].")
+        return [2 if unit.kind == "replace" else 1] * check_size(margins, "margins")
+    if schema is None:
+        raise InputError("margins by name need their schema.")
+    sizes = [margin_sensitivity(schema, margin, unit).l1 for margin in margins]
+    return [size for size in sizes if size > 0]
+
+
+def prior_table(epsilon: float, delta: float, *, records: int, cells: int) -> pyarrow.Table:
+    """How much prior each rule asks for, at rows = records under replace, and the share of Theorem 4.1's.
+
+    ``prior_rows`` is the prior of the whole table: how many invented people are mixed with the real ones.
+    """
+    import pyarrow as pa
+
+    pure, approx = PureDP(epsilon=epsilon), ApproxDP(epsilon=epsilon, delta=delta)
+    breach = ProbabilisticDP(epsilon=epsilon, delta=delta)
+    asked: list[tuple[str, Definition, str]] = [
+        ("pure, Theorem 4.1", pure, "exact"),
+        ("probabilistic, Theorem 4.4", breach, "theorem"),
+        ("probabilistic, union bound", breach, "union"),
+        ("probabilistic, exact", breach, "exact"),
+        ("approximate, exact", approx, "exact"),
+    ]
+    unit = Unit(kind="replace")
+    found: list[Fraction] = []
+    basis: list[str] = []
+    for _, budget, rule in asked:
+        prior, why = calibrated_prior(budget, records=records, rows=records, cells=cells, unit=unit, rule=rule)
+        found.append(prior)
+        basis.append(why)
+    return pa.table(
+        {
+            "rule": [name for name, _, _ in asked],
+            "prior": [float(prior) for prior in found],
+            "prior_rows": [float(prior * cells) for prior in found],
+            "share": [float(prior / found[0]) for prior in found],
+            "basis": basis,
+        }
+    )

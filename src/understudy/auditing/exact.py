@@ -1,0 +1,400 @@
+"""What a mechanism really promises, computed exactly: `audit(mechanism, records=..., unit=...)`.
+
+It takes a mechanism, never data. Small spaces are listed whole; Dirichlet-multinomial draws and independent noise are
+audited by structure at any size. See docs/theory/exact-audit.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.auditing.priors import Prior, log_prior
+from understudy.auditing.space import (
+    NOISES,
+    Auditable,
+    Noised,
+    Setting,
+    Space,
+    build_space,
+    listed_losses,
+    read_setting,
+)
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy import dirichlet_profile
+from understudy.privacy.definition import Unit, read_unit
+from understudy.privacy.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
+from understudy.privacy.dirichlet_breach import Probability, breach
+from understudy.privacy.loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
+from understudy.privacy.matrix import Pram
+from understudy.privacy.noise_profile import Noise, Shift, noise_epsilon, noise_losses
+from understudy.privacy.profile import (
+    Witness,
+    disclosure_sets,
+    exceeds,
+    hockey_stick,
+    signed_odds,
+    worst_witness,
+)
+from understudy.privacy.tables import check_size
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Floats = NDArray[np.float64]
+Table = tuple[int, ...]
+Convention = Literal["definition_6", "abowd_vilhuber", "prior_averaged"]
+CONVENTIONS: tuple[str, ...] = ("definition_6", "abowd_vilhuber", "prior_averaged")
+MOST_COMPOSED_PAIRS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMeasures:
+    """What statistical disclosure limitation looks at: how often the truth survives (Abowd and Vilhuber, Section 3).
+
+    ``cell_uncertainty`` is the smallest P(m_i != n_i) over tables and cells; ``truth`` the largest P(m = n).
+    """
+
+    cell_uncertainty: float
+    cell: int
+    cell_table: Table
+    truth: float
+    truth_table: Table
+
+
+class Audit:
+    """The exact privacy of one mechanism. Attributes are computed when asked for.
+
+    ``inputs``, ``outputs``, ``matrix`` and ``log_odds`` exist for small spaces; ``epsilon``, ``delta(epsilon)`` and
+    ``witness`` also at any size for Dirichlet-multinomial draws and independent noise. With ``copies`` = M the promise
+    is that of M independent draws together.
+    """
+
+    def __init__(self, mechanism: Auditable, setting: Setting, copies: int) -> None:
+        self.mechanism = mechanism
+        self.setting = setting
+        self.copies = copies
+
+    @property
+    def unit(self) -> Unit:
+        return self.setting.unit
+
+    @property
+    def records(self) -> int:
+        return self.setting.records
+
+    @property
+    def cells(self) -> int:
+        return self.setting.cells
+
+    def __repr__(self) -> str:
+        return f"Audit({self.mechanism!s}, records={self.records}, unit={self.unit.kind!r}, copies={self.copies})"
+
+    # The listed space.
+
+    @cached_property
+    def _space(self) -> Space:
+        return build_space(self.mechanism, self.setting)
+
+    @property
+    def inputs(self) -> list[Table]:
+        """Every table, in lexicographic order."""
+        return [tuple(table) for table in self._space.inputs.tolist()]
+
+    @property
+    def outputs(self) -> list[Table]:
+        """Every output, in lexicographic order."""
+        return [tuple(table) for table in self._space.outputs.tolist()]
+
+    @property
+    def matrix(self) -> Floats:
+        """P(output | input), inputs by outputs."""
+        return np.exp(self._space.log_law)
+
+    @property
+    def neighbours(self) -> list[tuple[Table, Table]]:
+        """The pairs of neighbouring inputs, in the order of the rows of ``log_odds``."""
+        inputs = self.inputs
+        return [(inputs[one], inputs[other]) for one, other in self._space.pairs.tolist()]
+
+    @property
+    def log_odds(self) -> Floats:
+        """|ln P(m|n1) / P(m|n2)|, neighbouring pairs by outputs; 0 where neither can give m, infinite where one can."""
+        return np.abs(signed_odds(self._space.log_law, self._space.pairs))
+
+    # The worst case.
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The largest log odds of any output between any neighbours: pure differential privacy holds with this."""
+        if isinstance(self.mechanism, DirichletMultinomial):
+            return self.copies * dirichlet_profile.epsilon(self._shape, self.records, self.unit)
+        if self._by_shift:
+            return self.copies * noise_epsilon(self._noise, self._shift)
+        return self.copies * float(self.log_odds.max(initial=0.0))
+
+    @property
+    def epsilon_any_size(self) -> float:
+        """The supremum of epsilon over tables of every size, where one is proved (docs/theory/exact-audit.md)."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, DirichletMultinomial):
+            return self.copies * mechanism.epsilon
+        if isinstance(mechanism, PosteriorMeanMultinomial):
+            worst = mechanism.rows * math.log1p(1 / mechanism.smallest) if mechanism.cells > 1 else 0.0
+            return self.copies * worst
+        if isinstance(mechanism, NOISES):
+            # Clamping to public bounds is post-processing; it reaches the worst case as soon as there are two rows.
+            return self.copies * noise_epsilon(mechanism, self._shift)
+        if isinstance(mechanism, Pram) and self.unit.kind == "replace":
+            with np.errstate(divide="ignore"):
+                logs = np.log(mechanism.matrix)
+            spread = np.where(np.isneginf(logs.max(axis=0)), 0.0, logs.max(axis=0) - logs.min(axis=0))
+            return self.copies * float(spread.max())
+        if math.isinf(self.epsilon):
+            return math.inf
+        raise UnsupportedError(
+            f"no supremum over all sizes is proved for {mechanism.name}; epsilon is for these records."
+        )
+
+    @cached_property
+    def witness(self) -> Witness:
+        """Two neighbouring tables and an output with the largest log odds (of one copy)."""
+        if isinstance(self.mechanism, DirichletMultinomial) and self.cells > 1:
+            return dirichlet_profile.witness(self.mechanism, self.records, self.unit)
+        if self._by_shift:
+            return self._noise_witness()
+        found = worst_witness(self._space.log_law, self._space.inputs, self._space.outputs, self._space.pairs)
+        if found is None:
+            raise UnsupportedError("there are no two neighbouring tables: nothing can be told apart.")
+        return found
+
+    def _noise_witness(self) -> Witness:
+        loss = noise_epsilon(self._noise, self._shift)
+        others = (0,) * (self.cells - 2)
+        if self.unit.kind == "add_remove":
+            rest = (0,) * (self.cells - 1)
+            likely, unlikely, output = (1, *rest), (0, *rest), (2, *rest)
+        else:
+            likely, unlikely = (1, self.records - 1, *others), (0, self.records, *others)
+            output = (2, self.records - 2, *others)  # beyond the truth on both sides
+        if math.isinf(loss):
+            raise UnsupportedError("the loss of Gaussian noise grows without bound: no single output is the worst.")
+        return Witness(likely=likely, unlikely=unlikely, output=output, loss=loss)
+
+    # delta(epsilon).
+
+    def delta(self, epsilon: float) -> float:
+        """The exact hockey-stick divergence; for several copies the upper end of ``delta_bounds``."""
+        _check_epsilon(epsilon)
+        if self.copies > 1:
+            return self.delta_bounds(epsilon).high
+        if isinstance(self.mechanism, DirichletMultinomial):
+            return dirichlet_profile.delta(self._shape, self.records, self.unit, epsilon)
+        if self._by_shift:
+            return noise_losses(self._noise, self._shift).delta(epsilon)
+        return float(hockey_stick(self._space.log_law, self._space.pairs, epsilon).max(initial=0.0))
+
+    def delta_bounds(self, epsilon: float, step: float | None = None) -> DeltaBounds:
+        """delta(epsilon) between two bounds, their difference the certified error; ``step`` is the grid of losses."""
+        _check_epsilon(epsilon)
+        if self.copies == 1:
+            value = self.delta(epsilon)
+            return DeltaBounds(low=value, high=value)
+        found = [composed.bounds(epsilon) for composed in self._composed(step)]
+        return DeltaBounds(low=max(bounds.low for bounds in found), high=max(bounds.high for bounds in found))
+
+    def _composed(self, step: float | None) -> Sequence[ComposedLoss]:
+        return [compose_losses([(losses, self.copies)], step=step) for losses in self._pair_losses()]
+
+    def _pair_losses(self) -> list[LossDistribution]:
+        """The loss distributions of which one is the worst, in both directions."""
+        if isinstance(self.mechanism, DirichletMultinomial) and self.unit.kind == "replace":
+            found = dirichlet_profile.loss_distributions(self._shape, self.records)
+        elif self._by_shift:
+            found = [noise_losses(self._noise, self._shift)]
+        else:
+            found = listed_losses(self._space)
+        if len(found) > MOST_COMPOSED_PAIRS:
+            raise UnsupportedError(
+                f"{len(found):,} pairs are too many to compose (limit {MOST_COMPOSED_PAIRS:,}); use fewer records."
+            )
+        return found
+
+    # Breach probabilities.
+
+    def breach_probability(
+        self, epsilon: float, convention: Convention = "definition_6", prior: Prior | None = None
+    ) -> Probability:
+        """How likely an output is that betrays a row by more than e^epsilon, under a named convention.
+
+        ``definition_6`` (Machanavajjhala et al. 2008): the largest P(m in Disc(n, epsilon)) over tables n; the set is a
+        union over all neighbours. ``abowd_vilhuber``: the sum over neighbouring pairs and outputs with log odds above
+        epsilon of P(n) P(m|n) for the less likely n of the two. ``prior_averaged``: P(m in Disc(n, epsilon)) averaged
+        over n. The last two need a distribution of tables; ``multinomial`` (rows fall into all cells alike, Abowd and
+        Vilhuber's choice), ``uniform`` over tables, or one probability for each of ``inputs``.
+        """
+        _check_epsilon(epsilon)
+        if convention not in CONVENTIONS:
+            raise InputError(f"convention ({convention!r}) must be one of {', '.join(CONVENTIONS)}.")
+        if self.copies > 1:
+            raise UnsupportedError("breach probabilities are of a single draw; audit one copy, or use delta(epsilon).")
+        if convention == "definition_6":
+            if prior is not None:
+                raise InputError("Definition 6 is a worst case over tables and takes no prior.")
+            return self._definition_6(epsilon)
+        space = self._space
+        weights = np.exp(
+            space.log_law + log_prior(space.inputs, prior, required=convention == "prior_averaged")[:, None]
+        )
+        if convention == "prior_averaged":
+            sets = disclosure_sets(space.log_law, space.inputs, space.pairs, epsilon)
+            return Probability(math.fsum(weights[sets]), exact=True)
+        odds = signed_odds(space.log_law, space.pairs)
+        less = np.where(odds < 0, weights[space.pairs[:, 0]], weights[space.pairs[:, 1]])
+        return Probability(math.fsum(less[exceeds(odds, epsilon)]), exact=True)
+
+    def _definition_6(self, epsilon: float) -> Probability:
+        mechanism = self.mechanism
+        try:
+            space = self._space
+        except UnsupportedError:
+            if isinstance(mechanism, DirichletMultinomial) and mechanism.symmetric and self.unit.kind == "replace":
+                return breach(mechanism.smallest, mechanism.cells, self.records, mechanism.rows, epsilon)
+            raise
+        sets = disclosure_sets(space.log_law, space.inputs, space.pairs, epsilon)
+        return Probability(float((np.exp(space.log_law) * sets).sum(axis=1).max()), exact=True)
+
+    # What an attacker gains.
+
+    def posterior_odds(self, prior: Prior = "multinomial") -> Floats:
+        """P(n1|m) / P(n2|m) for each neighbouring pair and output (Abowd and Vilhuber, eq. 4), given a prior.
+
+        Divided by the prior odds this is the likelihood ratio, whatever the prior.
+        """
+        logs = log_prior(self._space.inputs, prior)
+        pairs = self._space.pairs
+        odds = signed_odds(self._space.log_law, pairs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(np.exp(odds + (logs[pairs[:, 0]] - logs[pairs[:, 1]])[:, None]))
+
+    @property
+    def amplification(self) -> float:
+        """gamma: the largest likelihood ratio between neighbours (Evfimievski, Gehrke and Srikant 2003)."""
+        return math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+
+    def worst_posterior(self, rho1: float) -> float:
+        """The largest belief in a property of one row, of prior belief rho1, for an attacker who knows all others."""
+        _check_open("rho1", rho1)
+        gamma = self.amplification
+        return 1.0 if math.isinf(gamma) else rho1 * gamma / (1 - rho1 + rho1 * gamma)
+
+    def rho_breach(self, rho1: float, rho2: float) -> bool:
+        """Whether a belief of at most rho1 can become one of at least rho2: a (rho1, rho2)-breach."""
+        _check_open("rho2", rho2)
+        return self.worst_posterior(rho1) >= rho2 * (1 - 1e-12)
+
+    @property
+    def row_measures(self) -> RowMeasures:
+        """What happens to the truth in the rows of the matrix; says nothing about what an attacker learns."""
+        space = self._space
+        if space.outputs.shape[1] != space.inputs.shape[1]:
+            raise UnsupportedError("outputs have other cells than inputs, so no cell can be compared with its truth.")
+        law = np.exp(space.log_law)
+        changed = np.stack(
+            [(law * (space.outputs[None, :, i] != space.inputs[:, None, i])).sum(axis=1) for i in range(self.cells)]
+        )
+        cell, number = np.unravel_index(int(np.argmin(changed)), changed.shape)
+        same = (law * (space.outputs[None] == space.inputs[:, None]).all(axis=2)).sum(axis=1)
+        kept = int(np.argmax(same))
+        return RowMeasures(
+            cell_uncertainty=float(changed[cell, number]),
+            cell=int(cell),
+            cell_table=tuple(space.inputs[number].tolist()),
+            truth=float(same[kept]),
+            truth_table=tuple(space.inputs[kept].tolist()),
+        )
+
+    def profile(self, epsilons: Sequence[float] | None = None) -> pyarrow.Table:
+        """The privacy profile as a frame: epsilon and the exact delta at it."""
+        import pyarrow as pa
+
+        if epsilons is None:
+            top = self.epsilon if math.isfinite(self.epsilon) else 10.0
+            epsilons = np.linspace(0, max(top, 0.1), 41).tolist()
+        return pa.table({"epsilon": list(map(float, epsilons)), "delta": [self.delta(float(e)) for e in epsilons]})
+
+    # Structure.
+
+    @property
+    def _by_shift(self) -> bool:
+        return isinstance(self.mechanism, NOISES) and not self.setting.clamped
+
+    @property
+    def _noise(self) -> Noise:
+        if not isinstance(self.mechanism, NOISES):
+            raise UnsupportedError(f"{self.mechanism.name} is not noise that is independent by cell.")
+        return self.mechanism
+
+    @property
+    def _shift(self) -> Shift:
+        two = self.unit.kind == "replace" and self.setting.noised == "all" and self.cells > 1
+        return Shift(moved=2 if two else 1)
+
+    @property
+    def _shape(self) -> dirichlet_profile.PriorShape:
+        if not isinstance(self.mechanism, DirichletMultinomial):
+            raise UnsupportedError(f"{self.mechanism.name} has no Dirichlet prior.")
+        return dirichlet_profile.PriorShape.of(self.mechanism)
+
+
+def audit(
+    mechanism: Auditable,
+    *,
+    records: int,
+    unit: Unit | str = "replace",
+    cells: int | None = None,
+    copies: int = 1,
+    clamped: bool | None = None,
+    noised: Noised | None = None,
+) -> Audit:
+    """Compute exactly what a mechanism promises to one row, over all tables of ``records`` rows (no data are used).
+
+    Under ``add_remove`` the tables have 0 to ``records`` rows. ``cells`` is needed only where the mechanism does not
+    say it (2 by default). For noise on counts: ``clamped`` cuts the noisy counts to 0, ..., records, and with two cells
+    and a public total the second is then the rest (``noised="first"``), as in Abowd and Vilhuber's Fig. 3;
+    ``RoundedLaplace`` is clamped there by default. ``copies`` is the number of independent draws released together.
+
+    >>> from understudy.privacy.dirichlet import DirichletMultinomial
+    >>> result = audit(DirichletMultinomial(prior=(0.5, 0.5), rows=5), records=5)
+    >>> round(result.epsilon, 6), round(result.delta(2), 6)
+    (2.397895, 0.003526)
+    """
+    if not isinstance(mechanism, Auditable):
+        raise InputError(
+            f"mechanism ({type(mechanism).__name__}) has no law that can be audited exactly; use a mechanism such as "
+            "DirichletMultinomial, Geometric or Matrix, or the sampled audit for anything that can be run."
+        )
+    who = read_unit(unit)
+    if who.rows_per_unit != 1:
+        raise UnsupportedError(
+            f"an exact audit moves one row at a time; rows_per_unit is {who.rows_per_unit}. Audit one row and multiply "
+            "epsilon (pure differential privacy of a group)."
+        )
+    setting = read_setting(mechanism, records=records, cells=cells, unit=who, clamped=clamped, noised=noised)
+    return Audit(mechanism, setting, check_size(copies, "copies"))
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not epsilon >= 0 or math.isinf(epsilon):
+        raise InputError(f"epsilon ({epsilon}) must be a finite number of at least 0.")
+
+
+def _check_open(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise InputError(f"{name} ({value}) must be above 0 and below 1.")
