@@ -49,7 +49,7 @@ format: $(VENV)/.installed-dev ## Rewrite the sources in the house style
 
 docs: $(VENV)/.installed-dev ## Build the documentation into site/
 	@echo "mkdocs build --strict"
-	@$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/mkdocs build --strict 2>&1 | sed '/^INFO /d'  # --quiet would hide the warnings that strict counts
 	@echo "open site/index.html"
 
 bench: $(VENV)/.installed-dev ## Run every benchmark in benchmarks/ and print its table

@@ -1,0 +1,62 @@
+"""The make targets exist and say clearly what is missing; what they install and run is tried by running them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=REPOSITORY,
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_help_is_the_default_and_lists_the_targets():
+    shown = make()
+    assert shown.returncode == 0
+    for target in ("demo", "test", "lint", "docs", "bench", "clean"):
+        assert re.search(rf"^  {target} +\S", shown.stdout, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ('case "$*" in *version_info*) exit 1;; --version) echo Python 3.9.2;; esac', "Python 3.9.2. understudy needs"),
+        ('case "$*" in *ensurepip*) exit 1;; esac', "apt-get install python3-venv"),
+        (None, "was not found"),
+    ],
+    ids=["old", "no venv", "none"],
+)
+def test_an_unfit_python_is_named_before_anything_is_made(tmp_path, target, script, says):
+    python = tmp_path / "python3"
+    if script is not None:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    shown = make(target, f"PYTHON={python}", f"VENV={tmp_path / 'environment'}")
+    assert shown.returncode == 2
+    assert says in shown.stderr
+    assert not (tmp_path / "environment").exists()
+
+
+def test_the_check_of_everything_runs_lint_and_every_test():
+    script = REPOSITORY / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    text = script.read_text()
+    assert "set -euo pipefail" in text
+    assert re.search(r"^make lint$", text, re.MULTILINE)
+    assert re.search(r"^make test FULL=1$", text, re.MULTILINE)
+    assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
