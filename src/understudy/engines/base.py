@@ -44,5 +44,5 @@ class Engine(Protocol):
 engines: Registry[type[Engine]] = Registry(
     "engine",
     "understudy.engines",
-    not_entries=("base", "bounding", "decode", "encode", "inputs", "readers", "violations"),
+    not_entries=("base", "bounding", "decode", "draft", "encode", "inputs", "readers", "statfiles", "violations"),
 )

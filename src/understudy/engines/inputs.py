@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from understudy.core.schema import Schema
 from understudy.engines.duckdb import DuckDBSource
 from understudy.engines.readers import ArrowReader, CsvReader, DatabaseReader, ParquetReader, Reader
+from understudy.engines.statfiles import READ_WITH, StatReader
 from understudy.errors import InputError, UnsupportedError
 
 DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -24,9 +25,23 @@ ADVICE = {
         ".xlsm",
         ".ods",
     ): "a spreadsheet changes values such as 01 and dates; save the sheet as CSV (UTF-8)",
-    (".dta", ".sav", ".zsav", ".sas7bdat", ".rds", ".feather", ".arrow", ".json"): "convert it to Parquet or CSV",
+    (".rds", ".rdata", ".por", ".xpt", ".feather", ".arrow", ".json"): "convert it to Parquet or CSV",
 }
-KNOWN = "CSV (.csv, .tsv, also .gz), Parquet (.parquet) and DuckDB (.duckdb)"
+KNOWN = "CSV (.csv, .tsv, also .gz), Parquet (.parquet), Stata, SPSS, SAS (.dta, .sav, .sas7bdat) and DuckDB (.duckdb)"
+KINDS = {
+    "csv": "CSV file",
+    "parquet": "Parquet file",
+    "stat": "file of a statistics package",
+    "database": "database",
+    "frame": "frame",
+}
+# What a file with the ending of a text file may be instead, by its first bytes.
+NOT_TEXT = {
+    b"PK\x03\x04": "a ZIP archive, as Excel workbooks are; open it there and save the sheet as CSV (UTF-8)",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; open it there and save the sheet as CSV (UTF-8)",
+    b"PAR1": "a Parquet file; give it the ending .parquet",
+    b"\x1f\x8b": "compressed with gzip; give it the ending .gz",
+}
 
 
 def open_source(
@@ -35,35 +50,62 @@ def open_source(
     *,
     missing_text: str = "",
     delimiter: str | None = None,
+    decimal_comma: bool = False,
     table: str | None = None,
     query: str | None = None,
     unit_id: str | None = None,
 ) -> DuckDBSource:
     """A confidential table, ready to be counted through the gate. Opening checks the columns and uses no value.
 
-    ``data``: the path of a CSV, Parquet or DuckDB file; a glob or a list of files with the same columns; or anything
-    that speaks Arrow (``__arrow_c_stream__``: pandas, polars, pyarrow). CSV: ``missing_text`` is the text that stands
-    for a missing value and ``delimiter`` separates fields (by default a comma, or a tab in .tsv). DuckDB: ``table`` or
-    ``query`` says which rows. ``unit_id`` names a column that identifies the protected unit and need not be listed.
+    ``data``: the path of a CSV, Parquet, Stata, SPSS, SAS or DuckDB file; a glob or a list of files with the same
+    columns; or anything that speaks Arrow (``__arrow_c_stream__``: pandas, polars, pyarrow). CSV: ``missing_text`` is
+    the text that stands for a missing value, ``delimiter`` separates fields (by default a comma, or a tab in .tsv),
+    ``decimal_comma`` says that numbers are written 1,5. DuckDB: ``table`` or ``query`` says which rows. ``unit_id``
+    names a column that identifies the protected unit and need not be listed.
     """
     if not isinstance(schema, Schema):
         raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
+    numeric = [attribute.name for attribute in schema.attributes if attribute.kind == "numeric"]
+    reader = open_reader(
+        data,
+        names=schema.names,
+        comma_columns=numeric if decimal_comma else (),
+        missing_text=missing_text,
+        delimiter=delimiter,
+        table=table,
+        query=query,
+    )
+    if decimal_comma and not isinstance(reader, CsvReader):
+        raise InputError("decimal_comma goes with CSV files; other files hold numbers as numbers.")
+    return DuckDBSource(reader, schema, missing_text=missing_text if reader.text_only else None, unit_id=unit_id)
+
+
+def open_reader(
+    data: object,
+    *,
+    names: Sequence[str],
+    comma_columns: Collection[str] = (),
+    missing_text: str = "",
+    delimiter: str | None = None,
+    table: str | None = None,
+    query: str | None = None,
+) -> Reader:
+    """The rows of ``data`` as they are stored, whatever holds them. ``names`` are column names one would expect."""
     if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and _are_paths(data)):
         paths = _paths(data)
         kind = _kind(paths)
     else:
         paths, kind = [], "frame"
     _refuse_options(kind, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
-    reader: Reader
     if kind == "csv":
-        reader = _csv(paths, schema, delimiter)
-    elif kind == "parquet":
-        reader = ParquetReader(paths)
-    elif kind == "database":
-        reader = _database(paths, table, query)
-    else:
-        reader = ArrowReader(_arrow(data))
-    return DuckDBSource(reader, schema, missing_text=missing_text if reader.text_only else None, unit_id=unit_id)
+        return _csv(paths, names, delimiter, comma_columns, missing_text)
+    if kind == "parquet":
+        return ParquetReader(paths)
+    if kind == "stat":
+        return StatReader(paths)
+    if kind == "database":
+        return _database(paths, table, query)
+    return ArrowReader(_arrow(data))
 
 
 def _are_paths(data: Sequence[object]) -> bool:
@@ -97,7 +139,9 @@ def _paths(data: Any) -> list[str]:
 def _kind(paths: Sequence[str]) -> str:
     kinds = {_kind_of(path) for path in paths}
     if len(kinds) > 1:
-        raise InputError(f"files read together must be of one kind, not {' and '.join(sorted(kinds))}.")
+        raise InputError(
+            f"files read together must be of one kind, not {' and '.join(sorted(KINDS[kind] for kind in kinds))}."
+        )
     return kinds.pop()
 
 
@@ -107,6 +151,8 @@ def _kind_of(path: str) -> str:
         return "csv"
     if ending in PARQUET:
         return "parquet"
+    if ending in READ_WITH:
+        return "stat"
     if ending in DATABASE:
         return "database"
     advice = next((text for endings, text in ADVICE.items() if ending in endings), "convert it to one of them")
@@ -125,24 +171,46 @@ def _refuse_options(
     given = {"missing_text": missing_text != "", "delimiter": delimiter is not None}
     for name, used in given.items():
         if used and kind != "csv":
-            raise InputError(f"{name} goes with CSV files; this is a {kind}.")
+            raise InputError(f"{name} goes with CSV files; this is a {KINDS[kind]}.")
     for name, value in {"table": table, "query": query}.items():
         if value is not None and kind != "database":
-            raise InputError(f"{name} goes with a DuckDB database file; this is a {kind}.")
+            raise InputError(f"{name} goes with a DuckDB database file; this is a {KINDS[kind]}.")
     if not isinstance(missing_text, str):
         raise InputError(f"missing_text ({missing_text!r}) must be a text.")
 
 
-def _csv(paths: Sequence[str], schema: Schema, delimiter: str | None) -> CsvReader:
+def _csv(
+    paths: Sequence[str],
+    names: Sequence[str],
+    delimiter: str | None,
+    comma_columns: Collection[str],
+    missing_text: str,
+) -> CsvReader:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
         raise InputError(f"delimiter ({delimiter!r}) must be one character such as ',' or ';'.")
+    for path in paths:
+        _refuse_binary(path)
     chosen = delimiter or DELIMITERS[_ending(paths[0])]
-    reader = CsvReader(paths, delimiter=chosen)
-    if len(reader.columns) == 1 and reader.columns[0] not in schema.names:
+    reader = CsvReader(paths, delimiter=chosen, comma_columns=comma_columns, missing_text=missing_text)
+    if len(reader.columns) == 1 and reader.columns[0] not in names:
         for other in ";\t|,":
             if other in reader.columns[0]:
                 raise InputError(f"{paths[0]} has one column when read with {chosen!r}; try delimiter={other!r}.")
     return reader
+
+
+def _refuse_binary(path: str) -> None:
+    """A file that was given the ending of a text file and is none."""
+    if _ending(path).endswith(".gz"):
+        return
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(4)
+    except PermissionError:
+        raise InputError(f"{path} may not be read by this user.") from None
+    for mark, text in NOT_TEXT.items():
+        if begin.startswith(mark):
+            raise InputError(f"{path} is no text file in spite of its ending; it is {text}.")
 
 
 def _database(paths: Sequence[str], table: str | None, query: str | None) -> DatabaseReader:

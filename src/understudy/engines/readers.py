@@ -7,13 +7,15 @@ line is a missing value. Messages of the readers quote lines of the data, so the
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
 import os
+import re
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Protocol
 
@@ -27,6 +29,7 @@ from understudy.errors import InputError, SchemaError, unknown_name
 BATCH_ROWS = 2**20
 RESULT = "memory.main.query_result"
 CSV_BLOCK = 2**24  # bytes; a row may not be longer
+DECIMAL = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 
 
 class Reader(Protocol):
@@ -65,7 +68,7 @@ class ParquetReader:
             with _readable(path, "Parquet"), pa.parquet.ParquetFile(path) as file:
                 columns.append(tuple(file.schema_arrow.names))
                 rows += file.metadata.num_rows
-        self.columns = _same_columns(self._paths, columns)
+        self.columns = same_columns(self._paths, columns)
         self.rows: int | None = rows
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -91,11 +94,15 @@ class CsvReader:
     text_only = True
     rows: int | None = None
 
-    def __init__(self, paths: Sequence[str], *, delimiter: str) -> None:
+    def __init__(
+        self, paths: Sequence[str], *, delimiter: str, comma_columns: Collection[str] = (), missing_text: str = ""
+    ) -> None:
         self._paths = tuple(paths)
         self._delimiter = delimiter
+        self._comma_columns = comma_columns  # numbers in them are written with a decimal comma
+        self._missing_text = missing_text
         headers = [self._header(path) for path in self._paths]
-        self.columns = _same_columns(self._paths, [header for header, _ in headers])
+        self.columns = same_columns(self._paths, [header for header, _ in headers])
         self._empty = {path for path, (_, has_rows) in zip(self._paths, headers, strict=True) if not has_rows}
 
     def _header(self, path: str) -> tuple[tuple[str, ...], bool]:
@@ -150,14 +157,29 @@ class CsvReader:
             with _readable(path, "CSV"), _open(path) as raw:
                 counted = _QuoteCounter(raw)
                 with arrow_csv.open_csv(pa.PythonFile(counted, mode="r"), **options) as stream:
-                    yield from stream
+                    yield from map(self._with_points, stream)
             if counted.quotes % 2:
                 raise InputError(f"{path}: a quotation mark is opened and never closed, so rows run together.")
             if ragged:
                 raise InputError(
                     f"{path}: {ragged:,} row(s) do not have the {len(self.columns)} fields that the header names. "
-                    "Quote values that contain the delimiter, or give the right delimiter."
+                    "Quote values that contain the delimiter, also decimal commas, or give the right delimiter."
                 )
+
+    def _with_points(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Decimal commas as points. A number with a point is made unreadable, as 1.500 could mean 1500."""
+        for position, name in enumerate(batch.schema.names):
+            if name in self._comma_columns:
+                column = batch.column(position)
+                texts = [self._with_point(text) for text in column.dictionary.to_pylist()]
+                changed = pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
+                batch = batch.set_column(position, name, changed)
+        return batch
+
+    def _with_point(self, text: str) -> str:
+        if text == self._missing_text or not DECIMAL.fullmatch(text):
+            return text
+        return text.replace(",", ".") if "," in text else text.replace(".", ",")
 
 
 class DatabaseReader:
@@ -290,10 +312,25 @@ def _readable(path: str, kind: str) -> Iterator[None]:
 
 
 def _not_utf8(path: str) -> InputError:
-    return InputError(f"{path} is not UTF-8 text; convert it, for example with: iconv -f latin1 -t utf-8.")
+    """Which remedy is right depends on whether the rest of the file is UTF-8 already."""
+    bad = good = 0
+    with contextlib.suppress(OSError, EOFError), _open(path) as raw:
+        for line in raw:
+            try:
+                good += not line.decode().isascii()
+            except UnicodeDecodeError:
+                bad += 1
+    if good:
+        return InputError(
+            f"{path} is not UTF-8 text: it mixes encodings. {bad:,} line(s) are not UTF-8 and {good:,} are, so "
+            "converting the whole file would damage these; write it again in one encoding where it comes from."
+        )
+    return InputError(
+        f"{path} is not UTF-8 text ({bad:,} line(s)); convert it, for example with: iconv -f latin1 -t utf-8."
+    )
 
 
-def _same_columns(paths: Sequence[str], columns: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def same_columns(paths: Sequence[str], columns: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     for path, names in zip(paths, columns, strict=True):
         if sorted(names) != sorted(columns[0]):
             raise SchemaError(

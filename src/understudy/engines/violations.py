@@ -20,6 +20,8 @@ ADVICE = {
     UNKNOWN: 'list the level, or say outside = "missing"',
     OUTSIDE: 'widen the public edges, or say outside = "clip" or "missing"',
     MISSING: "say missing = true if a missing value is possible",
+    NOT_NUMBER: "numbers are written 1234.5; for a CSV with decimal commas say decimal_comma=True (--decimal ,)",
+    NOT_DATE: "dates are written YYYY-MM-DD and in no other way; convert the others where they come from",
 }
 
 

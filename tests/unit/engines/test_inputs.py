@@ -272,7 +272,7 @@ def test_paths_that_are_no_files(tmp_path):
     assert "not a regular file" in refused(tmp_path / "pipe.csv")
     for ending, advice in {
         "xlsx": "save the sheet as CSV",
-        "dta": "Parquet or CSV",
+        "rds": "Parquet or CSV",
         "pkl": "convert",
         "gz": "convert",
     }.items():
