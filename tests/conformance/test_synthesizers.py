@@ -150,6 +150,20 @@ def test_spends_what_was_planned_and_no_more(source, schema, case):
         assert not satisfies(compose(plan.events, plan.unit), small)
 
 
+@pytest.mark.parametrize("fixed", [(), ("sex",)], ids=["three_rows", "fixed"])
+@pytest.mark.parametrize("case", PRIVATE, ids=str)
+def test_keeps_its_promise_for_other_units(source, schema, case, fixed):
+    if fixed and case.unit == "add_remove":  # public strata would make somebody's presence public
+        with pytest.raises(InputError, match="fixed"):
+            us.Unit(kind=case.unit, fixed=fixed)
+        return
+    unit = us.Unit(kind=case.unit, fixed=fixed, rows_per_unit=1 if fixed else 3)
+    release = case.make(source, unit=unit)
+    assert release.statement.unit == unit
+    assert satisfies(compose(release.provenance.events, unit), case.budget)
+    assert cell_counts(release.frame(), schema)[~schema.allowed()].sum() == 0
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_plan_is_a_function_of_public_facts(schema, case):
     """There is no way to hand data to a plan, and the same facts give the same plan."""
