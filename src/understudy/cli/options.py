@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,7 +66,9 @@ MethodOptions = Annotated[
 ]
 DataFiles = Annotated[
     list[str],
-    typer.Argument(metavar="DATA", help="CSV, Parquet or DuckDB files, or a quoted glob.", show_default=False),
+    typer.Argument(
+        metavar="DATA", help="CSV, Parquet, Stata, SPSS, SAS or DuckDB files, or a quoted glob.", show_default=False
+    ),
 ]
 MissingText = Annotated[
     str,
@@ -75,18 +77,30 @@ MissingText = Annotated[
     ),
 ]
 Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Delimiter of a CSV.", rich_help_panel=DATA)]
+Decimal = Annotated[
+    str, typer.Option(metavar=".|,", help="How a CSV writes the decimals of a number.", rich_help_panel=DATA)
+]
 DatabaseTable = Annotated[str | None, typer.Option("--table", help="Table of a DuckDB file.", rich_help_panel=DATA)]
 DatabaseQuery = Annotated[str | None, typer.Option("--query", help="Query on a DuckDB file.", rich_help_panel=DATA)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
 def read_data_options(
-    *, missing_text: str, delimiter: str | None, table: str | None, query: str | None, unit_id: str | None = None
-) -> dict[str, str | None]:
+    *,
+    missing_text: str,
+    delimiter: str | None,
+    decimal: str,
+    table: str | None,
+    query: str | None,
+    unit_id: str | None = None,
+) -> dict[str, Any]:
     """How the data are to be read, under the names of ``api.open_source``; nothing is guessed from their contents."""
+    if decimal not in (".", ","):
+        raise InputError(f"--decimal ({decimal!r}) must be a point or a comma.")
     return {
         "missing_text": missing_text,
         "delimiter": delimiter,
+        "decimal_comma": decimal == ",",
         "table": table,
         "query": query,
         "unit_id": unit_id,

@@ -13,6 +13,7 @@ from understudy.cli.options import (
     DatabaseQuery,
     DatabaseTable,
     DataFiles,
+    Decimal,
     Delimiter,
     MissingText,
     SchemaFile,
@@ -36,6 +37,7 @@ def check(
     schema: SchemaFile,
     missing_text: MissingText = "",
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     table: DatabaseTable = None,
     query: DatabaseQuery = None,
     as_json: AsJson = False,
@@ -47,7 +49,9 @@ def check(
     What it prints is computed from confidential data: keep it inside the building.
     """
     public = read_schema(schema)
-    reading = read_data_options(missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    reading = read_data_options(
+        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
+    )
     source = api.open_source(files_of(data), public, **reading)
     try:
         with working("checking"):
@@ -72,6 +76,7 @@ def describe(
     ] = None,
     missing_text: MissingText = "",
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     table: DatabaseTable = None,
     query: DatabaseQuery = None,
     as_json: AsJson = False,
@@ -86,7 +91,9 @@ def describe(
     possible = int(public.allowed().sum()) if public.cells() <= LARGEST_MASK else None
     internal = None
     if data:
-        reading = read_data_options(missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+        reading = read_data_options(
+            missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
+        )
         source = api.open_source(files_of(data), public, **reading)
         with working("counting"):
             internal = _summary(source, public)

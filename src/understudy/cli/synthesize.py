@@ -15,6 +15,7 @@ from understudy.cli.options import (
     DatabaseQuery,
     DatabaseTable,
     DataFiles,
+    Decimal,
     Delimiter,
     Delta,
     Epsilon,
@@ -176,6 +177,7 @@ def synthesize(
     csv: Csv = False,
     missing_text: MissingText = "",
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     table: DatabaseTable = None,
     query: DatabaseQuery = None,
     as_json: AsJson = False,
@@ -198,7 +200,12 @@ def synthesize(
     public = read_schema(schema)
     agreed = _agreed_plan(plan_file, asked) if plan_file is not None else api.plan(public, **asked)
     reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, table=table, query=query, unit_id=agreed.unit.unit_id
+        missing_text=missing_text,
+        delimiter=delimiter,
+        decimal=decimal,
+        table=table,
+        query=query,
+        unit_id=agreed.unit.unit_id,
     )
     source = api.open_source(files_of(data), public, **reading)
     with working("reading and measuring") as progress:
@@ -233,6 +240,7 @@ def resume(
     ] = None,
     missing_text: MissingText = "",
     delimiter: Delimiter = None,
+    decimal: Decimal = ".",
     table: DatabaseTable = None,
     query: DatabaseQuery = None,
     as_json: AsJson = False,
@@ -248,7 +256,7 @@ def resume(
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
     reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, table=table, query=query, unit_id=unit_id
+        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query, unit_id=unit_id
     )
     with working("resuming") as progress:
         release = api.resume(run, source=files_of(data) if data else None, out=target, progress=progress, **reading)
