@@ -26,7 +26,7 @@ from understudy.privacy.journal import Journal
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.plan import Plan, plan_from_json
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Release, Statement
-from understudy.synth.base import Synthesis, configure
+from understudy.synth.base import Request, Synthesis, configure
 
 RUN_MARK = ".partial-"
 
@@ -76,6 +76,7 @@ def start_run(
     schema = source.schema
     if plan.schema_fingerprint != schema.fingerprint:
         raise InputError("the plan was made for another schema than the one the data were opened with.")
+    _check_plan(plan, schema)
     destination.check_free()
     ledger = _open_ledger(destination, plan, stream)
     source = _bounded(source, plan, stream)
@@ -134,6 +135,16 @@ def resume_run(
         journal.append("charged", {"ledger": charge})
     gate = Gate(source=opened, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
     return _finish(plan, schema, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+
+
+def _check_plan(plan: Plan, schema: Schema) -> None:
+    """Refuses, before the charge, a plan that its method would not make: the gate would refuse it after the charge."""
+    request = Request(budget=plan.budget, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
+    if configure(plan.method, plan.options).plan(schema, request).hash != plan.hash:
+        raise InputError(
+            f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
+            "made by another version of this program. Make it again, and have it reviewed."
+        )
 
 
 def _open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:

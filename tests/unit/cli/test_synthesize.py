@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
+
+from understudy.privacy.plan_file import read_plan, write_plan
 
 PAID = "--ledger budget.db --account people"
 DATA = "people.csv --schema people.toml"
@@ -115,6 +119,27 @@ def test_a_changed_plan_is_refused(folder, run, refused, ledger):
     file = folder / "plan.toml"
     file.write_text(file.read_text().replace('epsilon = "0.4"', 'epsilon = "0.1"'))
     refused(f"synthesize {DATA} --plan plan.toml {PAID} --out release", says="was changed after it was written")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan, step: {"steps": (replace(step, event=replace(step.event, scale=Fraction(1, 1000))),)},
+        lambda plan, step: {"steps": (replace(step, event=replace(step.event, l1=Fraction(1, 10))),)},
+        lambda plan, step: {"steps": (replace(step, margin=("sex",)),)},
+        lambda plan, step: {"steps": ()},
+        lambda plan, step: {"method": "histogran"},
+        lambda plan, step: {"options": {"rows_bi": "rounding"}},
+        lambda plan, step: {"copies": 0},
+        lambda plan, step: {"rows": 10**12},
+    ],
+    ids=["scale", "sensitivity", "margin", "no steps", "method", "option", "copies", "rows"],
+)
+def test_a_plan_that_no_method_makes_is_refused_before_the_charge(folder, run, refused, ledger, change):
+    run("plan --schema people.toml --epsilon 0.4 --out plan.toml")
+    plan = read_plan("plan.toml")
+    (folder / "forged.toml").write_text(write_plan(replace(plan, **change(plan, plan.steps[0]))))  # with its own hash
+    refused(f"synthesize {DATA} --plan forged.toml {PAID} --out release")
 
 
 def test_a_plan_for_another_schema_is_refused(folder, run, refused, ledger):
