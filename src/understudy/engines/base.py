@@ -44,5 +44,20 @@ class Engine(Protocol):
 engines: Registry[type[Engine]] = Registry(
     "engine",
     "understudy.engines",
-    not_entries=("base", "bounding", "decode", "draft", "encode", "inputs", "readers", "statfiles", "violations"),
+    not_entries=(
+        "agreement",
+        "base",
+        "bounding",
+        "compiled",
+        "decode",
+        "draft",
+        "encode",
+        "inputs",
+        "kernel",
+        "readers",
+        "sparse",
+        "statfiles",
+        "tally",
+        "violations",
+    ),
 )

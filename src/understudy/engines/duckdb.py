@@ -1,7 +1,8 @@
-"""The embedded engine: a table on one machine, streamed as Arrow batches and counted with numpy.
+"""The embedded engine: a table on one machine, streamed as Arrow batches and counted by ``tally``.
 
-The file is scanned out of core. While it fits ``REMEMBERED_BYTES`` the codes of the first scan are kept (one byte per
-value for up to 256 codes), so that an adaptive method, which counts again and again, does not read the file again.
+The file is scanned out of core: memory does not grow with the number of rows. While they fit ``REMEMBERED_BYTES``, the
+codes of the first scan are kept (one byte per value for up to 256 codes), so that an adaptive method, which counts
+again and again, does not read the file again.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.base import DENSE_CELLS, Progress, engines
 from understudy.engines.bounding import rows_to_leave_out
-from understudy.engines.encode import Encoder, check_columns, code_type
+from understudy.engines.encode import Encoder, check_columns, code_type, columns_to_read
+from understudy.engines.kernel import flat_cells
 from understudy.engines.readers import Reader
+from understudy.engines.tally import Tally
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
 from understudy.privacy.definition import Unit
 
-REMEMBERED_BYTES = 2**28
+REMEMBERED_BYTES = 2**27
 DENSE_CELLS_PER_SCAN = 2**28
 MERGE_CELLS = 2**22  # sparse cells gathered before equal ones are added up
 
@@ -45,6 +48,7 @@ class DuckDBSource:
         missing_text: str | None = None,
         unit_id: str | None = None,
         remembered_bytes: int = REMEMBERED_BYTES,
+        kernel: str | None = None,
     ) -> None:
         if unit_id is not None and unit_id not in reader.columns:
             raise unknown_name("the unit's id:", unit_id, reader.columns, error=InputError)
@@ -54,6 +58,7 @@ class DuckDBSource:
         self._unit_id = unit_id
         self._missing_text = missing_text
         self._remembered_bytes = remembered_bytes
+        self._kernel = kernel
         self._remembered: list[Batch] | None = None
         self._total: int | None = None
         self._unit: Unit | None = None
@@ -81,14 +86,18 @@ class DuckDBSource:
                 f"the margins asked for have {sum(sizes):,} cells together, above {DENSE_CELLS_PER_SCAN:,} in one "
                 "scan; count them in several calls."
             )
-        tables = [np.zeros(size, np.int64) for size in sizes]
-        for batch in self._scan(progress):
-            for margin, table in zip(wanted, tables, strict=True):
-                self._add(table, batch, margin)
-        return [
-            Counts(margin=margin, values=table.reshape(self.schema.shape(margin)))
-            for margin, table in zip(wanted, tables, strict=True)
-        ]
+        names = self._needed(wanted)
+        places = {name: place for place, name in enumerate(names)}
+        with Tally(
+            self.schema.shape(names),
+            [tuple(places[name] for name in margin) for margin in wanted],
+            rows=self._total or self._reader.rows,
+            kernel=self._kernel,
+        ) as tally:
+            for batch in self._scan(progress, names):
+                tally.add([batch[name] for name in names])
+            tables = tally.tables()
+        return [Counts(margin=margin, values=table) for margin, table in zip(wanted, tables, strict=True)]
 
     def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
         """The non-empty cells by flat number, last attribute fastest; memory grows with them, not with the domain."""
@@ -153,6 +162,7 @@ class DuckDBSource:
             missing_text=self._missing_text,
             unit_id=self._unit_id,
             remembered_bytes=self._remembered_bytes,
+            kernel=self._kernel,
         )
         bounded._unit = unit
         bounded._left_out = rows_to_leave_out(
@@ -177,8 +187,16 @@ class DuckDBSource:
             )
         return cells
 
-    def _scan(self, progress: Progress | None) -> Iterator[Batch]:
-        """Every row once, as codes. A scan that ends without an error has checked all rows and knows their number."""
+    def _needed(self, margins: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+        """The attributes of some margins; at least one, for a scan that counts rows needs a column."""
+        return self.schema.margin({name for margin in margins for name in margin}) or self.schema.names[:1]
+
+    def _scan(self, progress: Progress | None, names: tuple[str, ...] | None = None) -> Iterator[Batch]:
+        """Every row once, as codes of (at least) the attributes named, or of all.
+
+        The first scan reads and checks every attribute; a scan that ends without an error knows the number of rows.
+        Later ones read what is needed, and check that.
+        """
         done = 0
         if self._remembered is not None:
             for batch in self._remembered:
@@ -187,10 +205,11 @@ class DuckDBSource:
                 if progress is not None:
                     progress(done, self._total)
             return
-        encoder = Encoder(self.schema, missing_text=self._missing_text)
-        kept: list[Batch] | None = []
+        wanted = self.schema.names if self._total is None or names is None else names
+        encoder = Encoder(self.schema, wanted, missing_text=self._missing_text)
+        kept: list[Batch] | None = [] if wanted == self.schema.names and self._may_be_remembered() else None
         room, total = self._remembered_bytes, 0
-        for raw in self._reader.batches(self.schema.names):
+        for raw in self._reader.batches(columns_to_read(self._reader.columns, self.schema, wanted)):
             batch = self._without_left_out(encoder.encode(raw), done, raw)
             done += raw.num_rows
             total += _rows(batch)
@@ -207,6 +226,12 @@ class DuckDBSource:
             raise InputError("the data changed between two scans; nothing may write to them during a run.")
         self._total, self._remembered = total, kept
 
+    def _may_be_remembered(self) -> bool:
+        """Not if it is known beforehand that the codes will not fit: half of them would be kept for nothing."""
+        bytes_per_row = sum(code_type(attribute).itemsize for attribute in self.schema.attributes)
+        rows = (self._reader.rows or 0) - len(self._left_out)
+        return rows * bytes_per_row <= self._remembered_bytes
+
     def _without_left_out(self, batch: Batch, start: int, raw: pa.RecordBatch) -> Batch:
         first, last = np.searchsorted(self._left_out, [start, start + raw.num_rows])
         if first == last:
@@ -216,18 +241,9 @@ class DuckDBSource:
         return {name: column[keep] for name, column in batch.items()}
 
     def _flat(self, batch: Batch, margin: tuple[str, ...]) -> NDArray[np.int64]:
-        flat = np.zeros(_rows(batch), np.int64)
-        for name in margin:
-            flat *= self.schema[name].size
-            flat += batch[name]
-        return flat
-
-    def _add(self, table: NDArray[np.int64], batch: Batch, margin: tuple[str, ...]) -> None:
-        flat = self._flat(batch, margin)
-        if len(table) <= 4 * len(flat):
-            table += np.bincount(flat, minlength=len(table))
-        else:  # a table far larger than the batch: touch only the cells that occur
-            np.add.at(table, flat, 1)
+        if not margin:
+            return np.zeros(_rows(batch), np.int64)
+        return flat_cells([batch[name] for name in margin], self.schema.shape(margin))
 
 
 def _rows(batch: Batch) -> int:

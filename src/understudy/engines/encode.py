@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.table import CodedTable, Codes
+from understudy.engines.agreement import check_derived
 from understudy.engines.violations import MISSING, NOT_DATE, NOT_NUMBER, NOT_WHOLE, OUTSIDE, UNKNOWN, Violations
 from understudy.errors import SchemaError, unknown_name
 
@@ -31,24 +32,26 @@ BOOLEAN_TEXTS = {True: ("true", "True", "TRUE"), False: ("false", "False", "FALS
 
 
 class Encoder:
-    """Codes for batches of one source.
+    """Codes for batches of one source, of the attributes named (by default all).
 
     ``missing_text`` is the text that stands for a missing value in a format without nulls (CSV); None means that only
     nulls and NaN are missing. A level the schema lists wins over it, so '' or 'NA' can be a level.
     """
 
-    def __init__(self, schema: Schema, *, missing_text: str | None = None) -> None:
+    def __init__(self, schema: Schema, names: Sequence[str] | None = None, *, missing_text: str | None = None) -> None:
+        wanted = schema.names if names is None else tuple(names)
         self.schema = schema
         self.missing_text = missing_text
         self.violations = Violations()
-        self._columns = {attribute.name: _ColumnEncoder(attribute, missing_text) for attribute in schema.attributes}
+        self._columns = {name: _ColumnEncoder(schema[name], missing_text) for name in wanted}
         self._rules = [
             (rule.describe(), {name: _chosen(schema[name], codes) for name, codes in rule.codes(schema).items()})
             for rule in schema.impossible
+            if set(rule.attributes) <= set(wanted)
         ]
 
     def encode(self, batch: pa.RecordBatch) -> dict[str, Codes]:
-        """Codes of every attribute. Rows that do not fit are counted in ``violations`` and coded 0."""
+        """Codes of each attribute. Rows that do not fit are counted in ``violations`` and coded 0."""
         columns: dict[str, Codes] = {}
         bad: dict[str, NDArray[np.bool_]] = {}
         for name, encoder in self._columns.items():
@@ -62,6 +65,15 @@ class Encoder:
             )
             if rows := int(np.count_nonzero(inside)):
                 self.violations.add_rule(description, rows)
+        if self.schema.derived:
+            check_derived(
+                batch,
+                self.schema,
+                codes=columns,
+                bad=bad,
+                violations=self.violations,
+                missing_text=self.missing_text,
+            )
         return columns
 
 
@@ -69,7 +81,7 @@ def encode_table(table: pa.Table, schema: Schema) -> CodedTable:
     """The codes of a whole Arrow table in memory; SchemaError if anything does not fit."""
     check_columns(table.column_names, schema)
     encoder = Encoder(schema)
-    parts = [encoder.encode(batch) for batch in table.select(list(schema.names)).to_batches()]
+    parts = [encoder.encode(batch) for batch in table.select(columns_to_read(table.column_names, schema)).to_batches()]
     encoder.violations.check()
     return CodedTable(
         schema=schema,
@@ -78,6 +90,13 @@ def encode_table(table: pa.Table, schema: Schema) -> CodedTable:
             for name in schema.names
         },
     )
+
+
+def columns_to_read(columns: Iterable[str], schema: Schema, names: Sequence[str] | None = None) -> list[str]:
+    """The attributes named (by default all), and the derived columns of the data that they can check."""
+    present, wanted = set(columns), list(schema.names if names is None else names)
+    derived = [one.name for one in schema.derived if one.name in present and set(one.sources) <= set(wanted)]
+    return wanted + derived
 
 
 def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None = None) -> None:
@@ -91,7 +110,7 @@ def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None
             raise unknown_name(
                 "the data have no column for an attribute of the schema:", name, names, error=SchemaError
             )
-    known = {*schema.names, *schema.ignore} | ({unit_id} if unit_id is not None else set())
+    known = {*schema.columns, *schema.ignore} | ({unit_id} if unit_id is not None else set())
     unlisted = [name for name in names if name not in known]
     if unlisted:
         shown = ", ".join(f'"{name}"' for name in unlisted[:12]) + (", ..." if len(unlisted) > 12 else "")
