@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.derived import Derived
 from understudy.core.structural import Impossible, allowed_cells
 from understudy.errors import SchemaError, unknown_name
 
@@ -180,16 +181,21 @@ def level_text(value: Level | Edge) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """All attributes of a table, its structural zeros, and the columns to leave out."""
+    """All attributes of a table, its structural zeros, the columns to leave out, and those computed from others.
+
+    ``derived`` columns are not attributes: they are in ``frame()`` and in no margin.
+    """
 
     attributes: tuple[Attribute, ...]
     impossible: tuple[Impossible, ...] = ()
     ignore: tuple[str, ...] = ()
+    derived: tuple[Derived, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
         object.__setattr__(self, "impossible", tuple(self.impossible))
         object.__setattr__(self, "ignore", tuple(self.ignore))
+        object.__setattr__(self, "derived", tuple(self.derived))
         if not self.attributes:
             raise SchemaError("a schema needs at least one attribute.")
         names = self.names
@@ -201,10 +207,21 @@ class Schema:
             raise SchemaError(f"column '{both[0]}' is both an attribute and ignored.")
         for rule in self.impossible:
             rule.codes(self)  # raises on unknown names, levels, or bounds that cut through a bin
+        taken = {*names, *self.ignore}
+        for derived in self.derived:
+            if derived.name in taken:
+                raise SchemaError(f"derived attribute '{derived.name}' has the name of another or an ignored column.")
+            taken.add(derived.name)
+            derived.attribute(self)  # raises on a rule that cannot be carried out
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a synthetic table: the attributes, then what is derived from them."""
+        return (*self.names, *(derived.name for derived in self.derived))
 
     def __getitem__(self, name: str) -> Attribute:
         for attribute in self.attributes:
@@ -255,7 +272,7 @@ class Schema:
 
     def canonical(self) -> dict[str, object]:
         """Plain values from which the fingerprint is made; order of attributes and levels matters."""
-        return {
+        plain: dict[str, object] = {
             "version": 1,
             "attributes": [
                 {
@@ -277,3 +294,4 @@ class Schema:
             "impossible": [rule.canonical() for rule in self.impossible],
             "ignore": sorted(self.ignore),
         }
+        return {**plain, "derived": [derived.canonical() for derived in self.derived]} if self.derived else plain

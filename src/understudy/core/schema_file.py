@@ -16,12 +16,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from understudy.core.derived import Case, Derived
 from understudy.core.schema import Attribute, Edge, Level, Schema
 from understudy.core.structural import Condition, Impossible
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
 
 VERSION = 1
-TOP_KEYS = ("version", "draft", "attribute", "impossible", "ignore")
+TOP_KEYS = ("version", "draft", "attribute", "derived", "impossible", "ignore")
 CONDITION_KEYS = ("levels", "below", "above")
 KIND_OF_KEY: dict[str, str] = {
     "name": "a text",
@@ -35,6 +36,19 @@ KIND_OF_KEY: dict[str, str] = {
     "label": "a text",
     "level_labels": "a list of texts",
     "density": "a text",
+}
+DERIVED_KINDS = {list: "a list", str: "a text", dict: "a table"}
+# Keys of [[derived]] and the fields they fill.
+DERIVED_KEYS = {
+    "name": "name",
+    "label": "label",
+    "from": "sources",
+    "function": "function",
+    "edges": "edges",
+    "levels": "levels",
+    "map": "mapping",
+    "cases": "cases",
+    "default": "default",
 }
 
 
@@ -103,7 +117,10 @@ def _schema(data: Mapping[str, Any]) -> Schema:
         names += columns
     return Schema(
         attributes=tuple(_attribute(table, number) for number, table in enumerate(_tables(data, "attribute"), 1)),
-        impossible=tuple(_impossible(table) for table in _tables(data, "impossible")),
+        impossible=tuple(
+            Impossible(conditions=_conditions(table, "impossible combination")) for table in _tables(data, "impossible")
+        ),
+        derived=tuple(_derived(table, number) for number, table in enumerate(_tables(data, "derived"), 1)),
         ignore=tuple(names),
     )
 
@@ -162,27 +179,57 @@ def _code(name: str, text: str, dates: bool) -> Edge:
     return number
 
 
-def _impossible(table: dict[str, Any]) -> Impossible:
+def _conditions(table: Mapping[str, Any], where: str) -> tuple[tuple[str, Condition], ...]:
     conditions = []
     for name, value in table.items():
         if isinstance(value, dict):
             for key in value:
                 if key not in CONDITION_KEYS:
-                    raise unknown_name(
-                        f"impossible combination: key of '{name}'", key, CONDITION_KEYS, error=SchemaError
-                    )
+                    raise unknown_name(f"{where}: key of '{name}'", key, CONDITION_KEYS, error=SchemaError)
             levels, bounds = value.get("levels", []), {k: v for k, v in value.items() if k != "levels"}
         else:
             levels, bounds = value if isinstance(value, list) else [value], {}
         if not isinstance(levels, list) or not all(isinstance(v, str | int | float | datetime.date) for v in levels):
-            raise SchemaError(
-                f"impossible combination: '{name}' must list values, or be {{ below = x }} or {{ above = x }}."
-            )
+            raise SchemaError(f"{where}: '{name}' must list values, or be {{ below = x }} or {{ above = x }}.")
         for word, bound in bounds.items():
             if not isinstance(bound, str | int | float | datetime.date) or isinstance(bound, bool):
-                raise SchemaError(f"impossible combination: {word} of '{name}' ({_shown(bound)}) must be one value.")
+                raise SchemaError(f"{where}: {word} of '{name}' ({_shown(bound)}) must be one value.")
+        if not levels and not bounds:
+            raise SchemaError(f"{where}: '{name}' has an empty condition; list values, or give below or above.")
         conditions.append((name, Condition(levels=tuple(levels), **bounds)))
-    return Impossible(conditions=tuple(conditions))
+    return tuple(conditions)
+
+
+def _derived(table: dict[str, Any], number: int) -> Derived:
+    name = table.get("name")
+    if not isinstance(name, str):
+        raise SchemaError(f"derived attribute number {number} needs a name that is a text.")
+    where = f"derived attribute '{name}'"
+    for key in table:
+        if key not in DERIVED_KEYS:
+            raise unknown_name(f"{where}: key", key, DERIVED_KEYS, error=SchemaError)
+    for key, kind in {"from": list, "function": str, "label": str, "edges": list, "levels": list, "map": dict,
+                      "cases": list}.items():  # fmt: skip
+        if key in table and not isinstance(table[key], kind):
+            raise SchemaError(f"{where}: {key} ({_shown(table[key])}) must be {DERIVED_KINDS[kind]}.")
+    for key in ("from", "function"):
+        if key not in table:
+            raise SchemaError(f"{where} needs '{key}'.")
+    sources = table["from"]
+    if not all(isinstance(source, str) for source in sources):
+        raise SchemaError(f"{where}: from must be a list of names of attributes.")
+    numbers_or_dates = _fits("edges", table.get("edges", []))
+    if not numbers_or_dates:
+        raise SchemaError(f"{where}: edges must be {KIND_OF_KEY['edges']}.")
+    fields = {DERIVED_KEYS[key]: value for key, value in table.items()}
+    fields["cases"] = tuple(_case(case, f"{where}: case {i}") for i, case in enumerate(table.get("cases", []), 1))
+    return Derived(**fields)
+
+
+def _case(case: object, where: str) -> Case:
+    if not isinstance(case, dict) or set(case) != {"when", "value"} or not isinstance(case["when"], dict):
+        raise SchemaError(f'{where} must be like {{ when = {{ sex = "F" }}, value = "woman" }}.')
+    return Case(when=_conditions(case["when"], where), value=case["value"])
 
 
 def write_schema(schema: Schema) -> str:
@@ -203,12 +250,34 @@ def write_schema(schema: Schema) -> str:
             lines.append(f"outside = {_toml(attribute.outside)}")
         if attribute.density != "uniform":
             lines.append(f"density = {_toml(attribute.density)}")
+    for derived in schema.derived:
+        lines += ["", "[[derived]]", *_derived_lines(derived)]
     for rule in schema.impossible:
         lines += ["", "[[impossible]]"]
         lines += [f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
     if schema.ignore:
         lines += ["", "[[ignore]]", f"columns = {_toml(list(schema.ignore))}"]
     return "\n".join(lines) + "\n"
+
+
+def _derived_lines(derived: Derived) -> list[str]:
+    lines = [f"name = {_toml(derived.name)}"]
+    if derived.label:
+        lines.append(f"label = {_toml(derived.label)}")
+    lines += [f"from = {_toml(list(derived.sources))}", f"function = {_toml(derived.function)}"]
+    lines += [f"{key} = {_toml(list(values))}" for key in ("edges", "levels") if (values := getattr(derived, key))]
+    if derived.mapping:
+        pairs = (f"{_key(text)} = {_toml(level)}" for text, level in derived.mapping)
+        lines.append(f"map = {{ {', '.join(pairs)} }}")
+    if derived.cases:
+        lines.append("cases = [")
+        for case in derived.cases:
+            when = ", ".join(f"{_key(name)} = {_condition(condition)}" for name, condition in case.when)
+            lines.append(f"    {{ when = {{ {when} }}, value = {_toml(case.value)} }},")
+        lines.append("]")
+    if derived.default is not None:
+        lines.append(f"default = {_toml(derived.default)}")
+    return lines
 
 
 def _condition(condition: Condition) -> str:

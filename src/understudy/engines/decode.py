@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
@@ -36,12 +37,33 @@ def decode(table: CodedTable, stream: Stream, *purpose: str | int) -> pa.Table:
         else _numbers(attribute, codes, stream, (*purpose, attribute.name))
         for attribute, codes in zip(table.schema.attributes, table.columns.values(), strict=True)
     ]
-    return pa.Table.from_arrays(arrays, schema=arrow_schema(table.schema))
+    return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(table.schema)), table.schema)
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow types and labels a decoded table has."""
+    """The Arrow types and labels of the attributes in a decoded table; derived columns follow them."""
     return pa.schema([_field(attribute) for attribute in schema.attributes])
+
+
+def with_derived(table: pa.Table, schema: Schema) -> pa.Table:
+    """The attributes of a table, then the derived columns, computed from the values."""
+    from understudy.engines.encode import encode_table
+
+    result = table.select(list(schema.names))
+    if not schema.derived:
+        return result
+    coded = encode_table(result, schema).columns
+    for derived in schema.derived:
+        attribute = derived.attribute(schema)
+        if attribute.levels:
+            column = _levels(attribute, derived.codes(schema, coded))
+        else:
+            column = pa.array(np.zeros(table.num_rows, np.int64))
+            for name in derived.sources:
+                special = coded[name] >= schema[name].bins  # special codes and missing, which have no amount
+                column = pc.add(column, pc.if_else(pa.array(special), None, table.column(name).cast(pa.int64())))
+        result = result.append_column(_field(attribute), column)
+    return result
 
 
 def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
@@ -55,7 +77,7 @@ def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
         else table.column(attribute.name).cast(_field(attribute).type)
         for attribute in schema.attributes
     ]
-    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+    return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
 
 
 def _field(attribute: Attribute) -> pa.Field:

@@ -7,7 +7,7 @@ from collections import Counter
 from understudy.errors import SchemaError
 
 # A value that has no code gets one of these marks instead; codes themselves are never negative.
-UNKNOWN, OUTSIDE, MISSING, NOT_NUMBER, NOT_WHOLE, NOT_DATE = -1, -2, -3, -4, -5, -6
+UNKNOWN, OUTSIDE, MISSING, NOT_NUMBER, NOT_WHOLE, NOT_DATE, DISAGREES = -1, -2, -3, -4, -5, -6, -7
 WORDS = {
     UNKNOWN: "a level that is not listed",
     OUTSIDE: "a value outside the edges",
@@ -15,12 +15,14 @@ WORDS = {
     NOT_NUMBER: "a value that is not a number",
     NOT_WHOLE: "a value that is not a whole number",
     NOT_DATE: "a value that is not a date (YYYY-MM-DD)",
+    DISAGREES: "a value that disagrees with its rule",
 }
 ADVICE = {
     UNKNOWN: 'list the level, or say outside = "missing"',
     OUTSIDE: 'widen the public edges, or say outside = "clip" or "missing"',
     MISSING: "say missing = true if a missing value is possible",
     NOT_NUMBER: "numbers are written 1234.5; for a CSV with decimal commas say decimal_comma=True (--decimal ,)",
+    DISAGREES: "correct the rule of the derived attribute, or leave the column out of the data",
     NOT_DATE: "dates are written YYYY-MM-DD and in no other way; convert the others where they come from",
 }
 

@@ -1,0 +1,103 @@
+"""A derived column that the data hold already must agree with its rule: checked row by row, and never counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from understudy.core.derived import Derived
+from understudy.core.schema import Schema, level_text
+from understudy.engines.violations import DISAGREES, Violations
+
+
+def check_derived(
+    batch: pa.RecordBatch,
+    schema: Schema,
+    *,
+    codes: Mapping[str, NDArray[Any]],
+    bad: Mapping[str, NDArray[np.bool_]],
+    violations: Violations,
+    missing_text: str | None,
+) -> None:
+    """Counts rows whose derived value is not the one that the rule gives. Rows with a bad source are left aside."""
+    for derived in schema.derived:
+        if derived.name not in batch.schema.names or not codes.keys() >= set(derived.sources):
+            continue
+        recorded = _plain(batch.column(derived.name), missing_text)
+        if derived.function == "sum":
+            wrong = _wrong_sums(batch, schema, codes, derived, recorded)
+        else:
+            levels = derived.attribute(schema).levels
+            texts = pa.array([level_text(level) for level in levels], pa.large_string())
+            found = pc.fill_null(pc.index_in(_texts(recorded), value_set=texts), -1)
+            places = np.where(_numpy(recorded.is_null()), len(levels), _numpy(found))
+            wrong = places != derived.codes(schema, codes)
+        for name in derived.sources:
+            if name in bad:
+                wrong &= ~bad[name]
+        if rows := int(np.count_nonzero(wrong)):
+            violations.add_value(derived.name, DISAGREES, rows)
+
+
+def _wrong_sums(
+    batch: pa.RecordBatch, schema: Schema, codes: Mapping[str, NDArray[Any]], derived: Derived, recorded: pa.Array
+) -> NDArray[np.bool_]:
+    """The sum of the data's own numbers, which a clipped value still has."""
+    total = np.zeros(batch.num_rows)
+    for name in derived.sources:
+        amounts = _numbers(_plain(batch.column(name), None))
+        amounts[codes[name] >= schema[name].bins] = np.nan  # special codes and missing
+        total += amounts
+    found = _numbers(recorded)
+    present = ~_numpy(recorded.is_null())
+    unreadable = present & np.isnan(found)
+    differs = present & ~np.isnan(total) & (found != total)
+    result: NDArray[np.bool_] = differs | unreadable | (present == np.isnan(total))
+    return result
+
+
+def _plain(array: pa.Array, missing_text: str | None) -> pa.Array:
+    from understudy.engines.encode import plain
+
+    array = plain(array)
+    if pa.types.is_dictionary(array.type):
+        array = plain(array.dictionary_decode())
+    if pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), None, array)
+    if missing_text is not None and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        array = pc.if_else(pc.equal(array, missing_text), None, array)
+    return array
+
+
+def _texts(array: pa.Array) -> pa.Array:
+    from understudy.engines.encode import canonical_texts
+
+    if pa.types.is_null(array.type):
+        return array.cast(pa.large_string())
+    return canonical_texts(array)
+
+
+def _numbers(array: pa.Array) -> NDArray[np.float64]:
+    """Numbers as doubles, exact up to 2^53; anything else is NaN."""
+    texts = _texts(array)
+    values = [_number(text) for text in pc.unique(texts).to_pylist()]
+    places = pc.index_in(texts, value_set=pc.unique(texts))
+    result: NDArray[np.float64] = np.array(values, np.float64)[_numpy(places)]
+    return result
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float("nan") if text is None else float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _numpy(array: pa.Array) -> NDArray[Any]:
+    result: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return result
