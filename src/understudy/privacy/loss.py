@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from understudy.errors import InputError, InternalError
 
 Floats = NDArray[np.float64]
+FEW = 2**16  # combinations of losses that are listed one by one
 GRID_POINTS = 2**15  # of the composed distribution; direct convolution then costs about a second
 ON_GRID = 1e-9  # in steps: losses this close to a grid point are on it
 CONVOLUTION_ERROR = 2.0**-50  # relative, per term added: positive terms only, so nothing cancels
@@ -38,9 +39,7 @@ class LossDistribution:
 
     def delta(self, epsilon: float) -> float:
         """The hockey-stick divergence; what is missing counts as lost."""
-        over = self.losses > epsilon
-        gain = -np.expm1(epsilon - self.losses[over])
-        return float(min(1.0, math.fsum(self.probabilities[over] * gain) + self.infinite + self.missing))
+        return min(1.0, _over(self.losses, self.probabilities, epsilon) + self.infinite + self.missing)
 
     @property
     def largest(self) -> float:
@@ -64,24 +63,27 @@ class DeltaBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedLoss:
-    """The summed loss of independent releases on a grid, once rounded up and once rounded down."""
+    """The summed loss of independent releases: losses and probabilities, once rounded up and once rounded down.
+
+    ``step`` is the grid they were rounded to, 0 where nothing was rounded.
+    """
 
     step: float
-    up: tuple[int, Floats]
-    down: tuple[int, Floats]
+    up: tuple[Floats, Floats]
+    down: tuple[Floats, Floats]
     infinite_high: float
     infinite_low: float
 
     def bounds(self, epsilon: float) -> DeltaBounds:
-        high = self._delta(self.up, epsilon) * (1 + CONVOLUTION_ERROR * len(self.up[1])) + self.infinite_high
-        low = self._delta(self.down, epsilon) * (1 - CONVOLUTION_ERROR * len(self.down[1])) + self.infinite_low
+        high = _over(*self.up, epsilon) * (1 + CONVOLUTION_ERROR * len(self.up[1])) + self.infinite_high
+        low = _over(*self.down, epsilon) * (1 - CONVOLUTION_ERROR * len(self.down[1])) + self.infinite_low
         return DeltaBounds(low=max(0.0, min(1.0, low)), high=min(1.0, high))
 
-    def _delta(self, grid: tuple[int, Floats], epsilon: float) -> float:
-        first, chances = grid
-        losses = (first + np.arange(len(chances))) * self.step
-        over = losses > epsilon
-        return math.fsum(chances[over] * -np.expm1(epsilon - losses[over]))
+
+def _over(losses: Floats, chances: Floats, epsilon: float) -> float:
+    """E (1 - e^(epsilon - loss))+, positive terms only."""
+    over = losses > epsilon
+    return math.fsum(chances[over] * -np.expm1(epsilon - losses[over]))
 
 
 def compose_losses(
@@ -89,13 +91,21 @@ def compose_losses(
 ) -> ComposedLoss:
     """The loss of each distribution taken a number of times, all independent.
 
-    ``step`` is the grid; by default the spacing of the losses themselves where they lie on one (then nothing is
-    rounded), else as fine as ``GRID_POINTS`` points allow. Up to ``tail`` probability at each end of each distribution
-    is set aside, as lost in the upper bound and as harmless in the lower.
+    ``step`` is the grid; by default there is none if few combinations of losses exist (all are listed), else the
+    spacing of the losses themselves where they lie on one, else as fine as ``GRID_POINTS`` points allow. Up to
+    ``tail`` probability at each end of each distribution is set aside, as lost in the upper bound and as harmless in
+    the lower.
     """
     if not parts or any(times < 1 for _, times in parts):
         raise InputError("a composition needs at least one release, each taken at least once.")
     trimmed = [(_trim(part, tail), times) for part, times in parts]
+    lost = {
+        "infinite_high": _some_infinite((part.infinite + part.missing, times) for part, times in trimmed),
+        "infinite_low": _some_infinite((part.infinite, times) for part, times in trimmed),
+    }
+    if step is None and math.prod(float(len(part.losses)) ** times for part, times in trimmed) <= FEW:
+        listed = _list_all(trimmed)
+        return ComposedLoss(step=0.0, up=listed, down=listed, **lost)
     spread = sum(times * (part.losses[-1] - part.losses[0]) for part, times in trimmed)
     if step is None:
         step = _lattice([part for part, _ in trimmed]) or max(spread / GRID_POINTS, 1e-12)
@@ -105,13 +115,21 @@ def compose_losses(
         raise InputError(f"a step of {step:g} would need more than {64 * GRID_POINTS:,} grid points; use a larger one.")
     up = _convolve_all((_on_grid(part, step, up=True), times) for part, times in trimmed)
     down = _convolve_all((_on_grid(part, step, up=False), times) for part, times in trimmed)
-    return ComposedLoss(
-        step=step,
-        up=up,
-        down=down,
-        infinite_high=_some_infinite((part.infinite + part.missing, times) for part, times in trimmed),
-        infinite_low=_some_infinite((part.infinite, times) for part, times in trimmed),
-    )
+    return ComposedLoss(step=step, up=_losses_of(up, step), down=_losses_of(down, step), **lost)
+
+
+def _losses_of(grid: tuple[int, Floats], step: float) -> tuple[Floats, Floats]:
+    return np.arange(grid[0], grid[0] + len(grid[1]), dtype=np.float64) * step, grid[1]
+
+
+def _list_all(parts: Sequence[tuple[LossDistribution, int]]) -> tuple[Floats, Floats]:
+    """Every combination of losses with its probability."""
+    losses, chances = np.zeros(1), np.ones(1)
+    for part, times in parts:
+        for _ in range(times):
+            losses = (losses[:, None] + part.losses[None, :]).ravel()
+            chances = (chances[:, None] * part.probabilities[None, :]).ravel()
+    return losses, chances
 
 
 def _some_infinite(masses: Iterable[tuple[float, int]]) -> float:
