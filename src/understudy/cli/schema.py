@@ -22,6 +22,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.counts import Source
+from understudy.core.derived import Derived
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import read_schema
 from understudy.errors import SchemaError
@@ -103,6 +104,7 @@ def describe(
             "attributes": [_attribute_document(attribute) for attribute in public.attributes],
             "cells": public.cells(),
             "possible_cells": possible,
+            "derived": [_derived_document(derived) for derived in public.derived],
             "impossible": [rule.describe() for rule in public.impossible],
             "ignore": list(public.ignore),
         }
@@ -114,6 +116,12 @@ def describe(
         [_attribute_row(attribute) for attribute in public.attributes],
         right=("codes",),
     )
+    if public.derived:
+        show_table(
+            "Derived (computed from the attributes, never measured)",
+            ("name", "rule", "label"),
+            [(derived.name, derived.describe(), derived.label) for derived in public.derived],
+        )
     if public.impossible:
         show_table("Structural zeros (cannot occur)", ("rule",), [(rule.describe(),) for rule in public.impossible])
     show_facts(
@@ -149,6 +157,15 @@ def _attribute_document(attribute: Attribute) -> dict[str, Any]:
         "missing": attribute.missing,
         "ordered": attribute.ordered,
         "label": attribute.label,
+    }
+
+
+def _derived_document(derived: Derived) -> dict[str, Any]:
+    return {
+        "name": derived.name,
+        "function": derived.function,
+        "from": list(derived.sources),
+        "label": derived.label,
     }
 
 

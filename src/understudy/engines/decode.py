@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -52,7 +53,7 @@ def with_derived(table: pa.Table, schema: Schema) -> pa.Table:
     result = table.select(list(schema.names))
     if not schema.derived:
         return result
-    coded = encode_table(result, schema).columns
+    coded = encode_table(result, replace(schema, impossible=(), derived=())).columns
     for derived in schema.derived:
         attribute = derived.attribute(schema)
         if attribute.levels:

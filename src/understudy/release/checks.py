@@ -65,7 +65,7 @@ def _checks(release: Release) -> Iterator[Check]:
 
 def _rows_fit(release: Release) -> str:
     for copy in range(1, release.copies + 1):
-        release.coded(copy)  # refuses values outside the schema and structural zeros
+        release.coded(copy)  # refuses values outside the schema, structural zeros, and derived values off their rule
     return f"all rows of {release.copies} table(s) fit the schema and its structural zeros"
 
 

@@ -16,6 +16,11 @@ def readme_text(release: Release) -> str:
         f"- `{attribute.name}`{': ' + attribute.label if attribute.label else ''}"
         for attribute in release.schema.attributes
     )
+    attributes += "".join(
+        f"\n- `{derived.name}`{': ' + derived.label if derived.label else ''} "
+        f"(derived: {derived.describe()}; computed from the synthetic values, never measured)"
+        for derived in release.schema.derived
+    )
     promise = "\n".join(f"- {line}" for line in statement.lines())
     if provenance.copies_share_measurements and release.copies > 1:
         shared = (

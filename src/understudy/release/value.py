@@ -13,6 +13,7 @@ import pyarrow as pa
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
+from understudy.engines.decode import with_derived
 from understudy.engines.encode import encode_table
 from understudy.errors import InputError
 from understudy.privacy.definition import Definition, NonPrivate, Unit
@@ -71,7 +72,7 @@ class Release:
         if not self.tables:
             raise InputError("a release needs at least one synthetic table.")
         for table in self.tables:
-            if tuple(table.column_names) != self.schema.names:
+            if tuple(table.column_names) != self.schema.columns:
                 raise InputError("the columns of a synthetic table are not the attributes of the schema.")
 
     @property
@@ -79,7 +80,7 @@ class Release:
         return len(self.tables)
 
     def frame(self, copy: int = 1) -> pa.Table:
-        """One synthetic table; copies are numbered from 1."""
+        """One synthetic table, derived columns last; copies are numbered from 1."""
         if not 1 <= copy <= self.copies:
             raise InputError(f"copy ({copy}) must be between 1 and {self.copies}.")
         return self.tables[copy - 1]
@@ -105,7 +106,7 @@ class Release:
             "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>"
             for row in head.to_pylist()
         )
-        names = "".join(f"<th>{escape(name)}</th>" for name in self.schema.names)
+        names = "".join(f"<th>{escape(name)}</th>" for name in self.schema.columns)
         return (
             f"<div><b>Synthetic release</b> by {escape(self.provenance.method)}<ul>{lines}</ul>"
             f"<table><tr>{names}</tr>{cells}</table></div>"
@@ -125,7 +126,7 @@ def wrap(frame: Any, schema: Schema) -> Release:
             raise InputError(f"{type(one).__name__} does not speak Arrow; give a pandas, polars or pyarrow table.")
         table = pa.table(one)
         encode_table(table, schema)  # refuses other columns and values outside the schema
-        tables.append(table.select(list(schema.names)))
+        tables.append(with_derived(table, schema))
     return Release(
         schema=schema,
         tables=tuple(tables),
