@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.auditing.priors import Prior, log_prior
+from understudy.auditing.rows import RowMeasures, row_measures
 from understudy.auditing.space import (
     NOISES,
     Auditable,
@@ -32,7 +32,7 @@ from understudy.privacy.definition import Unit, read_unit
 from understudy.privacy.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
 from understudy.privacy.dirichlet_breach import Probability, breach
 from understudy.privacy.loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
-from understudy.privacy.matrix import Pram
+from understudy.privacy.matrix import Matrix, Pram
 from understudy.privacy.noise_profile import Noise, Shift, noise_epsilon, noise_losses
 from understudy.privacy.profile import (
     Witness,
@@ -52,20 +52,6 @@ Table = tuple[int, ...]
 Convention = Literal["definition_6", "abowd_vilhuber", "prior_averaged"]
 CONVENTIONS: tuple[str, ...] = ("definition_6", "abowd_vilhuber", "prior_averaged")
 MOST_COMPOSED_PAIRS = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowMeasures:
-    """What statistical disclosure limitation looks at: how often the truth survives (Abowd and Vilhuber, Section 3).
-
-    ``cell_uncertainty`` is the smallest P(m_i != n_i) over tables and cells; ``truth`` the largest P(m = n).
-    """
-
-    cell_uncertainty: float
-    cell: int
-    cell_table: Table
-    truth: float
-    truth_table: Table
 
 
 class Audit:
@@ -302,23 +288,7 @@ class Audit:
     @property
     def row_measures(self) -> RowMeasures:
         """What happens to the truth in the rows of the matrix; says nothing about what an attacker learns."""
-        space = self._space
-        if space.outputs.shape[1] != space.inputs.shape[1]:
-            raise UnsupportedError("outputs have other cells than inputs, so no cell can be compared with its truth.")
-        law = np.exp(space.log_law)
-        changed = np.stack(
-            [(law * (space.outputs[None, :, i] != space.inputs[:, None, i])).sum(axis=1) for i in range(self.cells)]
-        )
-        cell, number = np.unravel_index(int(np.argmin(changed)), changed.shape)
-        same = (law * (space.outputs[None] == space.inputs[:, None]).all(axis=2)).sum(axis=1)
-        kept = int(np.argmax(same))
-        return RowMeasures(
-            cell_uncertainty=float(changed[cell, number]),
-            cell=int(cell),
-            cell_table=tuple(space.inputs[number].tolist()),
-            truth=float(same[kept]),
-            truth_table=tuple(space.inputs[kept].tolist()),
-        )
+        return row_measures(self._space)
 
     def profile(self, epsilons: Sequence[float] | None = None) -> pyarrow.Table:
         """The privacy profile as a frame: epsilon and the exact delta at it."""
@@ -387,7 +357,10 @@ def audit(
             "epsilon (pure differential privacy of a group)."
         )
     setting = read_setting(mechanism, records=records, cells=cells, unit=who, clamped=clamped, noised=noised)
-    return Audit(mechanism, setting, check_size(copies, "copies"))
+    result = Audit(mechanism, setting, check_size(copies, "copies"))
+    if isinstance(mechanism, Matrix):
+        result._space  # noqa: B018 - a matrix of the wrong shape is refused here and not at first use
+    return result
 
 
 def _check_epsilon(epsilon: float) -> None:

@@ -27,6 +27,7 @@ from understudy.privacy.profile import signed_odds
 from understudy.privacy.tables import (
     LARGEST_SPACE,
     check_size,
+    choose,
     how_many,
     inputs_of,
     neighbours,
@@ -117,7 +118,7 @@ def build_space(mechanism: Auditable, setting: Setting) -> Space:
     count = how_many(setting.records, setting.cells, unit)
     if isinstance(mechanism, DirichletMultinomial | PosteriorMeanMultinomial | AcceptReject):
         drawn = mechanism.generator if isinstance(mechanism, AcceptReject) else mechanism
-        refuse_large(count * math.comb(drawn.rows + drawn.cells - 1, drawn.cells - 1), LARGEST_SPACE, "probabilities")
+        refuse_large(count * choose(drawn.rows + drawn.cells - 1, drawn.cells - 1), LARGEST_SPACE, "probabilities")
         inputs = inputs_of(setting.records, setting.cells, unit)
         outputs = drawn.outputs()
         if isinstance(mechanism, AcceptReject):

@@ -18,6 +18,13 @@ from understudy.privacy.definition import Unit
 
 LARGEST_SPACE = 4_000_000  # entries of a transition matrix: 32 MB of probabilities
 LARGEST_LISTING = 2_000_000  # numbers in a list of tables
+HUGE = 10**15  # larger numbers of tables are not counted further
+
+
+def choose(n: int, k: int) -> int:
+    """n over k, or ``HUGE`` where it is larger: no need to build a number of a million digits to refuse it."""
+    estimate = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return HUGE if estimate > math.log(HUGE) else math.comb(n, k)
 
 
 def check_size(value: int, name: str) -> int:
@@ -34,7 +41,7 @@ def how_many(records: int, cells: int, unit: Unit) -> int:
     (6, 21)
     """
     extra = 0 if unit.kind == "replace" else 1  # a table of at most n rows is one of n rows with a cell for the rest
-    return math.comb(records + cells - 1 + extra, cells - 1 + extra)
+    return choose(records + cells - 1 + extra, cells - 1 + extra)
 
 
 def tables_of(records: int, cells: int) -> Integers:
@@ -43,7 +50,7 @@ def tables_of(records: int, cells: int) -> Integers:
     >>> tables_of(2, 2).tolist()
     [[0, 2], [1, 1], [2, 0]]
     """
-    refuse_large(math.comb(records + cells - 1, cells - 1) * cells, LARGEST_LISTING, "tables")
+    refuse_large(choose(records + cells - 1, cells - 1) * cells, LARGEST_LISTING, "tables")
     found = np.zeros((1, 0), dtype=np.int64)
     left = np.array([records])
     for _ in range(cells - 1):
@@ -103,7 +110,7 @@ def refuse_large(size: float, limit: int, what: str) -> None:
     """An honest refusal instead of a machine that stops answering."""
     if size > limit:
         raise UnsupportedError(
-            f"the space has {size:.3g} {what}; enumeration is limited to {limit:,}. Use fewer records, rows or cells; "
+            f"the space has {'more than ' * (size >= HUGE)}{min(size, HUGE):.3g} {what}; enumeration is limited to {limit:,}. Use fewer records, rows or cells; "
             "delta and epsilon of Dirichlet-multinomial and independent noise are computed by structure at any size."
         )
 
