@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -86,8 +86,9 @@ class Release:
         return self.tables[copy - 1]
 
     def coded(self, copy: int = 1) -> CodedTable:
-        """One synthetic table as codes of the schema."""
-        return encode_table(self.frame(copy), self.schema)
+        """One synthetic table as codes of the schema. Impossible combinations keep their codes: somebody else's
+        synthetic table may hold them, and an evaluation counts them."""
+        return _codes(self.frame(copy), self.schema)
 
     def write(self, path: str | Path, *, overwrite: bool = False, csv: bool = False) -> Path:
         """Write the release folder: to a temporary place first, then renamed, so it is there whole or not at all."""
@@ -113,6 +114,11 @@ class Release:
         )
 
 
+def _codes(table: pa.Table, schema: Schema) -> CodedTable:
+    coded = encode_table(table, replace(schema, impossible=()))
+    return CodedTable(schema=schema, columns=coded.columns)
+
+
 def wrap(frame: Any, schema: Schema) -> Release:
     """A release of anybody's synthetic table (anything that speaks Arrow), so that it can be evaluated like ours.
 
@@ -125,7 +131,7 @@ def wrap(frame: Any, schema: Schema) -> Release:
         if not hasattr(one, "__arrow_c_stream__"):
             raise InputError(f"{type(one).__name__} does not speak Arrow; give a pandas, polars or pyarrow table.")
         table = pa.table(one)
-        encode_table(table, schema)  # refuses other columns and values outside the schema
+        _codes(table, schema)  # refuses other columns and values outside the schema
         tables.append(with_derived(table, schema))
     return Release(
         schema=schema,
