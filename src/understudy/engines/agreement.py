@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from understudy.core.derived import Derived
 from understudy.core.schema import Schema, level_text
+from understudy.engines.values import canonical_texts, plain
 from understudy.engines.violations import DISAGREES, Violations
 
 
@@ -62,8 +63,6 @@ def _wrong_sums(
 
 
 def _plain(array: pa.Array, missing_text: str | None) -> pa.Array:
-    from understudy.engines.encode import plain
-
     array = plain(array)
     if pa.types.is_dictionary(array.type):
         array = plain(array.dictionary_decode())
@@ -75,8 +74,6 @@ def _plain(array: pa.Array, missing_text: str | None) -> pa.Array:
 
 
 def _texts(array: pa.Array) -> pa.Array:
-    from understudy.engines.encode import canonical_texts
-
     if pa.types.is_null(array.type):
         return array.cast(pa.large_string())
     return canonical_texts(array)

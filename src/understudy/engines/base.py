@@ -58,6 +58,7 @@ engines: Registry[type[Engine]] = Registry(
         "sparse",
         "statfiles",
         "tally",
+        "values",
         "violations",
     ),
 )

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
-from understudy.engines.encode import canonical_texts, check_type, plain, readable_column
 from understudy.engines.readers import private_settings
+from understudy.engines.values import canonical_texts, check_type, plain, readable_column
 from understudy.errors import InputError, UnderstudyError
 
 PURPOSE = "rows per unit"

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +20,26 @@ from numpy.typing import NDArray
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.agreement import check_derived
+from understudy.engines.values import (
+    as_numpy,
+    calendar_days,
+    canonical_texts,
+    check_type,
+    day_number,
+    is_text,
+    iso_day_number,
+    parse_numbers,
+    plain,
+    readable_column,
+)
 from understudy.engines.violations import MISSING, NOT_DATE, NOT_NUMBER, NOT_WHOLE, OUTSIDE, UNKNOWN, Violations
 from understudy.errors import SchemaError, unknown_name
 
 Marks = NDArray[np.int64]  # one code or negative mark per value
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-EPOCH = datetime.date(1970, 1, 1)
 BOOLEAN_TEXTS = {True: ("true", "True", "TRUE"), False: ("false", "False", "FALSE")}
+SPAN = 2**16  # whole numbers within so wide a range are looked up in a table, which then is small beside a batch
+FEW_BOUNDS = 64  # up to so many bounds comparing with each (0.2 ns a value) beats a binary search (13 ns and more)
 
 
 class Encoder:
@@ -132,43 +143,83 @@ class _ColumnEncoder:
         self.missing_mark = MISSING if attribute.missing_code is None else attribute.missing_code
         self.outside_mark = self.missing_mark if attribute.outside == "missing" else OUTSIDE
         self.unknown_mark = self.missing_mark if attribute.outside == "missing" else UNKNOWN
+        self._dictionary: tuple[pa.Array, Marks] | None = None
+        self._span: tuple[pa.DataType, int, Marks] | None = None
         if attribute.levels:
             pairs = [(text, code) for code, level in enumerate(attribute.levels) for text in _texts_of(level)]
             self.texts = pa.array([text for text, _ in pairs], pa.large_string())
             self.text_codes = np.array([code for _, code in pairs], np.int64)
         else:
-            self.edges = [_day(edge) if isinstance(edge, datetime.date) else edge for edge in attribute.edges]
-            self.special = [_day(code) if isinstance(code, datetime.date) else code for code, _ in attribute.special]
+            self.edges = [day_number(edge) if isinstance(edge, datetime.date) else edge for edge in attribute.edges]
+            self.special = [
+                day_number(code) if isinstance(code, datetime.date) else code for code, _ in attribute.special
+            ]
 
     def encode(self, array: pa.Array, violations: Violations) -> tuple[Codes, NDArray[np.bool_] | None]:
         """Codes of one column, and which rows have none (None if all have)."""
         array = plain(array)
         check_type(array.type, self.attribute.name)
-        if pa.types.is_dictionary(array.type):
-            values, indices = plain(array.dictionary), array.indices
-        elif _is_text(array.type) or self.attribute.levels:
-            encoded = (array.cast(pa.large_string()) if _is_text(array.type) else array).dictionary_encode()
-            values, indices = encoded.dictionary, encoded.indices
-        else:
-            values, indices = array, None
-        marks = self._marks(values)
-        place: NDArray[np.integer] | None = None
-        if indices is not None:
-            if indices.null_count:
+        if (whole := _whole_numbers(array)) is not None:
+            numbers, low, high = whole
+            marks = self._marks_of_span(array.type, numbers.type, low, high)
+            if not numbers.null_count and marks[0] >= 0 and (np.diff(marks) == 1).all():  # coded already, but for 0
+                codes: Codes = as_numpy(numbers).astype(code_type(self.attribute))  # modulo its range, as is the sum
+                codes += np.array(marks[0] - low).astype(codes.dtype)
+                return codes, None
+            place: NDArray[Any] | None = _places(numbers, low, high)
+            if numbers.null_count:
                 marks = np.append(marks, self.missing_mark)
-                indices = pc.fill_null(indices.cast(pa.int64()), len(marks) - 1)
-            place = indices.to_numpy(zero_copy_only=False)
+        else:
+            marks, place = self._looked_up(array)
         wrong: NDArray[np.bool_] | None = None
         bad = marks < 0
         if bad.any():
-            found = marks if place is None else marks[place]
+            found = marks if place is None else marks.take(place)
             for mark in np.unique(marks[bad]):
                 if rows := int(np.count_nonzero(found == mark)):
                     violations.add_value(self.attribute.name, int(mark), rows)
             wrong = found < 0
             marks = np.where(bad, 0, marks)
         codes = marks.astype(code_type(self.attribute))
-        return (codes if place is None else codes[place]), wrong
+        return (codes if place is None else codes.take(place)), wrong
+
+    def _looked_up(self, array: pa.Array) -> tuple[Marks, NDArray[Any] | None]:
+        """The mark of every distinct value with the place of each row's among them, or of every row (None)."""
+        if pa.types.is_dictionary(array.type):
+            values, indices = plain(array.dictionary), array.indices
+        elif is_text(array.type) or self.attribute.levels:
+            encoded = (array.cast(pa.large_string()) if is_text(array.type) else array).dictionary_encode()
+            values, indices = encoded.dictionary, encoded.indices
+        else:
+            return self._marks(array), None
+        marks = self._marks_of_dictionary(values)
+        if indices.null_count:
+            marks = np.append(marks, self.missing_mark)
+            indices = pc.fill_null(indices.cast(pa.int64()), len(marks) - 1)
+        return marks, as_numpy(indices)
+
+    def _marks_of_dictionary(self, values: pa.Array) -> Marks:
+        """A file repeats its dictionary batch after batch, and a large one is worth remembering."""
+        values.validate(full=True)
+        if self._dictionary is None or not self._dictionary[0].equals(values):
+            self._dictionary = values, self._marks(values)
+        return self._dictionary[1]
+
+    def _marks_of_span(self, kind: pa.DataType, stored: pa.DataType, low: int, high: int) -> Marks:
+        """Marks of the values from ``low`` to ``high``, remembered from batch to batch."""
+        wide_low, wide_high = low, high
+        if self._span is not None and self._span[0] == kind:
+            _, first, marks = self._span
+            last = first + len(marks) - 1
+            if first <= low and high <= last:
+                return marks[low - first : high - first + 1]
+            if max(high, last) - min(low, first) < SPAN:
+                wide_low, wide_high = min(low, first), max(high, last)
+        numbers = pa.array(np.arange(wide_low, wide_high + 1), pa.int64()).cast(stored)
+        values = numbers.view(kind) if pa.types.is_date32(kind) else numbers.cast(kind)
+        marks = self._marks(values)
+        self._span = kind, wide_low, marks
+        return marks[low - wide_low : high - wide_low + 1]
 
     def _marks(self, values: pa.Array) -> Marks:
         by_kind: dict[str, Callable[[pa.Array], Marks]] = {
@@ -180,11 +231,11 @@ class _ColumnEncoder:
         if pa.types.is_null(values.type):
             return np.full(len(values), self.missing_mark, np.int64)
         marks = by_kind[self.attribute.kind](values)
-        if self.missing_text is not None and _is_text(values.type):
-            stands_for_missing = _numpy(pc.fill_null(pc.equal(values, self.missing_text), False))
+        if self.missing_text is not None and is_text(values.type):
+            stands_for_missing = as_numpy(pc.fill_null(pc.equal(values, self.missing_text), False))
             listed = (marks >= (0 if self.attribute.levels else self.attribute.bins)) & (marks < self._named)
             marks[stands_for_missing & ~listed] = self.missing_mark
-        marks[_numpy(values.is_null(nan_is_null=True))] = self.missing_mark
+        marks[as_numpy(values.is_null(nan_is_null=True))] = self.missing_mark
         return marks
 
     @property
@@ -194,7 +245,7 @@ class _ColumnEncoder:
 
     def _level_marks(self, values: pa.Array) -> Marks:
         found = pc.index_in(canonical_texts(values), value_set=self.texts)
-        places = _numpy(pc.fill_null(found, -1))
+        places = as_numpy(pc.fill_null(found, -1))
         return np.where(places < 0, self.unknown_mark, self.text_codes[places])
 
     def _number_marks(self, values: pa.Array) -> Marks:
@@ -202,30 +253,30 @@ class _ColumnEncoder:
         if pa.types.is_integer(kind) and max(abs(edge) for edge in self.edges) < 2**63:
             whole = pc.fill_null(values, 0)
             if kind != pa.uint64() or (len(whole) and pc.max(whole).as_py() < 2**63):
-                return self._bin_whole(_numpy(whole).astype(np.int64))
-        if _is_text(kind):
+                return self._bin_whole(as_numpy(whole).astype(np.int64))
+        if is_text(kind):
             is_number = pc.fill_null(pc.match_substring_regex(values, NUMBER), False)
-            numbers = _parse(pc.if_else(is_number, values, "0"))
+            numbers = parse_numbers(pc.if_else(is_number, values, "0"))
         elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
             numbers, is_number = values.cast(pa.float64(), safe=False), None
         elif pa.types.is_decimal(kind):  # through its text, which rounds once and correctly as an edge's text does
             numbers, is_number = values.cast(pa.large_string()).cast(pa.float64()), None
         else:  # booleans, dates
             return np.full(len(values), NOT_NUMBER, np.int64)
-        marks = self._bin_real(_numpy(pc.fill_null(numbers, math.nan)))
+        marks = self._bin_real(as_numpy(pc.fill_null(numbers, math.nan)))
         if is_number is not None:
-            marks[~_numpy(is_number)] = NOT_NUMBER
+            marks[~as_numpy(is_number)] = NOT_NUMBER
         return marks
 
     def _date_marks(self, values: pa.Array) -> Marks:
         kind = values.type
-        if _is_text(kind):
-            days = [_iso_day(text) for text in values.to_pylist()]
+        if is_text(kind):
+            days = [iso_day_number(text) for text in values.to_pylist()]
             marks = self._bin_whole(np.array([0 if day is None else day for day in days], np.int64))
             marks[np.array([day is None for day in days], bool)] = NOT_DATE
             return marks
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-            return self._bin_whole(_numpy(pc.fill_null(_days(values).cast(pa.int32()), 0)).astype(np.int64))
+            return self._bin_whole(as_numpy(pc.fill_null(calendar_days(values).cast(pa.int32()), 0)).astype(np.int64))
         return np.full(len(values), NOT_DATE, np.int64)
 
     def _bin_whole(self, values: NDArray[np.int64]) -> Marks:
@@ -243,7 +294,7 @@ class _ColumnEncoder:
 
     def _bin(self, values: NDArray[Any], lower: NDArray[Any], first: float, last: float) -> Marks:
         """Left-closed bins, the last closed on both sides."""
-        marks = np.searchsorted(lower, values, side="right").astype(np.int64) - 1
+        marks = _last_not_above(lower, values)
         below, above = values < first, values > last
         if self.attribute.outside == "clip":
             marks[below] = 0
@@ -258,50 +309,44 @@ class _ColumnEncoder:
         return marks
 
 
-def canonical_texts(values: pa.Array) -> pa.Array:
-    """The one text by which each value is compared: '3' for 3 and 3.0, 'true', '2026-01-31'; null stays null."""
-    kind = values.type
-    if _is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        return values.cast(pa.large_string())
-    if pa.types.is_floating(kind):
-        numbers = values.cast(pa.float64()).to_pylist()
-        return pa.array([None if v is None or math.isnan(v) else level_text(v) for v in numbers], pa.large_string())
-    if pa.types.is_decimal(kind):
-        return pa.array([_decimal_text(v) for v in values.to_pylist()], pa.large_string())
-    return _days(values).cast(pa.large_string())
+def _whole_numbers(array: pa.Array) -> tuple[pa.Array, int, int] | None:
+    """Integers, booleans and days as integers with their least and greatest, if these are not far apart.
+
+    Such values are looked up in a table of the whole span, without a search for distinct ones.
+    """
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        numbers = array.cast(pa.uint8())
+    elif pa.types.is_date32(kind):
+        numbers = array.view(pa.int32())
+    elif pa.types.is_integer(kind) and kind != pa.uint64():
+        numbers = array
+    else:
+        return None
+    bounds = pc.min_max(numbers)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None or high - low >= min(SPAN, max(len(array), 2**8)) or max(-low, high) > 2**62:
+        return None  # all null, far apart, or where the next number may overflow
+    return numbers, low, high
 
 
-@contextmanager
-def readable_column(column: str) -> Iterator[None]:
-    """Turns an Arrow error (bytes that are not UTF-8, an unknown time zone) into ours, without its text."""
-    try:
-        yield
-    except (pa.ArrowException, UnicodeError) as problem:
-        raise SchemaError(
-            f"column '{column}' cannot be read ({type(problem).__name__}): it holds bytes that are not UTF-8 text, a "
-            "time zone this system does not know, or a damaged value."
-        ) from None
+def _places(numbers: pa.Array, low: int, high: int) -> NDArray[np.intp]:
+    """Places in a span, with the one after it for nulls."""
+    if numbers.null_count:
+        numbers = pc.fill_null(numbers.cast(pa.int64()), high + 1)
+    places: NDArray[np.intp] = np.subtract(as_numpy(numbers), low, dtype=np.intp)
+    return places
 
 
-def check_type(kind: pa.DataType, column: str) -> None:
-    """Refuse a column whose values are not plain ones."""
-    while pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    tests = (
-        _is_text,
-        pa.types.is_boolean,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_date,
-        pa.types.is_timestamp,
-        pa.types.is_null,
-    )
-    if not any(test(kind) for test in tests):
-        raise SchemaError(
-            f"column '{column}' has the Arrow type {_family(kind)}, which cannot be read; "
-            "give text, numbers, booleans, dates or timestamps."
-        )
+def _last_not_above(bounds: NDArray[Any], values: NDArray[Any]) -> Marks:
+    """The place of the last bound that is not above each value; -1 below all, the last one for NaN."""
+    if len(bounds) > FEW_BOUNDS:
+        return np.searchsorted(bounds, values, side="right").astype(np.int64) - 1
+    above, is_above = np.zeros(len(values), np.int8), np.empty(len(values), bool)
+    for bound in bounds:
+        np.less(values, bound, out=is_above)
+        above += is_above
+    return np.subtract(len(bounds) - 1, above, dtype=np.int64)
 
 
 def _texts_of(level: str | int | bool) -> tuple[str, ...]:
@@ -312,63 +357,3 @@ def _chosen(attribute: Attribute, codes: tuple[int, ...]) -> NDArray[np.bool_]:
     selected = np.zeros(attribute.size, bool)
     selected[list(codes)] = True
     return selected
-
-
-def plain(array: pa.Array) -> pa.Array:
-    """Without wrappers that say how values are stored rather than what they are."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
-    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _numpy(array: pa.Array) -> NDArray[Any]:
-    result: NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return result
-
-
-def _parse(texts: pa.Array) -> pa.Array:
-    trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"^\+", "")
-    try:
-        return trimmed.cast(pa.float64())
-    except pa.ArrowInvalid:  # beyond the range of a double: Python reads those as infinite or 0
-        return pa.array([None if text is None else float(text) for text in trimmed.to_pylist()], pa.float64())
-
-
-def _days(values: pa.Array) -> pa.Array:
-    """The calendar day, a timestamp's in its own time zone."""
-    if pa.types.is_timestamp(values.type):
-        if values.type.tz is not None:
-            values = pc.local_timestamp(values)
-        values = pc.floor_temporal(values, unit="day")
-    return values.cast(pa.date32())
-
-
-def _day(value: datetime.date) -> int:
-    return (value - EPOCH).days
-
-
-def _iso_day(text: str | None) -> int | None:
-    if text is None or len(text.strip()) != 10:
-        return None
-    try:
-        return _day(datetime.date.fromisoformat(text.strip()))
-    except ValueError:
-        return None
-
-
-def _decimal_text(value: Decimal | None) -> str | None:
-    if value is None:
-        return None
-    text = format(value, "f")
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
-
-
-def _family(kind: pa.DataType) -> str:
-    """The type without its parameters: a nested type's field names may say something about the data."""
-    return str(kind).partition("<")[0].partition("[")[0]

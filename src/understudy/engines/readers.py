@@ -26,7 +26,7 @@ import pyarrow.parquet
 
 from understudy.errors import InputError, SchemaError, unknown_name
 
-BATCH_ROWS = 2**20
+BATCH_ROWS = 2**17  # 10 MB of ten 64-bit columns: some batches are read ahead, and together they must stay small
 RESULT = "memory.main.query_result"
 CSV_BLOCK = 2**24  # bytes; a row may not be longer
 DECIMAL = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
