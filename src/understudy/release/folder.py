@@ -90,30 +90,25 @@ def _manifest_text(release: Release, files: dict[str, str]) -> str:
 
 
 def _measurement_table(release: Release) -> pa.Table:
-    """Long form: one row per noisy cell; margin and mechanism repeat and compress to nothing."""
-    parts: dict[str, list[Any]] = {
-        name: [] for name in ("measurement", "label", "margin", "mechanism", "cells", "cell", "value")
-    }
+    """Long form: one row per noisy cell; what repeats is a dictionary of one value, so a large table stays small."""
+    repeated = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([
+        ("measurement", pa.int32()), ("label", repeated), ("margin", repeated), ("mechanism", repeated),
+        ("cells", repeated), ("cell", pa.int64()), ("value", pa.int64()),
+    ])  # fmt: skip
+    batches = []
     for number, one in enumerate(release.measurements):
         flat = one.values.ravel()
-        repeated = {
-            "measurement": number, "label": one.label, "margin": json.dumps(list(one.margin)),
-            "mechanism": json.dumps(one.mechanism.to_json()), "cells": one.cells,
-        }  # fmt: skip
-        for name, value in repeated.items():
-            parts[name].append(
-                pa.array(np.zeros(len(flat), dtype=np.int32)) if value == 0 else pa.array([value] * len(flat))
+        same = pa.array(np.zeros(len(flat), dtype=np.int32))
+        texts = (one.label, json.dumps(list(one.margin)), json.dumps(one.mechanism.to_json()), one.cells)
+        columns = [pa.DictionaryArray.from_arrays(same, pa.array([text])) for text in texts]
+        numbers = pa.array(np.full(len(flat), number, dtype=np.int32))
+        batches.append(
+            pa.RecordBatch.from_arrays(
+                [numbers, *columns, pa.array(np.arange(len(flat))), pa.array(flat)], schema=schema
             )
-        parts["cell"].append(pa.array(np.arange(len(flat))))
-        parts["value"].append(pa.array(flat))
-    types = {"measurement": pa.int32(), "cell": pa.int64(), "value": pa.int64()}
-    arrays = {
-        name: pa.chunked_array(
-            [chunk.cast(types.get(name, pa.string())) for chunk in chunks], type=types.get(name, pa.string())
         )
-        for name, chunks in parts.items()
-    }
-    return pa.table(arrays)
+    return pa.Table.from_batches(batches, schema=schema).unify_dictionaries()
 
 
 def _hash(file: Path) -> str:

@@ -7,6 +7,7 @@ is finished by ``resume`` from its run folder, without new noise for what was me
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,10 +26,13 @@ from understudy.privacy.gate import Gate, Progress
 from understudy.privacy.journal import Journal
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.plan import Plan, plan_from_json
+from understudy.release.folder import read_release
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Release, Statement
 from understudy.synth.base import Request, Synthesis, configure
 
 RUN_MARK = ".partial-"
+BYTES_PER_VALUE = 10  # a decoded value and its code
+BYTES_PER_ROW = 48  # the cell of a row while rows are drawn and shuffled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,7 @@ def start_run(
     gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
     try:
         gate.look_ahead()
+        _check_memory(plan, schema, gate)
         charge = _reserve(ledger, destination, plan, run)
     except BaseException:
         if journal is not None:
@@ -122,6 +127,10 @@ def resume_run(
         raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
     if not secure:
         raise InputError("this run used test randomness; start it again instead of resuming it.")
+    finished = _finished(destination, run)
+    if finished is not None:
+        journal.discard()
+        return finished
     if out is not None:
         destination = Destination.from_json({**destination.to_json(), "out": str(out)})
     destination.check_free()
@@ -130,7 +139,7 @@ def resume_run(
     if charged:
         charge = charged[0]
     else:  # it died around the charge; the ledger knows whether it was made, and charges one run only once
-        ledger = _open_ledger(destination, plan, stream)
+        ledger = None if destination.ledger is None else Ledger.open(destination.ledger)
         charge = _reserve(ledger, destination, plan, run)
         journal.append("charged", {"ledger": charge})
     gate = Gate(source=opened, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
@@ -144,6 +153,26 @@ def _check_plan(plan: Plan, schema: Schema) -> None:
         raise InputError(
             f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
             "made by another version of this program. Make it again, and have it reviewed."
+        )
+
+
+def _finished(destination: Destination, run: str) -> Release | None:
+    """The release of a run that died between publishing it and removing its journal."""
+    if destination.out is None or not (destination.out / "manifest.json").is_file():
+        return None
+    release = read_release(destination.out)
+    return release if (release.statement.ledger or {}).get("run") == run else None
+
+
+def _check_memory(plan: Plan, schema: Schema, gate: Gate) -> None:
+    """Refuses, before the charge, a release that could not be held in memory."""
+    rows = plan.rows if plan.rows is not None else gate.records if plan.unit.public_total else 0
+    needed = rows * (plan.copies * len(schema.names) * BYTES_PER_VALUE + BYTES_PER_ROW)
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > available:
+        raise InputError(
+            f"{plan.copies} table(s) of {rows:,} rows need about {needed / 2**30:.1f} GB of memory, and "
+            f"{available / 2**30:.1f} GB are free. Ask for fewer rows or copies. Nothing was charged."
         )
 
 

@@ -17,7 +17,7 @@ from understudy.privacy.definition import Definition, Unit
 from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Option, Plan
 
-MAX_ROWS = 2**31 - 1
+MAX_ROWS = 500_000_000
 MAX_COPIES = 1000
 
 

@@ -184,6 +184,32 @@ def test_a_run_that_dies_after_its_charge_is_finished_without_a_second_one(
         assert (us.read_release(tmp_path / "release").measurements[0].values == unpack_array(kept[0])).all()
 
 
+def test_a_run_that_used_up_the_account_and_died_around_its_charge_is_resumed(tmp_path, source, ledger, monkeypatch):
+    with monkeypatch.context() as patch:
+        die_at(patch, "charged", after=False)
+        with pytest.raises(Death):
+            us.synthesize(source, budget=us.PureDP(epsilon=1), out=tmp_path / "release", **paid(ledger))
+    (run,) = tmp_path.glob("release.partial-*")
+    us.resume(run, source=ROWS)
+    assert spent(ledger) == 1
+    assert all(check.passed for check in us.verify(tmp_path / "release"))
+
+
+def test_a_run_that_died_after_publishing_is_simply_finished(tmp_path, source, ledger, monkeypatch):
+    def dying(self):
+        raise Death
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "discard", dying)
+        with pytest.raises(Death):
+            us.synthesize(source, budget=HALF, out=tmp_path / "release", **paid(ledger))
+    before = us.read_release(tmp_path / "release").frame()
+    (run,) = tmp_path.glob("release.partial-*")
+    assert us.resume(run).frame().equals(before)
+    assert not run.exists()
+    assert spent(ledger) == HALF.epsilon
+
+
 def test_a_release_that_cannot_be_written_is_kept_and_goes_elsewhere(tmp_path, source, ledger, monkeypatch):
     from understudy.release import folder
 
@@ -226,6 +252,14 @@ def test_a_missing_parent_folder_is_refused_before_the_charge(tmp_path, source, 
     with pytest.raises(InputError):
         us.synthesize(source, budget=HALF, out=tmp_path / "no" / "such" / "release", **paid(ledger))
     assert spent(ledger) == 0
+
+
+def test_a_release_beyond_the_memory_is_refused_before_the_charge(tmp_path, source, ledger, monkeypatch):
+    monkeypatch.setattr(os, "sysconf", lambda name: 2**10)  # a machine with one megabyte
+    with pytest.raises(InputError, match=r"GB of memory(.|\n)*Nothing was charged"):
+        us.synthesize(source, budget=HALF, rows=10**6, out=tmp_path / "release", **paid(ledger))
+    assert spent(ledger) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["budget.db"]
 
 
 def test_resuming_something_else_is_refused(tmp_path):
