@@ -110,7 +110,8 @@ def refuse_large(size: float, limit: int, what: str) -> None:
     """An honest refusal instead of a machine that stops answering."""
     if size > limit:
         raise UnsupportedError(
-            f"the space has {'more than ' * (size >= HUGE)}{min(size, HUGE):.3g} {what}; enumeration is limited to {limit:,}. Use fewer records, rows or cells; "
+            f"the space has {'more than ' * (size >= HUGE)}{min(size, HUGE):.3g} {what}; enumeration is limited to "
+            f"{limit:,}. Use fewer records, rows or cells; "
             "delta and epsilon of Dirichlet-multinomial and independent noise are computed by structure at any size."
         )
 
