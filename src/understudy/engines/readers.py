@@ -28,6 +28,7 @@ from understudy.errors import InputError, SchemaError, unknown_name
 
 BATCH_ROWS = 2**17  # 10 MB of ten 64-bit columns: some batches are read ahead, and together they must stay small
 RESULT = "memory.main.query_result"
+PARQUET_BUFFER = 2**20  # bytes read at a time of each column
 CSV_BLOCK = 2**24  # bytes; a row may not be longer
 DECIMAL = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 
@@ -80,7 +81,9 @@ class ParquetReader:
                     if field.name in columns
                     and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
                 ]
-            with _readable(path, "Parquet"), pa.parquet.ParquetFile(path, read_dictionary=texts) as file:
+            # Buffering ahead would keep the whole file in memory until its end.
+            options = {"read_dictionary": texts, "pre_buffer": False, "buffer_size": PARQUET_BUFFER}
+            with _readable(path, "Parquet"), pa.parquet.ParquetFile(path, **options) as file:
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
                     yield batch.select(list(columns))
 
