@@ -8,13 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.core.counts import Source
+from understudy.core.formula import parse_formula
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, MissingExtraError, SchemaError, UnsupportedError
+from understudy.models.design import check_functions
 from understudy.release import Release
 from understudy.utility.base import OMISSIONS, Collected, Comparison, Progress, measures
 
+LEADING = ("margins", "propensity")
 NULLS = ("auto", "formula", "permutation", "copies")
 
 
@@ -47,7 +50,7 @@ def evaluate_utility(
         permutations=permutations,
         progress=progress,
     )
-    chosen = measures.names() if families is None else tuple(families)
+    chosen = _in_order(measures.names()) if families is None else tuple(families)
     for name in chosen:
         measures[name]
     found = Collected()
@@ -64,10 +67,14 @@ def evaluate_utility(
                 code="utility.omitted",
                 title=f"measures that could not be computed; see '{OMISSIONS}' for the reasons",
                 value=len(found.left_out),
-                severity="warning",
             )
         )
     return found.section()
+
+
+def _in_order(names: Sequence[str]) -> tuple[str, ...]:
+    """Tables and classifiers lead: scores of single attributes miss a dependence that was lost."""
+    return tuple(sorted(names, key=lambda name: (name not in LEADING, name)))
 
 
 def compare(
@@ -96,13 +103,16 @@ def compare(
     for number, copy in enumerate(copies, start=1):
         if not copy.rows:
             raise InputError(f"synthetic table {number} has no rows; there is nothing to compare.")
+    chosen_models = (models,) if isinstance(models, str) else tuple(models)
+    for model in chosen_models:  # refused before anything long is computed
+        check_functions(release.schema, parse_formula(model, release.schema.names))
     return Comparison(
         release=release,
         original=original,
         copies=copies,
         original_rows=lambda: _rows(confidential),
         holdout=None if holdout is None else _codes(holdout, release.schema, "the holdout data"),
-        models=(models,) if isinstance(models, str) else tuple(models),
+        models=chosen_models,
         ways=chosen,
         null=null,
         permutations=permutations,

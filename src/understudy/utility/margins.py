@@ -43,6 +43,7 @@ def margins(comparison: Comparison) -> Section:
         by_table += sorted(rows, key=lambda row: -row["s_pmse"])
         summary = _summary(way, rows, np.array(each))
         by_way.append(summary)
+    for summary in sorted(by_way, key=lambda row: row["way"] == 1):  # one-way tables come last: they see least
         found.findings += _findings(summary)
     found.frames["tables"] = frame(by_table)
     found.frames["ways"] = frame(by_way)

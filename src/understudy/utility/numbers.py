@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from understudy.core.schema import Attribute
 from understudy.core.table import Codes
-from understudy.engines.encode import plain
+from understudy.engines.values import plain
 
 Floats = NDArray[np.float64]
 EPOCH = datetime.date(1970, 1, 1)

@@ -1,0 +1,187 @@
+"""Regression formulas such as ``income ~ age + sex * education``, read by a small grammar and never evaluated.
+
+A formula is data: names of attributes, ``+``, ``:`` (interaction), ``*`` (main effects and interaction), ``.`` (all
+other attributes), and the listed functions of one attribute. Anything else is refused with what is allowed, so a
+formula from a file or a web form cannot run code.
+
+    outcome := factor | name == 'level'
+    formula := outcome ~ term + term ...      term := factor : factor ... | factor * factor ...
+    factor  := name | `any name` | log(name) | sqrt(name) | square(name) | C(name)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from understudy.errors import InputError, unknown_name
+
+FUNCTIONS = ("C", "log", "sqrt", "square")
+ALLOWED = "names of attributes, + : * . and C(), log(), sqrt(), square() of one attribute"
+TOKEN = re.compile(
+    r"\s*(?:(?P<quoted>`[^`]*`)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>[0-9]+(?:\.[0-9]+)?)"
+    r"|(?P<name>[^\W\d]\w*(?:\.\w+)*)|(?P<mark>==|[~+:*().\-]))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Factor:
+    """One attribute, perhaps by a function. ``C`` asks for its bins as categories."""
+
+    name: str
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.name})" if self.function else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formula:
+    """An outcome (with ``level``: whether it has that level) and terms, each a product of factors."""
+
+    text: str
+    outcome: Factor
+    level: str | None
+    terms: tuple[tuple[Factor, ...], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every attribute it uses, the outcome first."""
+        used = [self.outcome.name, *(factor.name for term in self.terms for factor in term)]
+        return tuple(dict.fromkeys(used))
+
+
+def parse_formula(text: str, names: Sequence[str]) -> Formula:
+    """Read a formula over the named attributes.
+
+    >>> formula = parse_formula("smokes == 'yes' ~ age * sex", ["age", "sex", "smokes"])
+    >>> formula.level, [" : ".join(map(str, term)) for term in formula.terms]
+    ('yes', ['age', 'sex', 'age : sex'])
+    """
+    reader = _Reader(text, _tokens(text), names)
+    outcome, level = reader.outcome()
+    reader.expect("~")
+    terms = reader.terms(outcome.name)
+    used = {factor for term in terms for factor in term}
+    if outcome.name in {factor.name for factor in used}:
+        raise InputError(f"model '{text}': '{outcome.name}' is both the outcome and a predictor.")
+    for term in terms:
+        if len({factor.name for factor in term}) < len(term):
+            raise InputError(f"model '{text}': the interaction {_shown(term)} names an attribute twice.")
+        for factor in term if len(term) > 1 else ():
+            if (factor,) not in terms:
+                raise InputError(
+                    f"model '{text}': the interaction {_shown(term)} needs its main effects; write "
+                    f"{' * '.join(map(str, term))} instead."
+                )
+    return Formula(text=text, outcome=outcome, level=level, terms=terms)
+
+
+def _shown(term: Iterable[Factor]) -> str:
+    return ":".join(map(str, term))
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    if not isinstance(text, str) or len(text) > 5000:
+        raise InputError('a model must be a text such as "income ~ age + sex".')
+    tokens, place = [], 0
+    stripped = text.rstrip()
+    while place < len(stripped):
+        match = TOKEN.match(stripped, place)
+        if match is None or match.lastgroup is None:
+            raise InputError(
+                f"model '{text}' cannot be read at {stripped[place:].strip()[:12]!r}; it may use {ALLOWED}."
+            )
+        tokens.append((match.lastgroup, match[match.lastgroup]))
+        place = match.end()
+    return tokens
+
+
+class _Reader:
+    def __init__(self, text: str, tokens: list[tuple[str, str]], names: Sequence[str]) -> None:
+        self.text, self.names = text, names
+        self._tokens, self._place = tokens, 0
+
+    def _next(self) -> tuple[str, str]:
+        if self._place >= len(self._tokens):
+            raise InputError(f"model '{self.text}' ends too early; it must look like \"income ~ age + sex\".")
+        self._place += 1
+        return self._tokens[self._place - 1]
+
+    def _ahead(self) -> str:
+        return self._tokens[self._place][1] if self._place < len(self._tokens) else ""
+
+    def expect(self, mark: str) -> None:
+        kind, value = self._next()
+        if (kind, value) != ("mark", mark):
+            raise InputError(f"model '{self.text}' has {value!r} where {mark!r} was expected.")
+
+    def outcome(self) -> tuple[Factor, str | None]:
+        factor = self._factor()
+        if self._ahead() != "==":
+            return factor, None
+        self.expect("==")
+        kind, value = self._next()
+        if kind not in ("text", "number", "name"):
+            raise InputError(f"model '{self.text}': write the level in quotes, as in sex == 'F'.")
+        if factor.function:
+            raise InputError(f"model '{self.text}': a level belongs to an attribute, not to {factor}.")
+        return factor, value[1:-1] if kind == "text" else value
+
+    def terms(self, outcome: str) -> tuple[tuple[Factor, ...], ...]:
+        found: list[tuple[Factor, ...]] = []
+        while True:
+            found += self._term(outcome)
+            if self._place >= len(self._tokens):
+                break
+            if self._ahead() == "-":
+                raise InputError(f"model '{self.text}': terms cannot be taken away, and the intercept always stays.")
+            self.expect("+")
+        if not found:
+            raise InputError(f"model '{self.text}' has no predictor.")
+        main = [term for term in dict.fromkeys(found) if len(term) == 1]
+        return (*main, *(term for term in dict.fromkeys(found) if len(term) > 1))
+
+    def _term(self, outcome: str) -> list[tuple[Factor, ...]]:
+        if self._ahead() == ".":
+            self._next()
+            return [(Factor(name=name),) for name in self.names if name != outcome]
+        if self._ahead() in ("0", "1"):
+            if self._next()[1] == "0":
+                raise InputError(f"model '{self.text}': the intercept always stays; leave out '+ 0'.")
+            return []
+        factors, marks = [self._factor()], set()
+        while self._ahead() in (":", "*"):
+            marks.add(self._next()[1])
+            factors.append(self._factor())
+        if marks == {":", "*"}:
+            raise InputError(f"model '{self.text}' mixes ':' and '*' in one term; write the interactions out.")
+        if marks == {"*"}:
+            return [part for size in range(1, len(factors) + 1) for part in combinations(factors, size)]
+        return [tuple(factors)]
+
+    def _factor(self) -> Factor:
+        kind, value = self._next()
+        if kind == "quoted":
+            return Factor(name=self._known(value[1:-1]))
+        if kind != "name":
+            raise InputError(
+                f"model '{self.text}' has {value!r} where an attribute was expected; it may use {ALLOWED}."
+            )
+        if self._ahead() != "(":
+            return Factor(name=self._known(value))
+        if value not in FUNCTIONS:
+            raise unknown_name(f"model '{self.text}': function", value, FUNCTIONS, error=InputError)
+        self.expect("(")
+        kind, name = self._next()
+        if kind not in ("name", "quoted"):
+            raise InputError(f"model '{self.text}': {value}() takes one attribute.")
+        self.expect(")")
+        return Factor(name=self._known(name.strip("`")), function=value)
+
+    def _known(self, name: str) -> str:
+        if name not in self.names:
+            raise unknown_name(f"model '{self.text}': attribute", name, self.names, error=InputError)
+        return name

@@ -1,0 +1,195 @@
+"""The design of a regression: which columns a formula means for the attributes of a schema, and their values.
+
+Attributes with levels (and, by ``C``, bins) become one column per level but the reference, which is the first level in
+the schema that occurs in every table to be compared: the same coefficient then means the same in all of them. Rows in
+which an attribute of the model is missing, or a special code stands for a number, are left out, as an analyst would;
+how many is stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.formula import Factor, Formula
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.errors import InputError
+from understudy.models.regression import Blocks, Fit, fit_linear, fit_logit
+
+Floats = NDArray[np.float64]
+BLOCK_VALUES = 2**22  # values of one block of the design: 32 MB
+MOST_COLUMNS = 2000
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """A table as codes, with the numbers behind the bins of the attributes a formula uses as numbers."""
+
+    codes: CodedTable
+    values: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    label: str
+    parts: tuple[tuple[Factor, int | None], ...]  # a factor as a number, or whether it has a code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """Columns that mean the same in every table they are used on."""
+
+    schema: Schema
+    formula: Formula
+    family: str
+    event: int | None
+    columns: tuple[_Column, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (INTERCEPT, *(column.label for column in self.columns))
+
+    def complete(self, rows: Rows) -> NDArray[np.bool_]:
+        """Rows with a value for every attribute of the model."""
+        keep = np.ones(rows.codes.rows, bool)
+        factors = [factor for term in self.formula.terms for factor in term]
+        if self.event is None:
+            factors.append(self.formula.outcome)
+        for factor in factors:
+            attribute = self.schema[factor.name]
+            if is_category(self.schema, factor):
+                if attribute.missing_code is not None:
+                    keep &= np.asarray(rows.codes.columns[factor.name]) != attribute.missing_code
+            else:
+                keep &= np.isfinite(_transformed(factor, rows))
+        if self.event is not None:
+            missing = self.schema[self.formula.outcome.name].missing_code
+            if missing is not None:
+                keep &= np.asarray(rows.codes.columns[self.formula.outcome.name]) != missing
+        return keep
+
+    def blocks(self, rows: Rows) -> Blocks:
+        """The design, the outcome and weights of 1, block by block."""
+        chosen = np.flatnonzero(self.complete(rows))
+        size = max(1, BLOCK_VALUES // (len(self.columns) + 1))
+        numbers = {
+            factor: _transformed(factor, rows)
+            for column in self.columns
+            for factor, code in column.parts
+            if code is None
+        }
+
+        def made() -> Iterator[tuple[Floats, Floats, Floats]]:
+            for start in range(0, len(chosen), size):
+                part = chosen[start : start + size]
+                x = np.ones((len(part), len(self.columns) + 1))
+                for place, column in enumerate(self.columns, start=1):
+                    for factor, code in column.parts:
+                        if code is None:
+                            x[:, place] *= numbers[factor][part]
+                        else:
+                            x[:, place] *= np.asarray(rows.codes.columns[factor.name])[part] == code
+                yield x, self._outcome(rows, part), np.ones(len(part))
+
+        return made
+
+    def fit(self, rows: Rows) -> Fit:
+        return (fit_linear if self.family == "linear" else fit_logit)(self.blocks(rows))
+
+    def _outcome(self, rows: Rows, part: NDArray[np.int64]) -> Floats:
+        if self.event is None:
+            numbers: Floats = _transformed(self.formula.outcome, rows)[part]
+            return numbers
+        codes = np.asarray(rows.codes.columns[self.formula.outcome.name])[part]
+        return np.where(codes == self.event, 1.0, 0.0)
+
+
+def is_category(schema: Schema, factor: Factor) -> bool:
+    return bool(schema[factor.name].levels) or factor.function == "C"
+
+
+def numbers_needed(schema: Schema, formula: Formula) -> tuple[str, ...]:
+    """The attributes whose values, not codes, the formula needs."""
+    factors = [formula.outcome, *(factor for term in formula.terms for factor in term)]
+    return tuple(dict.fromkeys(factor.name for factor in factors if not is_category(schema, factor)))
+
+
+def make_design(schema: Schema, formula: Formula, tables: Sequence[CodedTable]) -> Design:
+    """The columns of a formula for tables that are to be compared."""
+    check_functions(schema, formula)
+    family, event = _family(schema, formula)
+    columns: list[_Column] = []
+    for term in formula.terms:
+        options: list[list[tuple[str, Factor, int | None]]] = []
+        for factor in term:
+            if is_category(schema, factor):
+                codes = _codes(schema, factor, tables)
+                names = schema[factor.name].code_names
+                options.append([(f"{factor.name}[{names[code]}]", factor, code) for code in codes])
+            else:
+                options.append([(str(factor), factor, None)])
+        for parts in product(*options):
+            label = ":".join(text for text, _, _ in parts)
+            columns.append(_Column(label=label, parts=tuple((factor, code) for _, factor, code in parts)))
+            if len(columns) > MOST_COLUMNS:
+                raise InputError(
+                    f"model '{formula.text}' has more than {MOST_COLUMNS:,} coefficients; leave terms out."
+                )
+    return Design(schema=schema, formula=formula, family=family, event=event, columns=tuple(columns))
+
+
+def check_functions(schema: Schema, formula: Formula) -> None:
+    """Functions of numbers need numbers."""
+    for factor in (formula.outcome, *(factor for term in formula.terms for factor in term)):
+        if factor.function in ("log", "sqrt", "square") and schema[factor.name].kind != "numeric":
+            raise InputError(f"model '{formula.text}': {factor} needs a numeric attribute with edges.")
+    _family(schema, formula)
+
+
+def _family(schema: Schema, formula: Formula) -> tuple[str, int | None]:
+    attribute = schema[formula.outcome.name]
+    if formula.level is not None:
+        names = attribute.code_names
+        if formula.level not in names:
+            raise InputError(
+                f"model '{formula.text}': '{formula.level}' is not a level of '{attribute.name}' "
+                f"({', '.join(names[:12])}{', ...' if len(names) > 12 else ''})."
+            )
+        if attribute.missing and names.index(formula.level) == attribute.missing_code:
+            raise InputError(f"model '{formula.text}': a missing value cannot be the outcome.")
+        return "logit", names.index(formula.level)
+    if not is_category(schema, formula.outcome):
+        return "linear", None
+    if attribute.bins == 2 and not attribute.special:
+        return "logit", 1
+    raise InputError(
+        f"model '{formula.text}': '{attribute.name}' has {attribute.bins} levels; say which one is the event, as in "
+        f"{attribute.name} == '{attribute.code_names[0]}' ~ ..."
+    )
+
+
+def _codes(schema: Schema, factor: Factor, tables: Sequence[CodedTable]) -> list[int]:
+    """Codes with a column of their own: all but the reference (and the missing one, whose rows are left out)."""
+    attribute = schema[factor.name]
+    named = attribute.bins + len(attribute.special)
+    found = [np.bincount(table.columns[factor.name], minlength=attribute.size)[:named] > 0 for table in tables]
+    everywhere = np.flatnonzero(np.logical_and.reduce(found))
+    reference = int(everywhere[0]) if len(everywhere) else 0
+    anywhere = np.logical_or.reduce(found)
+    return [code for code in range(named) if code != reference and anywhere[code]]
+
+
+def _transformed(factor: Factor, rows: Rows) -> Floats:
+    values = rows.values[factor.name]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if factor.function == "log":
+            return np.log(values)
+        if factor.function == "sqrt":
+            return np.sqrt(values)
+    return values**2 if factor.function == "square" else values
