@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from understudy.api import synthesize as synthesize
     from understudy.auditing.calibration import calibrate as calibrate
     from understudy.auditing.exact import audit as audit
+    from understudy.core.derived import Case as Case
+    from understudy.core.derived import Derived as Derived
     from understudy.core.result import Estimate as Estimate
     from understudy.core.result import Evaluation as Evaluation
     from understudy.core.result import Finding as Finding
@@ -44,11 +46,13 @@ if TYPE_CHECKING:
     from understudy.release import read_release as read_release
     from understudy.release import verify as verify
     from understudy.release import wrap as wrap
+    from understudy.release.export import export as export
 
 _HOME = {
     "understudy.api": ("open_source", "plan", "resume", "synthesize"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
+    "understudy.core.derived": ("Case", "Derived"),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
@@ -61,6 +65,7 @@ _HOME = {
     "understudy.privacy.matrix": ("Matrix",),
     "understudy.privacy.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.plan": ("Plan",),
+    "understudy.release.export": ("export",),
     "understudy.release": ("Release", "read_release", "verify", "wrap"),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import demo, ledger, release, reproduce, schema, synthesize
+from understudy.cli import demo, export, ledger, release, reproduce, schema, synthesize
 from understudy.cli.failures import Commands
 
 HELP = """\
@@ -51,6 +51,7 @@ app.command("plan", rich_help_panel="Make a release")(synthesize.plan)
 app.command("synthesize", rich_help_panel="Make a release")(synthesize.synthesize)
 app.command("resume", rich_help_panel="Make a release")(synthesize.resume)
 app.command("verify", rich_help_panel="Look at a release")(release.verify)
+app.command("export", rich_help_panel="Look at a release")(export.export)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")

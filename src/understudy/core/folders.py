@@ -158,3 +158,9 @@ def _sync_tree(folder: Path) -> None:
             finally:
                 os.close(descriptor)
         sync_folder(Path(parent))
+
+
+def release_above(path: Path) -> Path | None:
+    """The release folder that a path is or lies in, if any: nothing but a release's own files may go there."""
+    absolute = Path(os.path.realpath(path))
+    return next((folder for folder in (absolute, *absolute.parents) if (folder / RELEASE_MARK).is_file()), None)

@@ -75,10 +75,15 @@ def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
     arrays = [
         _levels(attribute, coded.columns[attribute.name])
         if attribute.levels
-        else table.column(attribute.name).cast(_field(attribute).type)
+        else _without_nan(table.column(attribute.name)).cast(_field(attribute).type)
         for attribute in schema.attributes
     ]
     return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
+
+
+def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """NaN as missing, which is what it means in a table that somebody else made."""
+    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
 def _field(attribute: Attribute) -> pa.Field:

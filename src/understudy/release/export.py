@@ -1,0 +1,218 @@
+"""A release for other programs: CSV, Stata (.dta) or SPSS (.sav), one file per copy, with labels and types.
+
+An export is made from public files alone, so it changes nothing about what the release promises. It goes to a folder of
+its own: a release folder holds what its manifest lists and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeGuard
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from understudy.core.folders import publish_folder, release_above
+from understudy.core.schema import Attribute, Schema, level_text
+from understudy.engines.decode import restore_types
+from understudy.engines.statfiles import pyreadstat_module
+from understudy.errors import InputError, MissingExtraError, unknown_name
+from understudy.release.export_names import short_names, shortened
+from understudy.release.export_readme import readme_text
+from understudy.release.value import Release
+
+README = "README.txt"
+EMPTY_LEVEL = "(empty text)"  # a value label cannot be empty
+STATA_CODES = 2**31 - 100  # Stata labels whole numbers up to here; the largest ones are its missing values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of an exported file: its values and what the file says about them."""
+
+    name: str
+    values: pa.ChunkedArray
+    label: str
+    value_labels: dict[int, str]
+    measure: Literal["nominal", "ordinal", "scale"]
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a format can hold, in characters (Stata) or bytes (SPSS)."""
+
+    name: int
+    label: int
+    value_label: int
+    file_label: int
+
+
+LIMITS = {
+    # Stata allows 32, and pyreadstat calls a set of value labels by the name of the column and up to five digits.
+    "dta": Limits(name=27, label=80, value_label=32_000, file_label=80),
+    "sav": Limits(name=64, label=255, value_label=120, file_label=64),
+}
+
+
+def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.PathLike[str] | None = None) -> Path:
+    """Write a release as ``csv``, ``dta`` or ``sav`` files into a new folder, by default ``RELEASE-csv`` beside it.
+
+    CSV holds the values as they are and an empty field for missing. Stata and SPSS get codes with value labels: a level
+    that is a whole number is its own code, a text level gets its number in the schema's order (from 1) with the text as
+    label, false and true are 0 and 1. Dates are dates, and missing is the format's own missing value. Names that the
+    format cannot hold are shortened by a rule that README.txt in the folder states with every name it changed.
+    """
+    from understudy.release.folder import read_release
+
+    if to not in WRITERS:
+        raise unknown_name("format", str(to), WRITERS)
+    if isinstance(release, Release):
+        found = release
+        if out is None:
+            raise InputError("say where the export goes: out= names a new folder.")
+        folder = Path(out)
+    else:
+        place = Path(os.path.abspath(release))
+        found = read_release(place)
+        folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
+    if (inside := release_above(folder)) is not None:
+        raise InputError(
+            f"{folder} lies in the release {inside}, which holds nothing but its own files; choose another."
+        )
+    columns = all_attributes(found.schema)
+    names = {attribute.name: attribute.name for attribute in columns}
+    length = LIMITS[to].name if to in LIMITS else 0
+    if length:
+        names = short_names(list(names), length)
+
+    def fill(target: Path) -> None:
+        for copy in range(1, found.copies + 1):
+            WRITERS[to](found, copy, names, target / f"synthetic_{copy}.{to}")
+        (target / README).write_text(readme_text(found, columns, to=to, names=names, length=length), encoding="utf-8")
+
+    publish_folder(folder, fill)
+    return folder
+
+
+def all_attributes(schema: Schema) -> tuple[Attribute, ...]:
+    """The columns of a synthetic table: its attributes, and the derived ones as attributes."""
+    return (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+
+
+def _write_csv(release: Release, copy: int, names: dict[str, str], path: Path) -> None:
+    table = _typed(release, copy)
+    plain = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    pyarrow.csv.write_csv(pa.table(plain, names=[names[name] for name in table.column_names]), path)
+
+
+def _write_stata(release: Release, copy: int, names: dict[str, str], path: Path) -> None:
+    columns = _columns(release, copy, names, LIMITS["dta"])
+    labels = {
+        column.name: texts
+        for column in columns
+        if (texts := {code: text for code, text in column.value_labels.items() if abs(code) < STATA_CODES})
+    }
+    pyreadstat_module().write_dta(
+        _frame(columns),
+        path,
+        file_label=shortened(_file_label(release), LIMITS["dta"].file_label),
+        column_labels={column.name: column.label for column in columns if column.label},
+        variable_value_labels=labels,
+        version=15,
+    )
+
+
+def _write_spss(release: Release, copy: int, names: dict[str, str], path: Path) -> None:
+    columns = _columns(release, copy, names, LIMITS["sav"])
+    pyreadstat_module().write_sav(
+        _frame(columns),
+        path,
+        file_label=shortened(_file_label(release), LIMITS["sav"].file_label),
+        column_labels={column.name: column.label for column in columns if column.label},
+        variable_value_labels={column.name: column.value_labels for column in columns if column.value_labels},
+        variable_measure={column.name: column.measure for column in columns},
+        variable_format={column.name: "F8.0" for column in columns if column.whole},
+        row_compress=True,
+    )
+
+
+WRITERS: dict[str, Callable[[Release, int, dict[str, str], Path], None]] = {
+    "csv": _write_csv,
+    "dta": _write_stata,
+    "sav": _write_spss,
+}
+
+
+def _typed(release: Release, copy: int) -> pa.Table:
+    """One table with the types of its schema; somebody else's may come with others, and with impossible rows."""
+    return restore_types(release.frame(copy), replace(release.schema, impossible=()))
+
+
+def _file_label(release: Release) -> str:
+    return f"SYNTHETIC DATA, no row is a person. {release.statement.guarantee}"
+
+
+def _columns(release: Release, copy: int, names: dict[str, str], limits: Limits) -> list[Column]:
+    table = _typed(release, copy)
+    columns = []
+    for attribute in all_attributes(release.schema):
+        name = names[attribute.name]
+        said = attribute.label or (attribute.name if name != attribute.name else "")
+        values, labels = _coded(attribute, table.column(attribute.name))
+        columns.append(
+            Column(
+                name=name,
+                values=values,
+                label=shortened(said, limits.label),
+                value_labels={code: shortened(text, limits.value_label) for code, text in labels.items()},
+                measure="ordinal" if attribute.ordered else "nominal" if attribute.levels else "scale",
+                whole=bool(attribute.levels) or attribute.integer,
+            )
+        )
+    return columns
+
+
+def _coded(attribute: Attribute, column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:
+    """The values as a statistics package holds them, and their labels."""
+    if not attribute.levels:
+        return column, {int(code): text for code, text in attribute.special if _is_whole(code)}
+    values = column.cast(column.type.value_type)
+    codes, labels = level_codes(attribute)
+    known = pa.array(attribute.levels, values.type)
+    return pc.take(pa.array(codes, pa.int64()), pc.index_in(values, value_set=known)), labels
+
+
+def level_codes(attribute: Attribute) -> tuple[list[int], dict[int, str]]:
+    """The code of each level, and the label of each code."""
+    texts = [level_text(level) or EMPTY_LEVEL for level in attribute.levels]
+    if isinstance(attribute.levels[0], str):
+        codes = list(range(1, len(texts) + 1))
+        if attribute.level_labels:
+            texts = [f"{t}: {said}" if said else t for t, said in zip(texts, attribute.level_labels, strict=True)]
+        return codes, dict(zip(codes, texts, strict=True))
+    codes = [int(level) for level in attribute.levels]
+    said = attribute.level_labels or (tuple(texts) if isinstance(attribute.levels[0], bool) else ())
+    return codes, {code: text for code, text in zip(codes, said, strict=False) if text}
+
+
+def _is_whole(code: object) -> TypeGuard[int | float]:
+    return isinstance(code, int | float) and code == int(code)
+
+
+def _frame(columns: list[Column]) -> Any:
+    """A pandas frame: whole numbers stay whole unless one is missing, dates are ``datetime.date``."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtraError(
+            "Stata and SPSS files need the package pandas; install it with: pip install 'understudy[stat]'"
+        ) from None
+    return pd.DataFrame({column.name: column.values.to_pandas(date_as_object=True) for column in columns})
