@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import demo, export, ledger, release, reproduce, schema, synthesize
+from understudy.cli import audit, calibrate, demo, export, ledger, release, reproduce, schema, synthesize
 from understudy.cli.failures import Commands
 
 HELP = """\
@@ -55,6 +55,8 @@ app.command("export", rich_help_panel="Look at a release")(export.export)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")
+app.command("audit", rich_help_panel="Before a release")(audit.audit)
+app.command("calibrate", rich_help_panel="Before a release")(calibrate.calibrate)
 app.command("demo", rich_help_panel="See it work")(demo.demo)
 app.command("reproduce", rich_help_panel="See it work")(reproduce.reproduce)
 
