@@ -23,13 +23,14 @@ from understudy.engines.bounding import rows_to_leave_out
 from understudy.engines.encode import Encoder, check_columns, code_type, columns_to_read
 from understudy.engines.kernel import flat_cells
 from understudy.engines.readers import Reader
+from understudy.engines.sparse import count_cells
 from understudy.engines.tally import Tally
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
 from understudy.privacy.definition import Unit
 
 REMEMBERED_BYTES = 2**27
 DENSE_CELLS_PER_SCAN = 2**28
-MERGE_CELLS = 2**22  # sparse cells gathered before equal ones are added up
+DENSE_FIRST = 2**22  # cells of a domain up to which sparse counts are made from a dense table, which is faster
 
 Batch = dict[str, Codes]
 
@@ -108,14 +109,14 @@ class DuckDBSource:
                 f"the margin {' x '.join(wanted)} has {domain:.3g} cells, too many to number with 64 bits (9.22e+18); "
                 "use fewer attributes, fewer levels or wider bins."
             )
-        cells, values = np.empty(0, np.int64), np.empty(0, np.int64)
-        waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        for batch in self._scan(progress):
-            waiting.append(np.unique(self._flat(batch, wanted), return_counts=True))
-            if sum(len(part) for part, _ in waiting) > MERGE_CELLS:
-                cells, values = _merge([(cells, values), *waiting])
-                waiting = []
-        cells, values = _merge([(cells, values), *waiting])
+        if domain <= DENSE_FIRST:
+            table = self.count([wanted], progress)[0].values.ravel()
+            cells = np.flatnonzero(table)
+            values = table[cells]
+        else:
+            shape = self.schema.shape(wanted)
+            scan = self._scan(progress, self._needed([wanted]))
+            cells, values = count_cells(flat_cells([batch[name] for name in wanted], shape) for batch in scan)
         return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells, _values=values)
 
     def confidential_codes(self) -> CodedTable:
@@ -240,23 +241,6 @@ class DuckDBSource:
         keep[self._left_out[first:last] - start] = False
         return {name: column[keep] for name, column in batch.items()}
 
-    def _flat(self, batch: Batch, margin: tuple[str, ...]) -> NDArray[np.int64]:
-        if not margin:
-            return np.zeros(_rows(batch), np.int64)
-        return flat_cells([batch[name] for name in margin], self.schema.shape(margin))
-
 
 def _rows(batch: Batch) -> int:
     return len(next(iter(batch.values())))
-
-
-def _merge(
-    parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sorted distinct cells with their counts added up."""
-    cells = np.concatenate([cells for cells, _ in parts])
-    counts = np.concatenate([counts for _, counts in parts]).astype(np.int64)
-    distinct, place = np.unique(cells, return_inverse=True)
-    totals = np.zeros(len(distinct), np.int64)
-    np.add.at(totals, place, counts)
-    return distinct, totals

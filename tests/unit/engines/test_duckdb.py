@@ -155,7 +155,7 @@ def test_sparse_counts_of_a_huge_domain():
 
 
 def test_sparse_cells_merge_across_batches(monkeypatch):
-    monkeypatch.setattr(engine, "MERGE_CELLS", 2)
+    monkeypatch.setattr(engine, "DENSE_FIRST", 0)
     rows = [("x", 1, True), ("y", 1, True), ("x", 1, True), ("z", 1, False)] * 5
     sparse = DuckDBSource(CountingReader(table(rows), 2), SCHEMA).count_sparse(("a",))
     cells, values = sparse.open_for(type("Whole", (), {"covers": "whole_domain"})())
