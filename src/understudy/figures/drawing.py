@@ -60,4 +60,6 @@ def draw(
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
     paint(figure, axes)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once: a second pass would move things by a hair and change the file
     return Drawing(table=table, figure=figure)
