@@ -75,8 +75,8 @@ def _eliminate(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> lis
             if name not in neighbours:
                 raise InputError(f"'{name}' is not an attribute of the model.")
             neighbours[name].update(group)
-    for name in neighbours:
-        neighbours[name].discard(name)
+    for name, around in neighbours.items():
+        around.discard(name)
     position = {name: i for i, name in enumerate(sizes)}
     left = set(sizes)
     found: list[frozenset[str]] = []

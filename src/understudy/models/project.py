@@ -9,7 +9,7 @@ from understudy.errors import InputError
 
 
 def nearest_table(
-    noisy: NDArray[np.int64], total: float, allowed: NDArray[np.bool_] | None = None
+    noisy: NDArray[np.int64] | NDArray[np.float64], total: float, allowed: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """Least-squares projection of noisy counts onto non-negative tables with the given total.
 

@@ -23,46 +23,45 @@ def spread(table: Floats, margin: Margin, onto: Margin) -> Floats:
     return table.reshape([next(sizes) if name in margin else 1 for name in onto])
 
 
-def log_sum(table: Floats, axes: tuple[int, ...]) -> Floats:
-    """log of the sum of exp over some axes; minus infinity where everything summed is impossible."""
-    if not axes:
-        return table
-    top = table.max(axis=axes, keepdims=True)
-    top = np.where(np.isneginf(top), 0.0, top)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(table - top).sum(axis=axes)) + top.reshape(_kept_shape(table, axes)))
-
-
-def _kept_shape(table: Floats, axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(size for axis, size in enumerate(table.shape) if axis not in axes)
-
-
 class Propagation:
     """Two passes over a junction tree: messages to the root, then beliefs from it.
 
-    Potentials are in logs and may be minus infinity (structural zeros). Beliefs are probabilities that add to one.
+    Potentials are in logs and may be minus infinity (structural zeros). Beliefs are probabilities that add to one. On
+    the way up a clique keeps its table divided by what it sent, that is, its distribution given the separator; on the
+    way down that is multiplied by the separator's distribution, so each table is exponentiated once.
     """
 
     def __init__(self, tree: JunctionTree) -> None:
         self.tree = tree
         self._separators = [tree.separator(i) for i in range(len(tree.cliques))]
         self._outside = [axes_outside(c, s) for c, s in zip(tree.cliques, self._separators, strict=True)]
+        self._above = [
+            axes_outside(tree.cliques[parent], separator) if parent >= 0 else ()
+            for parent, separator in zip(tree.parents, self._separators, strict=True)
+        ]
 
     def run(self, potentials: Sequence[Floats]) -> tuple[list[Floats], float]:
         """The probability table of every clique, and log Z."""
         tree = self.tree
         tables = list(potentials)
-        messages: list[Floats] = [np.zeros(())] * len(tables)
         for i in range(len(tables) - 1, 0, -1):
-            messages[i] = log_sum(tables[i], self._outside[i])
-            parent = tree.parents[i]
-            tables[parent] = tables[parent] + spread(messages[i], self._separators[i], tree.cliques[parent])
-        log_z = float(log_sum(tables[0], tuple(range(tables[0].ndim))))
-        beliefs: list[Floats] = [np.exp(tables[0] - log_z)]
+            tables[i], message = _conditional(tables[i], self._outside[i])
+            parent, separator = tree.parents[i], self._separators[i]
+            tables[parent] = tables[parent] + spread(message, separator, tree.cliques[parent])
+        tables[0], log_z = _conditional(tables[0], self._outside[0])
         for i in range(1, len(tables)):
-            parent = tree.parents[i]
-            above = beliefs[parent].sum(axis=axes_outside(tree.cliques[parent], self._separators[i]))
-            with np.errstate(divide="ignore"):
-                ratio = np.where(above > 0, np.log(above) - messages[i], -np.inf)
-            beliefs.append(np.exp(tables[i] + spread(ratio, self._separators[i], tree.cliques[i])))
-        return beliefs, log_z
+            above = tables[tree.parents[i]].sum(axis=self._above[i])
+            tables[i] = tables[i] * spread(above, self._separators[i], tree.cliques[i])
+        return tables, float(log_z)
+
+
+def _conditional(table: Floats, axes: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """exp(table) divided by its sum over some axes, and the log of that sum (minus infinity if all is impossible)."""
+    top = table.max(axis=axes, keepdims=True)
+    top = np.where(np.isneginf(top), 0.0, top)
+    weights = np.exp(table - top)
+    total = weights.sum(axis=axes, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_total = (np.log(total) + top).reshape([size for axis, size in enumerate(table.shape) if axis not in axes])
+        weights /= np.where(total > 0, total, 1.0)
+    return weights, log_total

@@ -60,6 +60,44 @@ def _rounded(weights: NDArray[np.float64], rows: int, stream: Stream, *purpose: 
     return picked[np.argsort(stream.words(rows, *purpose, "shuffle"), kind="stable")]
 
 
+def draw_given(
+    table: NDArray[np.float64], state: NDArray[np.int64], by: str, stream: Stream, *purpose: str | int
+) -> NDArray[np.int64]:
+    """For each row the cell drawn from the row of ``table`` that its ``state`` names.
+
+    ``rounding``: the rows of one state share out its expected counts, each cell rounded down or up without bias, over
+    the cells in a random order of each state's own, and are dealt to the rows in random order. Given the state, the
+    result is then independent of everything else, as the model says, while margins of cliques keep low variance.
+    """
+    rows = len(state)
+    if rows == 0:
+        return np.zeros(0, dtype=np.int64)
+    if by == "rounding":
+        dealt = np.lexsort((stream.words(rows, *purpose, "deal"), state))  # rows of one state together, at random
+        sizes = np.bincount(state, minlength=len(table))
+        first = np.cumsum(sizes) - sizes
+        rank = np.empty(rows)
+        rank[dealt] = np.arange(rows) - first[state[dealt]]
+        points = (rank + unit_interval(stream, len(table), *purpose, "start")[state]) / sizes[state]
+        order = np.argsort(stream.words(table.size, *purpose, "order").reshape(table.shape), axis=1, kind="stable")
+    else:
+        points = unit_interval(stream, rows, *purpose)
+        order = None
+    weights = table if order is None else np.take_along_axis(table, order, axis=1)
+    upper = np.cumsum(weights, axis=1)
+    scale = np.where(upper[:, -1:] > 0, upper[:, -1:], 1.0)
+    # One search for all rows: state s takes the numbers from 2s to 2s + 1, so states cannot be confused by rounding.
+    marks = upper / scale + 2.0 * np.arange(len(table))[:, None]
+    place = np.searchsorted(marks.ravel(), points + 2.0 * state, side="right") - state * table.shape[1]
+    place = np.minimum(place, _last_filled(weights)[state])
+    return np.asarray(place if order is None else order[state, place], dtype=np.int64)
+
+
+def _last_filled(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The last cell with weight in each row, so that rounding in a cumulative sum can never reach an empty one."""
+    return np.asarray(weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1))
+
+
 def apportion(sizes: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
     """Whole numbers that add up to ``rows`` in proportion to public sizes, by largest remainders (first come first).
 

@@ -75,7 +75,7 @@ class Synthesizer(Protocol):
         ...
 
 
-synthesizers: Registry[type[Synthesizer]] = Registry("method", "understudy.synth")
+synthesizers: Registry[type[Synthesizer]] = Registry("method", "understudy.synth", not_entries=("base", "margins"))
 
 
 def configure(method: str, options: Mapping[str, Option]) -> Synthesizer:

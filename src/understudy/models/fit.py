@@ -1,0 +1,191 @@
+"""From noisy margins to a model: one call, with the regularisation chosen from the noisy values alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.measurement import Measurement
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.errors import ConvergenceError, InputError, UnsupportedError
+from understudy.models.estimate import Problem
+from understudy.models.junction_tree import JunctionTree, Margin, tree_cells
+from understudy.models.model import Model
+from understudy.models.project import nearest_table
+from understudy.models.propagation import axes_outside
+
+Floats = NDArray[np.float64]
+MAX_CELLS = 20_000_000  # of all cliques together
+GRID = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # records for independence, most first
+SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
+LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How a fit went. ``residual``: the largest remaining error of a fitted cell in noise standard deviations."""
+
+    prior: float
+    iterations: int
+    residual: float
+    cells: int
+
+
+def structural_groups(schema: Schema) -> list[Margin]:
+    """The attributes each structural zero joins; a model keeps them exact by holding them in one clique."""
+    return [schema.margin(rule.attributes) for rule in schema.impossible if len(rule.attributes) > 1]
+
+
+def build_tree(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS) -> JunctionTree:
+    """The junction tree for some margins and all structural zeros."""
+    sizes = dict(zip(schema.names, schema.shape(), strict=True))
+    zeros = structural_groups(schema)
+    if zeros and tree_cells(sizes, zeros) > limit:
+        worst = max(zeros, key=schema.cells)
+        raise UnsupportedError(
+            f"the structural zero over {' x '.join(worst)} needs tables with more than {limit:,} cells; use rules "
+            "with fewer or smaller attributes."
+        )
+    return JunctionTree.build(sizes, [*margins, *zeros], limit)
+
+
+def one_way_shares(schema: Schema, noisy: Noisy) -> dict[str, Floats]:
+    """Log shares of each attribute's levels: every noisy table's own sum, averaged by precision, made non-negative."""
+    shares: dict[str, Floats] = {}
+    for attribute in schema.attributes:
+        allowed = schema.allowed((attribute.name,))
+        total, weight = np.zeros(attribute.size), 0.0
+        for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True):
+            if attribute.name in margin:
+                summed = table.sum(axis=axes_outside(margin, (attribute.name,)))
+                precision = 1.0 / (variance * table.size / attribute.size)
+                total, weight = total + precision * summed, weight + precision
+        if weight == 0:
+            share = allowed / allowed.sum()
+        else:
+            mean = total / weight
+            share = nearest_table(mean, max(float(mean[allowed].sum()), 1.0), allowed)
+            share = np.where(allowed, np.maximum(share / share.sum(), LEAST_SHARE), 0.0)
+        with np.errstate(divide="ignore"):
+            shares[attribute.name] = np.log(share / share.sum())
+    return shares
+
+
+def _zero_masks(schema: Schema) -> list[tuple[Margin, Floats]]:
+    masks = []
+    for margin in structural_groups(schema):
+        masks.append((margin, np.where(schema.allowed(margin), 0.0, -np.inf)))
+    return masks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Noisy:
+    """Measurements laid out for the solver."""
+
+    margins: tuple[Margin, ...]
+    tables: tuple[Floats, ...]
+    variances: tuple[float, ...]
+
+    @property
+    def values(self) -> Floats:
+        return np.concatenate([table.ravel() for table in self.tables])
+
+    @property
+    def noise(self) -> Floats:
+        pairs = zip(self.tables, self.variances, strict=True)
+        return np.concatenate([np.full(table.size, variance) for table, variance in pairs])
+
+
+def _layout(measurements: Sequence[Measurement]) -> Noisy:
+    """Measurements of one margin are averaged by precision; a total alone says nothing about the distribution."""
+    gathered: dict[Margin, tuple[Floats, float]] = {}
+    for one in measurements:
+        if not one.margin:
+            continue
+        precision = 1.0 / one.mechanism.variance  # type: ignore[attr-defined]
+        table, weight = gathered.get(one.margin, (np.zeros(one.values.shape), 0.0))
+        gathered[one.margin] = (table + precision * one.values, weight + precision)
+    return Noisy(
+        margins=tuple(gathered),
+        tables=tuple(table / weight for table, weight in gathered.values()),
+        variances=tuple(1.0 / weight for _, weight in gathered.values()),
+    )
+
+
+def fit(
+    schema: Schema, measurements: Sequence[Measurement], *, total: float, prior: float | None = None,
+    stream: Stream | None = None, limit: int = MAX_CELLS, tolerance: float = 0.02,
+) -> tuple[Model, Report]:  # fmt: skip
+    """The model nearest to independence that the noisy margins allow.
+
+    ``prior`` is the weight of independence in records; by default it is chosen by the coupled bootstrap, which needs a
+    ``stream``. ``total`` must be noisy or public. Raises ``ConvergenceError`` if the fit is off by more than half a
+    standard deviation of the noise somewhere.
+    """
+    if total <= 0:
+        raise InputError(f"total ({total}) must be positive.")
+    noisy = _layout(measurements)
+    tree = build_tree(schema, noisy.margins, limit)
+    if prior is None:
+        if stream is None:
+            raise InputError("choosing the prior needs a stream.")
+        prior = choose_prior(schema, tree, noisy, measurements=measurements, total=total, stream=stream)
+    problem = _problem(schema, tree, noisy)
+    _, beliefs, iterations, residual = problem.solve(noisy.values, noisy.noise, total, prior, tolerance=tolerance)
+    if residual > 0.5:
+        raise ConvergenceError(
+            f"the fit stopped after {iterations} iterations with an error of {residual:.2g} noise standard deviations "
+            "in a cell; use fewer margins."
+        )
+    model = Model(tree=tree, beliefs=tuple(beliefs), total=total)
+    return model, Report(prior=prior, iterations=iterations, residual=residual, cells=tree.cells)
+
+
+def _problem(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
+    base = one_way_shares(schema, noisy)
+    return Problem(tree, noisy.margins, base, _zero_masks(schema))
+
+
+def choose_prior(
+    schema: Schema,
+    tree: JunctionTree,
+    noisy: Noisy,
+    *,
+    measurements: Sequence[Measurement],
+    total: float,
+    stream: Stream,
+) -> float:
+    """The weight of independence that predicts best, by the coupled bootstrap (Oliveira, Lei and Tibshirani 2021).
+
+    With w drawn from the noise's own law, y* = y + sqrt(a) w and y' = y - w / sqrt(a) are uncorrelated (independent for
+    Gaussian noise), so a fit to y* can be scored against y' without knowing the truth. The grid, a and w do not depend
+    on the data: this is post-processing. The grid is walked from strong to weak and left at the first rise.
+    """
+    extra = _layout([
+        Measurement(margin=m.margin, values=_own_noise(m, stream), mechanism=m.mechanism)
+        for m in measurements if m.margin
+    ])  # fmt: skip
+    starred = Noisy(
+        margins=noisy.margins,
+        tables=tuple(y + np.sqrt(SPLIT) * w for y, w in zip(noisy.tables, extra.tables, strict=True)),
+        variances=tuple(variance * (1 + SPLIT) for variance in noisy.variances),
+    )
+    held_out = noisy.values - extra.values / np.sqrt(SPLIT)
+    weights = 1.0 / noisy.noise
+    problem = _problem(schema, tree, starred)
+    best, best_score, start = GRID[0], np.inf, None
+    for prior in GRID:
+        start, beliefs, _, _ = problem.solve(starred.values, noisy.noise, total, prior, start=start, tolerance=0.1)
+        score = float((weights * (total * problem.expected(beliefs) - held_out) ** 2).sum())
+        if score >= best_score:
+            break
+        best, best_score = prior, score
+    return best
+
+
+def _own_noise(measurement: Measurement, stream: Stream) -> NDArray[np.int64]:
+    return measurement.mechanism.run(np.zeros(measurement.values.shape, dtype=np.int64), stream)

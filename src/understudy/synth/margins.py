@@ -1,0 +1,123 @@
+"""What the margin-based synthesizers share: which tables to measure, how to divide the budget, rows from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import combinations
+
+from understudy.core.measurement import Measurement
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.errors import InputError, UnsupportedError
+from understudy.models.fit import Report, fit
+from understudy.models.sample import DESCRIPTIONS
+from understudy.privacy.calibrate import noise_for
+from understudy.privacy.definition import Definition, Unit
+from understudy.privacy.gate import Gate
+from understudy.privacy.plan import Plan, Step
+from understudy.privacy.sensitivity import margin_sensitivity
+from understudy.privacy.steps import measure_step
+from understudy.synth.base import MAX_ROWS, Synthesis
+
+Margin = tuple[str, ...]
+TOTAL = "number of rows"
+TOTAL_SHARE = Fraction(1, 50)
+LARGEST_MARGIN = 10_000_000
+
+
+def margin_label(margin: Margin) -> str:
+    return " x ".join(margin)
+
+
+def read_margins(schema: Schema, text: str) -> list[Margin]:
+    """Margins as a user writes them: ``2`` for all pairs, or ``sex+age, age+income``."""
+    text = text.strip()
+    if text.isdigit():
+        ways = int(text)
+        if not 1 <= ways <= len(schema.names):
+            raise InputError(f"margins ({text}) must be between 1 and the number of attributes, {len(schema.names)}.")
+        return list(combinations(schema.names, ways))
+    margins = [schema.margin(name.strip() for name in part.split("+")) for part in text.split(",") if part.strip()]
+    if not margins:
+        raise InputError('margins must be a number of ways, such as 2, or a list such as "sex+age, age+income".')
+    if len(set(margins)) != len(margins):
+        raise InputError("a margin is listed twice.")
+    return margins
+
+
+def check_margin_sizes(schema: Schema, margins: Iterable[Margin]) -> None:
+    for margin in margins:
+        if schema.cells(margin) > LARGEST_MARGIN:
+            raise UnsupportedError(
+                f"the margin {margin_label(margin)} has {schema.cells(margin):,} cells; at most {LARGEST_MARGIN:,} are "
+                "measured. Use wider bins or leave it out."
+            )
+
+
+def shares_by_cells(schema: Schema, margins: Sequence[Margin], power: Fraction) -> list[Fraction]:
+    """Shares of a budget in proportion to cells^power, as exact fractions that add to one."""
+    weights = [max(1, round(1000 * schema.cells(margin) ** float(power))) for margin in margins]
+    return [Fraction(weight, sum(weights)) for weight in weights]
+
+
+def measure_steps(
+    schema: Schema, margins: Sequence[Margin], unit: Unit, budget: Definition, split: str
+) -> tuple[Step, ...]:
+    """Steps that measure every margin, and under ``add_remove`` the number of rows, within one budget.
+
+    ``split``: ``equal``, or ``optimal``: the least total variance over all cells. Noise of variance proportional to
+    1/share^2 (geometric, pure budgets) wants shares in proportion to cells^(1/3), of 1/share (Gaussian) to cells^(1/2).
+    """
+    movable = [margin for margin in margins if margin_sensitivity(schema, margin, unit).l1 > 0]
+    if not movable:
+        raise UnsupportedError("no unit can change any of these margins; nothing is left to protect.")
+    power = Fraction(0) if split == "equal" else Fraction(1, 3) if budget.name == "pure" else Fraction(1, 2)
+    shares = shares_by_cells(schema, movable, power)
+    queries = list(movable)
+    if not unit.public_total:
+        shares = [share * (1 - TOTAL_SHARE) for share in shares] + [TOTAL_SHARE]
+        queries.append(())
+    sensitivities = [margin_sensitivity(schema, margin, unit) for margin in queries]
+    cells = [schema.cells(margin) for margin in queries]
+    noises = noise_for(
+        budget, sensitivities, shares=shares, cells=[*cells[: len(movable)], *([1] * (not unit.public_total))]
+    )
+    return tuple(
+        measure_step(
+            label=margin_label(margin) or TOTAL, margin=margin, noise=noise, sensitivity=sensitivity,
+            cells=int(schema.allowed(margin).sum()) if margin else 1,
+        )
+        for margin, noise, sensitivity in zip(queries, noises, sensitivities, strict=True)
+    )  # fmt: skip
+
+
+def total_of(plan: Plan, gate: Gate, measured: Sequence[Measurement]) -> float:
+    """The number of records: public under ``replace``, else measured, else the average sum of the noisy tables."""
+    if plan.unit.public_total:
+        return float(gate.records)
+    for one in measured:
+        if not one.margin:
+            return float(one.values)
+    return sum(float(one.values.sum()) for one in measured) / max(len(measured), 1)
+
+
+def synthesis_from(
+    plan: Plan, schema: Schema, measured: Sequence[Measurement], *, total: float, rows_by: str, stream: Stream,
+    prior: float | None = None, notes: tuple[str, ...] = (),
+) -> tuple[Synthesis, Report]:  # fmt: skip
+    """Fit the model to everything measured and draw the copies."""
+    model, report = fit(schema, measured, total=max(total, 1.0), prior=prior, stream=stream)
+    rows = plan.rows if plan.rows is not None else min(max(round(total), 0), MAX_ROWS)
+    tables = tuple(model.draw(schema, rows, rows_by, stream, "rows", copy) for copy in range(1, plan.copies + 1))
+    fitted = (
+        f"Fitted with {report.prior:g} records for independence in {report.iterations} iterations; largest remaining "
+        f"error {report.residual:.2g} noise standard deviations; {report.cells:,} cells in the model."
+    )
+    return Synthesis(
+        tables=tables,
+        measurements=tuple(measured),
+        rows_drawn=DESCRIPTIONS[rows_by],
+        copies_share_measurements=True,
+        notes=(*notes, fitted),
+    ), report
