@@ -15,7 +15,7 @@ from understudy.core.table import CodedTable
 from understudy.errors import InputError, MissingExtraError, SchemaError, UnsupportedError
 from understudy.models.design import check_functions
 from understudy.release import Release
-from understudy.utility.base import OMISSIONS, Collected, Comparison, Progress, measures
+from understudy.utility.base import OMISSIONS, Collected, Comparison, Progress, frame, measures
 
 LEADING = ("margins", "propensity")
 NULLS = ("auto", "formula", "permutation", "copies")
@@ -118,6 +118,26 @@ def compare(
         permutations=permutations,
         progress=progress,
     )
+
+
+def against_epsilon(evaluated: Sequence[tuple[str, Release, Section]]) -> pa.Table:
+    """One row per evaluated release: its epsilon (null if its guarantee has none) beside its utility."""
+    rows = []
+    for name, release, section in evaluated:
+        epsilon = getattr(release.statement.guarantee, "epsilon", None)
+        ways = {row["way"]: row for row in section.frames["ways"].to_pylist()} if "ways" in section.frames else {}
+        row: dict[str, Any] = {
+            "release": name,
+            "method": release.provenance.method,
+            "guarantee": str(release.statement.guarantee),
+            "epsilon": None if epsilon is None else float(epsilon),
+            "copies": release.copies,
+        }
+        for way in (1, 2, 3):
+            row[f"s_pmse_{way}"] = ways[way]["mean_s_pmse"] if way in ways else None
+            row[f"k_marginal_{way}"] = ways[way]["k_marginal_score"] if way in ways else None
+        rows.append(row)
+    return frame(rows)
 
 
 def _codes(source: Any, schema: Schema, what: str) -> CodedTable:

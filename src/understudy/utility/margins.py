@@ -47,6 +47,9 @@ def margins(comparison: Comparison) -> Section:
         found.findings += _findings(summary)
     found.frames["tables"] = frame(by_table)
     found.frames["ways"] = frame(by_way)
+    found.frames["one_way"] = _shares(comparison)
+    if pairs := [row for row in by_table if row["way"] == 2]:
+        found.frames["two_way"] = _pairs(comparison, pairs)
     worst = [row for row in by_table if row["way"] > 1] or by_table
     worst = sorted(worst, key=lambda row: -row["s_pmse"])[:WORST]
     found.frames["worst_tables"] = _written_out(comparison, worst, found)
@@ -129,6 +132,40 @@ def _findings(summary: dict[str, Any]) -> list[Finding]:
             reference=NIST,
         ),
     ]
+
+
+def _shares(comparison: Comparison) -> Any:
+    """Every attribute level by level, in percent; synthetic is the mean of the copies."""
+    rows = []
+    for name in comparison.names:
+        counts = [table.counts((name,)) for table in (comparison.original, *comparison.copies)]
+        shares = [100 * one / one.sum() for one in counts]
+        synthetic = np.mean(shares[1:], axis=0)
+        for level, before, after in zip(comparison.schema[name].code_names, shares[0], synthetic, strict=True):
+            rows.append(
+                {
+                    "attribute": name,
+                    "level": level,
+                    "original_percent": float(before),
+                    "synthetic_percent": float(after),
+                    "difference": float(after - before),
+                }
+            )
+    return frame(rows)
+
+
+def _pairs(comparison: Comparison, rows: list[dict[str, Any]]) -> Any:
+    named = {label(margin): margin for margin in comparison.margins(2)}
+    return frame(
+        [
+            {
+                "first": named[row["table"]][0],
+                "second": named[row["table"]][1],
+                **{key: row[key] for key in ("s_pmse", "tvd", "band", "covered")},
+            }
+            for row in sorted(rows, key=lambda row: comparison.names.index(named[row["table"]][0]))
+        ]
+    )
 
 
 def _written_out(comparison: Comparison, worst: list[dict[str, Any]], found: Collected) -> Any:

@@ -1,0 +1,97 @@
+"""Figures drawn from the frames of an evaluation, by name; which of them can be drawn follows from the frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from understudy.core.registry import Registry
+from understudy.errors import InputError, MissingExtraError
+from understudy.figures.drawing import Drawing
+
+ORIGINAL, SYNTHETIC, BAD = "#3b4a6b", "#d1782b", "#a3243b"
+STYLE: Any = {
+    "text.parse_math": False,  # a name with a dollar sign is a name
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+}
+
+Frames = Mapping[str, Any]
+
+
+Figure = Callable[[Frames], Drawing]
+figures: Registry[Figure] = Registry("figure", "understudy.figures.evaluation")
+
+
+def drawable(frames: Frames) -> tuple[str, ...]:
+    """The figures whose frames are there and not empty."""
+    return tuple(name for name in figures if all(_filled(frames, need) for need in needs(name)))
+
+
+def needs(name: str) -> tuple[str, ...]:
+    """The frames that a figure reads."""
+    wanted: tuple[str, ...] = figures[name].needs  # type: ignore[attr-defined]
+    return wanted
+
+
+def draws_from(*names: str) -> Callable[[Figure], Figure]:
+    """Says which frames a figure reads, and refuses to draw without them."""
+
+    def decorate(function: Figure) -> Figure:
+        def checked(frames: Frames) -> Drawing:
+            for name in names:
+                if not _filled(frames, name):
+                    raise InputError(
+                        f"figure '{function.__name__}' needs the table '{name}', which is absent or empty."
+                    )
+            with _style():
+                return function(frames)
+
+        checked.__module__, checked.__name__, checked.__doc__ = (
+            function.__module__,
+            function.__name__,
+            function.__doc__,
+        )
+        checked.needs = names  # type: ignore[attr-defined]
+        return checked
+
+    return decorate
+
+
+def _filled(frames: Frames, name: str) -> bool:
+    return name in frames and frames[name].num_rows > 0
+
+
+class Canvas:
+    """A matplotlib figure with a grid of axes."""
+
+    def __init__(self, width: float, height: float, rows: int = 1, columns: int = 1) -> None:
+        from matplotlib.figure import Figure as MatplotlibFigure
+
+        self.figure: Any = MatplotlibFigure(figsize=(width, height), layout="constrained")
+        self.axes: Any = self.figure.subplots(rows, columns, squeeze=False)
+
+    def finished(self, table: Any) -> Drawing:
+        """The drawing of a table, laid out once and for all."""
+        self.figure.draw_without_rendering()
+        self.figure.set_layout_engine("none")
+        return Drawing(table=table, figure=self.figure)
+
+
+def _style() -> AbstractContextManager[None]:
+    """The house style, while a figure is drawn: matplotlib looks settings up when it makes each piece."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtraError("figures need matplotlib; install it with: pip install 'understudy[report]'") from None
+    context: AbstractContextManager[None] = matplotlib.rc_context(STYLE)
+    return context
+
+
+def shortened(text: str, most: int = 42) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

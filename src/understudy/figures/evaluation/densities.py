@@ -1,0 +1,37 @@
+"""Densities of numeric attributes by their values, original beside synthetic."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from understudy.figures.drawing import Drawing
+from understudy.figures.evaluation.base import ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures, shortened
+
+MOST = 12
+
+
+@figures.add
+@draws_from("histograms")
+def densities(frames: Frames) -> Drawing:
+    """Histograms of every numeric attribute between its public bounds, as steps."""
+    by_attribute: dict[str, list[dict[str, float]]] = {}
+    for row in frames["histograms"].to_pylist():
+        by_attribute.setdefault(row["attribute"], []).append(row)
+    chosen = list(by_attribute)[:MOST]
+    columns = min(3, len(chosen))
+    lines = -(-len(chosen) // columns)
+    canvas = Canvas(3.6 * columns, 2.4 * lines, lines, columns)
+    drawn = []
+    for axis, name in zip(canvas.axes.flat, chosen, strict=False):
+        rows = by_attribute[name]
+        drawn += rows
+        edges = [row["from"] for row in rows] + [rows[-1]["to"]]
+        for side, colour in (("original", ORIGINAL), ("synthetic", SYNTHETIC)):
+            axis.stairs([100 * row[side] for row in rows], edges, color=colour, label=side, linewidth=1.4)
+        axis.set_title(shortened(name, 30))
+        axis.tick_params(labelsize=7)
+    for axis in list(canvas.axes.flat)[len(chosen) :]:
+        axis.set_visible(False)
+    canvas.axes[0, 0].legend(frameon=False, fontsize=7)
+    canvas.figure.supylabel("percent of rows", fontsize=8)
+    return canvas.finished(pa.Table.from_pylist(drawn))

@@ -1,0 +1,26 @@
+"""Histograms of propensity scores: two equal humps mean that nobody can tell the tables apart."""
+
+from __future__ import annotations
+
+from understudy.figures.drawing import Drawing
+from understudy.figures.evaluation.base import ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures
+
+
+@figures.add
+@draws_from("propensity_histogram")
+def propensity_scores(frames: Frames) -> Drawing:
+    """Scores of original and of synthetic rows, by classifier."""
+    table = frames["propensity_histogram"]
+    rows = table.to_pylist()
+    names = list(dict.fromkeys(row["classifier"] for row in rows))
+    canvas = Canvas(3.6 * len(names), 2.8, 1, len(names))
+    for axis, name in zip(canvas.axes[0], names, strict=True):
+        chosen = [row for row in rows if row["classifier"] == name]
+        edges = [row["from"] for row in chosen] + [chosen[-1]["to"]]
+        for side, colour in (("original", ORIGINAL), ("synthetic", SYNTHETIC)):
+            axis.stairs([100 * row[side] for row in chosen], edges, color=colour, label=side, linewidth=1.4)
+        axis.set_title(name)
+        axis.set_xlabel("propensity score")
+    canvas.axes[0, 0].set_ylabel("percent of rows")
+    canvas.axes[0, 0].legend(frameon=False, fontsize=8)
+    return canvas.finished(table)
