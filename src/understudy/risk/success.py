@@ -1,0 +1,112 @@
+"""How often an attack succeeds, against a baseline and a control, with intervals.
+
+Wilson's interval is centred at (x + z^2/2) / (m + z^2), so few guesses give a wide interval and no guess gives (0, 1).
+The residual risk R = (attack - control) / (1 - control) is the share of what could not be had by guessing that the
+attack does get (Giomi, Boenisch, Wehmeyer and Tasnádi 2023); its error is propagated from both rates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from understudy.core.result import Estimate
+from understudy.errors import InputError
+
+LEVEL = 0.95
+Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What came of an attack: of ``asked`` guesses it made ``guesses``, and ``successes`` of them were right."""
+
+    successes: int
+    guesses: int
+    asked: int | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.successes <= self.guesses:
+            raise InputError(f"successes ({self.successes}) must lie between 0 and the guesses ({self.guesses}).")
+
+    @property
+    def rate(self) -> Estimate:
+        """The success rate with Wilson's interval.
+
+        >>> round(Tally(successes=300, guesses=300).rate.value, 9)
+        0.993678514
+        """
+        centre, half = self._wilson()
+        return Estimate(
+            value=centre, low=max(0.0, centre - half), high=min(1.0, centre + half), level=LEVEL, method="Wilson"
+        )
+
+    def _wilson(self) -> tuple[float, float]:
+        x, m = self.successes, self.guesses
+        spread = x * (m - x) / m if m else 0.0
+        return (x + Z**2 / 2) / (m + Z**2), Z / (m + Z**2) * math.sqrt(spread + Z**2 / 4)
+
+    @property
+    def told(self) -> str:
+        """What a reader must know about the number of guesses."""
+        short = ""
+        if self.asked is not None and self.guesses < self.asked:
+            short = f"{self.guesses:,} guesses could be made of {self.asked:,} asked for"
+        return "; ".join(text for text in (self.note, short) if text)
+
+
+def residual(attack: Tally, against: Tally) -> Estimate:
+    """The residual risk of an attack over a control.
+
+    >>> found = residual(Tally(successes=60, guesses=100), Tally(successes=20, guesses=100))
+    >>> round(found.value, 5), round(found.high - found.value, 5)
+    (0.48828, 0.12973)
+    """
+    (a, error_a), (c, error_c) = attack._wilson(), against._wilson()
+    value = (a - c) / (1 - c)
+    error = math.hypot(error_a / (1 - c), error_c * (a - 1) / (1 - c) ** 2)
+    return Estimate(
+        value=value, low=max(-1.0, value - error) if value > -1 else value, high=min(1.0, value + error), level=LEVEL,
+        method="propagated Wilson",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One attack on one subject: what it achieves, what guessing achieves, and what it achieves on outsiders."""
+
+    attack: str
+    subject: str
+    release: Tally
+    baseline: Tally
+    control: Tally | None = None
+
+    @property
+    def residual(self) -> Estimate:
+        """Against the control where there is one, else against the baseline."""
+        return residual(self.release, self.control if self.control is not None else self.baseline)
+
+    def row(self) -> dict[str, object]:
+        """The line of the table ``attacks``."""
+        attack, baseline, left = self.release.rate, self.baseline.rate, self.residual
+        control = None if self.control is None else self.control.rate
+        return {
+            "attack": self.attack,
+            "subject": self.subject,
+            "successes": self.release.successes,
+            "guesses": self.release.guesses,
+            "asked": self.release.guesses if self.release.asked is None else self.release.asked,
+            "success": attack.value,
+            "success_low": attack.low,
+            "success_high": attack.high,
+            "baseline": baseline.value,
+            "baseline_guesses": self.baseline.guesses,
+            "control": None if control is None else control.value,
+            "control_guesses": None if self.control is None else self.control.guesses,
+            "residual": left.value,
+            "residual_low": left.low,
+            "residual_high": left.high,
+            "against": "baseline" if self.control is None else "control",
+            "note": self.release.told,
+        }
