@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
+from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UntrackedWarning
+from understudy.errors import InputError, UntrackedWarning, unknown_name
 from understudy.privacy.definition import Definition, Unit, read_unit
 from understudy.privacy.plan import Option, Plan
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int | None], None]
 DEFAULT_METHOD = "histogram"
+PARTS = ("utility", "risk")
 
 
 def plan(
@@ -125,6 +128,66 @@ def resume(
         stream=SecureStream(),
         progress=progress,
     )
+
+
+def evaluate(
+    release: Release,
+    confidential: Any,
+    *,
+    holdout: Any = None,
+    models: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    ways: Sequence[int] = (1, 2, 3),
+    parts: Sequence[str] = PARTS,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """How useful and how risky a release is, measured against the confidential data. Its findings are internal.
+
+    ``confidential`` and ``holdout`` (people of the same population who were not used) are sources, or whatever
+    ``open_source`` opens. ``models`` are regressions such as "income ~ age + sex"; ``keys`` and ``targets`` name what
+    an intruder knows and wants to know; ``ways`` says of how many attributes the compared tables are; ``parts`` leaves
+    one of utility and risk out, which is then empty.
+    """
+    from understudy.release import Release as KindOfRelease
+    from understudy.risk.evaluate import evaluate_risk
+    from understudy.utility.evaluate import evaluate_utility
+
+    if not isinstance(release, KindOfRelease):
+        raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
+    for part in parts:
+        if part not in PARTS:
+            raise unknown_name("part of an evaluation", part, PARTS)
+    people = _opened(confidential, release.schema)
+    others = None if holdout is None else _opened(holdout, release.schema)
+    utility = risk = Section()
+    if "utility" in parts:
+        utility = evaluate_utility(release, people, holdout=others, models=models, ways=ways, progress=progress)
+    if "risk" in parts:
+        risk = evaluate_risk(release, people, holdout=others, keys=keys, targets=targets, progress=progress)
+    return Evaluation(utility=utility, risk=risk)
+
+
+def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
+    """Rows of anybody's synthetic table as an Arrow table, read by the schema, for ``wrap``.
+
+    Impossible combinations are let through: an evaluation counts them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    source: Any = open_source(data, replace(schema, impossible=()), **reading)
+    codes, rows = source.confidential_codes(), source.confidential_rows()
+    columns = {}
+    for attribute in schema.attributes:  # what stands for missing in a file is a null from here on
+        column = rows[attribute.name].combine_chunks()
+        missing = codes.columns[attribute.name] == attribute.missing_code
+        columns[attribute.name] = pc.if_else(pa.array(missing), None, column) if missing.any() else column
+    return pa.table(columns)
+
+
+def _opened(data: Any, schema: Schema) -> Source:
+    return data if isinstance(data, Source) else open_source(data, schema)
 
 
 def open_source(data: Any, schema: Schema, **reading: Any) -> Source:

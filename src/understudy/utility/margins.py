@@ -163,7 +163,7 @@ def _pairs(comparison: Comparison, rows: list[dict[str, Any]]) -> Any:
                 "second": named[row["table"]][1],
                 **{key: row[key] for key in ("s_pmse", "tvd", "band", "covered")},
             }
-            for row in sorted(rows, key=lambda row: comparison.names.index(named[row["table"]][0]))
+            for row in sorted(rows, key=lambda row: list(named).index(row["table"]))
         ]
     )
 

@@ -34,7 +34,7 @@ def forest(frames: Frames) -> Drawing:
                 axis.plot(row[side] / unit, place + shift, "o", color=colour, markersize=4, label=first)
         axis.axvline(0, color="k", linewidth=0.6)
         axis.set_yticks(range(len(rows)), [shortened(str(row["term"]), 40) for row in rows])
-        axis.invert_yaxis()
+        axis.set_ylim(max(3, len(rows)) - 0.4, -0.6)  # a model with one coefficient is not blown up
         axis.set_title(shortened(model, 80))
     canvas.axes[0, 0].legend(frameon=False, fontsize=8)
     canvas.axes[-1, 0].set_xlabel("coefficient / standard error of the original")
