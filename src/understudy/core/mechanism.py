@@ -6,7 +6,7 @@ apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 Integers = NDArray[np.int64]
+SelectionLaw = Literal["exponential", "gumbel"]
 
 
 class Stream(Protocol):
@@ -26,7 +27,7 @@ class Stream(Protocol):
 
     def discrete_gaussian(self, scale: Fraction, size: int) -> Integers: ...
 
-    def noisy_argmax(self, scores: Integers, scale: Fraction) -> int: ...
+    def noisy_argmax(self, scores: Integers, scale: Fraction, law: SelectionLaw = "exponential") -> int: ...
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         """Uniform 64-bit words of the substream named by ``purpose``; consecutive calls continue it."""

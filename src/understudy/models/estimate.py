@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from understudy.errors import InternalError
 from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.lattice import Lattice
+from understudy.models.lbfgs import minimise
 from understudy.models.propagation import Propagation, spread
 
 Floats = NDArray[np.float64]
@@ -81,29 +82,33 @@ class Problem:
         self, values: Floats, variances: Floats, total: float, prior: float, *,
         start: Floats | None = None, tolerance: float = 0.02, max_iterations: int = 500,
     ) -> tuple[Floats, list[Floats], int, float]:  # fmt: skip
-        """Minimise by L-BFGS in variables scaled to have about unit curvature."""
-        from scipy.optimize import minimize
+        """Minimise in variables scaled to have about unit curvature.
 
+        Ends when no cell's error exceeds ``tolerance`` standard deviations of its noise. Returns the parameters, the
+        clique tables, the iterations and the largest remaining error on that scale.
+        """
         penalty = prior / total * variances
         begin = np.zeros(len(values)) if start is None else start
         # Curvature is N Cov + penalty; its diagonal at independence is cheap and close enough.
         share = self.expected(self.beliefs(np.zeros(len(values)))[0])
         scale = 1.0 / np.sqrt(total * share * (1 - share) + penalty + 1e-12 * total)
-        noise = np.sqrt(variances)
+        in_noise = 1.0 / (np.sqrt(variances) * scale)
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
             theta = scaled * scale
             beliefs, log_z = self.beliefs(theta)
-            slope = total * self.expected(beliefs) - values + penalty * theta
-            return float(total * log_z - theta @ values + 0.5 * (penalty * theta) @ theta), slope * scale
+            weighted = penalty * theta
+            slope = total * self.expected(beliefs) - values + weighted
+            return float(total * log_z - theta @ values + 0.5 * weighted @ theta), slope * scale
 
-        options = {"maxiter": max_iterations, "maxfun": 2 * max_iterations, "maxcor": 20, "ftol": 0.0}
-        goal = tolerance * float((noise * scale).min())
-        found = minimize(objective, begin / scale, jac=True, method="L-BFGS-B", options={**options, "gtol": goal})
-        theta = np.asarray(found.x) * scale
+        def small(slope: Floats) -> bool:
+            return bool(np.abs(slope * in_noise).max() <= tolerance)
+
+        found, iterations = minimise(objective, begin / scale, small=small, max_iterations=max_iterations)
+        theta = found * scale
         beliefs, _ = self.beliefs(theta)
         slope = total * self.expected(beliefs) - values + penalty * theta
-        return theta, beliefs, int(found.nit), float(np.abs(slope / noise).max())
+        return theta, beliefs, iterations, float(np.abs(slope / np.sqrt(variances)).max())
 
 
 def _host(tree: JunctionTree, margin: Margin) -> int:

@@ -100,7 +100,7 @@ class Noisy:
         return np.concatenate([np.full(table.size, variance) for table, variance in pairs])
 
 
-def _layout(measurements: Sequence[Measurement]) -> Noisy:
+def layout(measurements: Sequence[Measurement]) -> Noisy:
     """Measurements of one margin are averaged by precision; a total alone says nothing about the distribution."""
     gathered: dict[Margin, tuple[Floats, float]] = {}
     for one in measurements:
@@ -118,7 +118,7 @@ def _layout(measurements: Sequence[Measurement]) -> Noisy:
 
 def fit(
     schema: Schema, measurements: Sequence[Measurement], *, total: float, prior: float | None = None,
-    stream: Stream | None = None, limit: int = MAX_CELLS, tolerance: float = 0.02,
+    stream: Stream | None = None, limit: int = MAX_CELLS, tolerance: float = 0.05,
 ) -> tuple[Model, Report]:  # fmt: skip
     """The model nearest to independence that the noisy margins allow.
 
@@ -128,13 +128,13 @@ def fit(
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
-    noisy = _layout(measurements)
+    noisy = layout(measurements)
     tree = build_tree(schema, noisy.margins, limit)
     if prior is None:
         if stream is None:
             raise InputError("choosing the prior needs a stream.")
         prior = choose_prior(schema, tree, noisy, measurements=measurements, total=total, stream=stream)
-    problem = _problem(schema, tree, noisy)
+    problem = problem_for(schema, tree, noisy)
     _, beliefs, iterations, residual = problem.solve(noisy.values, noisy.noise, total, prior, tolerance=tolerance)
     if residual > 0.5:
         raise ConvergenceError(
@@ -145,7 +145,7 @@ def fit(
     return model, Report(prior=prior, iterations=iterations, residual=residual, cells=tree.cells)
 
 
-def _problem(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
+def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
     base = one_way_shares(schema, noisy)
     return Problem(tree, noisy.margins, base, _zero_masks(schema))
 
@@ -165,7 +165,7 @@ def choose_prior(
     Gaussian noise), so a fit to y* can be scored against y' without knowing the truth. The grid, a and w do not depend
     on the data: this is post-processing. The grid is walked from strong to weak and left at the first rise.
     """
-    extra = _layout([
+    extra = layout([
         Measurement(margin=m.margin, values=_own_noise(m, stream), mechanism=m.mechanism)
         for m in measurements if m.margin
     ])  # fmt: skip
@@ -176,10 +176,12 @@ def choose_prior(
     )
     held_out = noisy.values - extra.values / np.sqrt(SPLIT)
     weights = 1.0 / noisy.noise
-    problem = _problem(schema, tree, starred)
+    problem = problem_for(schema, tree, starred)
     best, best_score, start = GRID[0], np.inf, None
     for prior in GRID:
-        start, beliefs, _, _ = problem.solve(starred.values, noisy.noise, total, prior, start=start, tolerance=0.1)
+        start, beliefs, _, _ = problem.solve(
+            starred.values, noisy.noise, total, prior, start=start, tolerance=0.2, max_iterations=100
+        )
         score = float((weights * (total * problem.expected(beliefs) - held_out) ** 2).sum())
         if score >= best_score:
             break

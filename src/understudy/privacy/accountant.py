@@ -22,6 +22,7 @@ from understudy.privacy.event import (
     Event,
     GaussianNoise,
     GeometricNoise,
+    GumbelMax,
     NoisyMax,
     NoNoise,
     PureLoss,
@@ -123,6 +124,15 @@ def _noisy_max(event: NoisyMax) -> Loss:
     return _pure(2 * _at_least_zero(event.sensitivity, "sensitivity") / _positive(event.scale, "scale"))
 
 
+def _gumbel_max(event: GumbelMax) -> Loss:
+    """The exponential mechanism (McSherry and Talwar 2007): epsilon = 2 sensitivity/scale, and by its bounded range
+
+    (epsilon^2/8)-zCDP (Cesar and Rogers, arXiv:2004.07223, Lemma 3.2; Rogers and Steinke 2021).
+    """
+    epsilon = 2 * _at_least_zero(event.sensitivity, "sensitivity") / _positive(event.scale, "scale")
+    return Loss(epsilon=epsilon, rho=epsilon**2 / 8)
+
+
 def _proved_pure(event: PureLoss) -> Loss:
     return _pure(_at_least_zero(event.epsilon, "epsilon"))
 
@@ -140,12 +150,13 @@ RULES: dict[type[Event], Callable[[Any], Loss]] = {
     GeometricNoise: _geometric,
     GaussianNoise: _gaussian,
     NoisyMax: _noisy_max,
+    GumbelMax: _gumbel_max,
     PureLoss: _proved_pure,
     ApproxLoss: _proved_approx,
     NoNoise: _no_noise,
 }
 # Their loss falls in proportion (or faster) when a unit has fewer of its rows in a stratum.
-PROPORTIONAL = (GeometricNoise, GaussianNoise, NoisyMax)
+PROPORTIONAL = (GeometricNoise, GaussianNoise, NoisyMax, GumbelMax)
 
 
 def loss_of(event: Event, unit: Unit) -> Loss:

@@ -68,6 +68,16 @@ class NoisyMax(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GumbelMax(Event):
+    """One choice by Gumbel-noise maximum (the exponential mechanism), non-monotonic scores of given sensitivity."""
+
+    sensitivity: Fraction
+    scale: Fraction
+    kind: ClassVar[str] = "gumbel_max"
+    numbers: ClassVar[tuple[str, ...]] = ("sensitivity", "scale")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PureLoss(Event):
     """A mechanism proved to be epsilon-differentially private, named by ``source`` (the theorem)."""
 
@@ -107,7 +117,7 @@ class Strata(Event):
 
 
 EVENTS: dict[str, type[Event]] = {
-    c.kind: c for c in (GeometricNoise, GaussianNoise, NoisyMax, PureLoss, ApproxLoss, NoNoise, Strata)
+    c.kind: c for c in (GeometricNoise, GaussianNoise, NoisyMax, GumbelMax, PureLoss, ApproxLoss, NoNoise, Strata)
 }
 
 

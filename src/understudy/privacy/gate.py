@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from understudy.core.counts import Counts, Source, SparseCounts
 from understudy.core.measurement import Draw, Measurement
-from understudy.core.mechanism import Mechanism, Stream
+from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
 from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
 from understudy.privacy.accountant import Accountant
 from understudy.privacy.definition import Unit
-from understudy.privacy.event import Event, NoisyMax, Strata
+from understudy.privacy.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.journal import Journal, JournalEntry, pack_array, unpack_array
 from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan, Step
@@ -173,13 +173,16 @@ class Gate:
             margin=query.margin, values=values, mechanism=query.mechanism, cells=query.cells, label=query.label
         )
 
-    def select(self, candidates: Sequence[Candidate], *, scale: Fraction, label: str) -> int:
+    def select(
+        self, candidates: Sequence[Candidate], *, scale: Fraction, label: str, law: SelectionLaw = "exponential"
+    ) -> int:
         """The number of the candidate with the greatest noisy score (OpenDP's noisy maximum)."""
         if not candidates:
             raise InputError("there is nothing to select from.")
         sensitivity = selection_sensitivity([candidate.weight for candidate in candidates], self.unit)
         margin = candidates[0].margin if len(candidates) == 1 else ()
-        self._charge("select", label, margin, NoisyMax(sensitivity=Fraction(sensitivity), scale=scale))
+        event = NoisyMax if law == "exponential" else GumbelMax
+        self._charge("select", label, margin, event(sensitivity=Fraction(sensitivity), scale=scale))
         self.count_ahead(candidate.margin for candidate in candidates)
         remembered = self._remembered("selection", label)
         if remembered is not None:
@@ -188,7 +191,7 @@ class Gate:
             candidate.weight * int(np.abs(self._counts(candidate.margin) - candidate.model).sum()) - candidate.offset
             for candidate in candidates
         ]
-        chosen = self._stream.noisy_argmax(np.array(scores, dtype=np.int64), scale)
+        chosen = self._stream.noisy_argmax(np.array(scores, dtype=np.int64), scale, law)
         self._write("selection", {"label": label, "chosen": int(chosen)})
         return int(chosen)
 

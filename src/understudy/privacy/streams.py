@@ -10,13 +10,13 @@ import hashlib
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers
+from understudy.core.mechanism import Integers, SelectionLaw
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.draws import KeyedStream
 
@@ -66,11 +66,14 @@ class SecureStream:
         """Independent draws of P(x) proportional to exp(-x^2 / (2 scale^2)) on the integers."""
         return self._noise(_gaussian(exact_float(scale)), size)
 
-    def noisy_argmax(self, scores: Integers, scale: Fraction) -> int:
-        """The index of the largest score after adding exponential noise of the given scale (permute and flip)."""
+    def noisy_argmax(self, scores: Integers, scale: Fraction, law: SelectionLaw = "exponential") -> int:
+        """The index of the largest score after adding noise of the given scale.
+
+        Exponential noise is permute and flip, Gumbel noise the exponential mechanism (better under zCDP).
+        """
         self._words.require_own_process()
         listed = _scores(scores)
-        return int(_noisy_max(exact_float(scale))(listed))
+        return int(_noisy_max(exact_float(scale), law)(listed))
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         return self._words.words(count, *purpose)
@@ -123,9 +126,10 @@ class SeededStream:
             filled += len(kept)
         return noise
 
-    def noisy_argmax(self, scores: Integers, scale: Fraction) -> int:
+    def noisy_argmax(self, scores: Integers, scale: Fraction, law: SelectionLaw = "exponential") -> int:
         listed = np.array(_scores(scores), dtype=np.float64)
-        return int(np.argmax(listed + self._generator.exponential(exact_float(scale), len(listed))))
+        draw = self._generator.exponential if law == "exponential" else partial(self._generator.gumbel, 0.0)
+        return int(np.argmax(listed + draw(exact_float(scale), len(listed))))
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         return self._words.words(count, *purpose)
@@ -170,11 +174,15 @@ def _gaussian(scale: float) -> Callable[[list[int]], list[int]]:
 
 
 @lru_cache(maxsize=64)
-def _noisy_max(scale: float) -> Callable[[list[int]], int]:
-    """Scores may move either way, so the metric is not monotonic and a choice costs 2 sensitivity/scale."""
+def _noisy_max(scale: float, law: SelectionLaw) -> Callable[[list[int]], int]:
+    """Scores may move either way, so the metric is not monotonic and a choice costs 2 sensitivity/scale.
+
+    OpenDP takes exponential noise for the pure measure and Gumbel noise for the zero-concentrated one.
+    """
     dp = _opendp()
     metric = dp.linf_distance(T="i64", monotonic=False)
-    measurement: Callable[[list[int]], int] = dp.m.make_noisy_max(_integers(dp), metric, dp.max_divergence(), scale)
+    measure = dp.max_divergence() if law == "exponential" else dp.zero_concentrated_divergence()
+    measurement: Callable[[list[int]], int] = dp.m.make_noisy_max(_integers(dp), metric, measure, scale)
     return measurement
 
 

@@ -75,7 +75,9 @@ class Synthesizer(Protocol):
         ...
 
 
-synthesizers: Registry[type[Synthesizer]] = Registry("method", "understudy.synth", not_entries=("base", "margins"))
+synthesizers: Registry[type[Synthesizer]] = Registry(
+    "method", "understudy.synth", not_entries=("base", "currency", "margins")
+)
 
 
 def configure(method: str, options: Mapping[str, Option]) -> Synthesizer:

@@ -1,0 +1,70 @@
+"""Minimise a smooth convex function by limited-memory BFGS.
+
+Why not scipy's: it handles bounds, and its bookkeeping for them took as long as the function itself on the tens of
+thousands of parameters of a large model.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+MEMORY = 10
+SUFFICIENT = 1e-4  # Armijo's constant
+SHORTEST = 2.0**-30
+
+
+def minimise(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    *,
+    small: Callable[[Floats], bool],
+    max_iterations: int,
+) -> tuple[Floats, int]:
+    """The point where ``small(gradient)`` holds, or where ``max_iterations`` ended; and the iterations used."""
+    point = start
+    value, slope = objective(point)
+    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=MEMORY)
+    for iteration in range(max_iterations):
+        if small(slope):
+            return point, iteration
+        direction = -_apply_inverse(pairs, slope)
+        descent = float(direction @ slope)
+        if descent >= 0:  # rounding has spoiled the memory: start over from steepest descent
+            pairs.clear()
+            direction, descent = -slope, -float(slope @ slope)
+        length = 1.0 if pairs else min(1.0, 1.0 / max(float(np.abs(slope).max()), 1e-300))
+        while True:
+            moved = point + length * direction
+            new_value, new_slope = objective(moved)
+            if new_value <= value + SUFFICIENT * length * descent:
+                break
+            length /= 2
+            if length < SHORTEST:
+                return point, iteration  # no progress possible in floating point
+        step, change = moved - point, new_slope - slope
+        curvature = float(step @ change)
+        if curvature > 0:
+            pairs.append((step, change, curvature))
+        point, value, slope = moved, new_value, new_slope
+    return point, max_iterations
+
+
+def _apply_inverse(pairs: deque[tuple[Floats, Floats, float]], slope: Floats) -> Floats:
+    """The two-loop recursion (Nocedal and Wright 2006, Algorithm 7.4)."""
+    result = slope.copy()
+    weights = []
+    for step, change, curvature in reversed(pairs):
+        weight = float(step @ result) / curvature
+        result -= weight * change
+        weights.append(weight)
+    if pairs:
+        _, change, curvature = pairs[-1]
+        result *= curvature / float(change @ change)
+    for (step, change, curvature), weight in zip(pairs, reversed(weights), strict=True):
+        result += (weight - float(change @ result) / curvature) * step
+    return result

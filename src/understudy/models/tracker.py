@@ -1,0 +1,62 @@
+"""A model that follows measurements as they come: refitted from where it was, to the accuracy that choosing needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.measurement import Measurement
+from understudy.core.schema import Schema
+from understudy.models.fit import build_tree, layout, problem_for, structural_groups
+from understudy.models.junction_tree import Margin, tree_cells
+from understudy.models.model import Model
+
+Floats = NDArray[np.float64]
+
+
+class Tracker:
+    """The current model of an adaptive method; ``prior`` is the weight of independence while choosing."""
+
+    def __init__(self, schema: Schema, measured: Sequence[Measurement], total: float, prior: float) -> None:
+        self._schema = schema
+        self._measured = list(measured)
+        self._total = total
+        self._prior = prior
+        self._sizes = dict(zip(schema.names, schema.shape(), strict=True))
+        self._parameters: dict[Margin, Floats] = {}
+        self._cells: dict[Margin, int] = {}
+        self._refit()
+
+    @property
+    def model(self) -> Model:
+        return self._model
+
+    def add(self, measurement: Measurement) -> None:
+        known = measurement.margin in self._parameters
+        self._measured.append(measurement)
+        if not known:
+            self._cells = {}
+        self._refit()
+
+    def cells_with(self, margin: Margin) -> int:
+        """Cells of the model if this margin were added."""
+        if margin not in self._cells:
+            groups = [*self._parameters, *structural_groups(self._schema), margin]
+            self._cells[margin] = tree_cells(self._sizes, groups)
+        return self._cells[margin]
+
+    def _refit(self) -> None:
+        noisy = layout(self._measured)
+        tree = build_tree(self._schema, noisy.margins)
+        problem = problem_for(self._schema, tree, noisy)
+        start = np.concatenate([
+            self._parameters.get(margin, np.zeros(table.shape)).ravel()
+            for margin, table in zip(noisy.margins, noisy.tables, strict=True)
+        ])  # fmt: skip
+        solved, beliefs, _, _ = problem.solve(
+            noisy.values, noisy.noise, self._total, self._prior, start=start, tolerance=0.5, max_iterations=25
+        )
+        self._parameters = dict(zip(noisy.margins, problem.parts(solved), strict=True))
+        self._model = Model(tree=tree, beliefs=tuple(beliefs), total=self._total)

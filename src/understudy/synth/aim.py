@@ -1,0 +1,201 @@
+"""AIM: choose the margins that the model gets most wrong, measure them, and repeat (McKenna et al. 2022).
+
+Every round spends a tenth of its part on choosing and the rest on measuring. When a measurement no longer moves the
+model by more than its noise, rounds grow larger, inside the budget that was reserved. Selection considers only margins
+with which the model still fits in memory. The final fit is regularised towards independence by a rule that looks at
+noisy values only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.errors import InputError, unknown_name
+from understudy.models.fit import structural_groups
+from understudy.models.junction_tree import tree_cells
+from understudy.models.sample import ROWS_BY
+from understudy.models.tracker import Tracker
+from understudy.privacy.event import GumbelMax, NoisyMax
+from understudy.privacy.gate import Candidate, Gate, Query
+from understudy.privacy.noise import DiscreteGaussian, Geometric
+from understudy.privacy.plan import Plan, Step
+from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
+from understudy.privacy.steps import measure_step, query_of
+from understudy.synth.base import Request, Synthesis, check_request, synthesizers
+from understudy.synth.currency import Currency
+from understudy.synth.margins import (
+    Margin,
+    check_margin_sizes,
+    margin_label,
+    synthesis_from,
+    total_of,
+)
+
+ROUNDS_PER_ATTRIBUTE = 16
+CHOOSING = Fraction(1, 10)
+MODEL_CELLS = 1_000_000
+PRIOR_WHILE_CHOOSING = 100.0
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aim:
+    """Adaptive margins.
+
+    ``ways``: candidates are all margins of up to this many attributes. ``model_cells``: the largest model, in cells of
+    all its tables. ``rows_by``: ``rounding`` or ``multinomial``.
+    """
+
+    name: ClassVar[str] = "aim"
+    summary: ClassVar[str] = "adaptively chosen margins; for many attributes of mixed kinds"
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
+
+    ways: int = 2
+    model_cells: int = MODEL_CELLS
+    rows_by: str = "rounding"
+
+    def __post_init__(self) -> None:
+        if self.rows_by not in ROWS_BY:
+            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+        if self.ways not in (2, 3):
+            raise InputError(f"ways ({self.ways}) must be 2 or 3.")
+        if not 1000 <= self.model_cells <= 20_000_000:
+            raise InputError(f"model_cells ({self.model_cells}) must be between 1,000 and 20,000,000.")
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        check_request(type(self), schema, request)
+        currency = Currency.of(request.budget)
+        ones = [(name,) for name in schema.names]
+        check_margin_sizes(schema, ones)
+        rounds = ROUNDS_PER_ATTRIBUTE * len(ones)
+        part = currency.amount / rounds
+        steps = [self._measure(schema, margin, request, currency.noise(part, schema, margin, request.unit))
+                 for margin in ones]  # fmt: skip
+        if not request.unit.public_total:
+            noise = currency.noise(part, schema, (), request.unit)
+            steps.append(self._measure(schema, (), request, noise))
+        left = max(rounds - len(steps), 1)
+        sensitivity = Fraction(selection_sensitivity([1], request.unit))
+        choice = GumbelMax if currency.concentrated else NoisyMax
+        choosing = choice(sensitivity=sensitivity, scale=currency.choice_scale(part * CHOOSING, sensitivity))
+        steps.append(Step(label="choose a margin", margin=(), action="select", event=choosing, repeats=left))
+        example = self._candidates(schema)[0] if len(schema.names) > 1 else ones[0]
+        noise = currency.noise(part * (1 - CHOOSING), schema, example, request.unit)
+        chosen = self._measure(schema, example, request, noise)
+        steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
+                          standard_deviation=chosen.standard_deviation, repeats=left))  # fmt: skip
+        return Plan(
+            schema_fingerprint=schema.fingerprint,
+            method=self.name,
+            budget=request.budget,
+            unit=request.unit,
+            copies=request.copies,
+            rows=request.rows,
+            records=request.records,
+            steps=tuple(steps),
+            options={"ways": self.ways, "model_cells": self.model_cells, "rows_by": self.rows_by},
+            adaptive=True,
+            notes=(
+                f"At most {left} rounds; rounds grow larger when measurements stop moving the model, and the last one "
+                "spends what is left.",
+            ),
+        )
+
+    def _measure(self, schema: Schema, margin: Margin, request: Request, noise: Geometric | DiscreteGaussian) -> Step:
+        sensitivity = margin_sensitivity(schema, margin, request.unit)
+        cells = int(schema.allowed(margin).sum()) if margin else 1
+        return measure_step(
+            label=margin_label(margin) or "number of rows",
+            margin=margin,
+            noise=noise,
+            sensitivity=sensitivity,
+            cells=cells,
+        )
+
+    def _candidates(self, schema: Schema) -> list[Margin]:
+        return [margin for ways in range(2, self.ways + 1) for margin in combinations(schema.names, ways)]
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        currency = Currency.of(plan.budget)
+        fixed = [step for step in plan.steps if step.action == "measure" and step.repeats == 1]
+        candidates = self._affordable(schema)
+        gate.count_ahead([*(step.margin for step in fixed), *candidates])
+        measured = gate.measure([query_of(step) for step in fixed])
+        total = max(total_of(plan, gate, measured), 1.0)
+        rounds = ROUNDS_PER_ATTRIBUTE * len(schema.names)
+        spent = currency.amount * Fraction(len(fixed), rounds)
+        part = currency.amount / rounds
+        state = _Run(
+            plan=plan, schema=schema, gate=gate, currency=currency, candidates=candidates, spent=spent,
+            tracker=Tracker(schema, measured, total, PRIOR_WHILE_CHOOSING),
+        )  # fmt: skip
+        while candidates and currency.amount - state.spent >= part / 2:
+            state.number += 1
+            if currency.amount - state.spent < 2 * part:
+                part = currency.amount - state.spent
+            margin = self._choose(state, part)
+            if margin is None:
+                break
+            noise = currency.noise(part * (1 - CHOOSING), schema, margin, plan.unit)
+            before = state.tracker.model.project(margin)
+            label = f"round {state.number}: {margin_label(margin)}"
+            (answer,) = gate.measure([Query(margin=margin, mechanism=noise, label=label)])
+            measured.append(answer)
+            state.spent += part
+            state.tracker.add(answer)
+            moved = float(np.abs(state.tracker.model.project(margin) - before).sum())
+            if moved <= math.sqrt(2 / math.pi * noise.variance) * before.size:
+                # Half the noise: four times the rho, or twice the epsilon.
+                part = min(part * (4 if currency.concentrated else 2), currency.amount - state.spent)
+        synthesis, _ = synthesis_from(
+            plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream,
+            notes=(f"{state.number} rounds of choosing and measuring.",),
+        )  # fmt: skip
+        return synthesis
+
+    def _affordable(self, schema: Schema) -> list[Margin]:
+        """Candidates with which alone a model would fit, structural zeros included."""
+        sizes = dict(zip(schema.names, schema.shape(), strict=True))
+        zeros = structural_groups(schema)
+        return [m for m in self._candidates(schema) if tree_cells(sizes, [m, *zeros]) <= self.model_cells]
+
+    def _choose(self, state: _Run, part: Fraction) -> Margin | None:
+        """The margin the model gets most wrong beyond what its measurement's noise would hide, chosen privately."""
+        tracker, currency, plan = state.tracker, state.currency, state.plan
+        # The model may grow in step with what was spent, so that early rounds cannot use up the room.
+        room = max(self.model_cells * float((state.spent + part) / currency.amount), tracker.model.tree.cells)
+        fitting = [margin for margin in state.candidates if tracker.cells_with(margin) <= room]
+        if not fitting:
+            return None
+        offered = []
+        for margin in fitting:
+            noise = currency.noise(part * (1 - CHOOSING), state.schema, margin, plan.unit)
+            expected = np.rint(tracker.model.project(margin)).astype(np.int64)
+            penalty = math.sqrt(2 / math.pi * noise.variance) * expected.size
+            offered.append(Candidate(margin=margin, model=expected, weight=1, offset=round(penalty)))
+        scale = currency.choice_scale(part * CHOOSING, Fraction(selection_sensitivity([1], plan.unit)))
+        chosen = state.gate.select(offered, scale=scale, label=f"round {state.number}: choose", law=currency.choice_law)
+        return fitting[chosen]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """Where an adaptive run stands."""
+
+    plan: Plan
+    schema: Schema
+    gate: Gate
+    currency: Currency
+    candidates: Sequence[Margin]
+    tracker: Tracker
+    spent: Fraction
+    number: int = 0
