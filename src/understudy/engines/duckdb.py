@@ -28,7 +28,7 @@ from understudy.engines.tally import Tally
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
 from understudy.privacy.definition import Unit
 
-REMEMBERED_BYTES = 2**27
+REMEMBERED_BYTES = 100_000_000
 DENSE_CELLS_PER_SCAN = 2**28
 DENSE_FIRST = 2**22  # cells of a domain up to which sparse counts are made from a dense table, which is faster
 
