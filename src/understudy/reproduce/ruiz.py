@@ -73,7 +73,7 @@ def reverse_mapped(part: int, copy: int, record: int) -> float:
 
 
 def bound_of_range(record: int, end: int) -> float:
-    """The end of the range spanned by the ranks of all three sets: the rank itself, or the original value of that rank."""
+    """An end of the range that the ranks of all three sets span: the rank, or the original value of that rank."""
     ranks = [rank for found in TABLE_3[record - 1][2] for rank in found]
     value_of = {rank: value for value, rank, _ in TABLE_3}
     rank = min(ranks) if end == 0 else max(ranks)

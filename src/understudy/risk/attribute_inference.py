@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.risk.base import Found, Integers, Material, Scene, attacks, columns_of
+from understudy.risk.base import Flags, Found, Integers, Material, Scene, attacks, columns_of
 from understudy.risk.neighbours import Neighbours
-from understudy.risk.success import Tally
+from understudy.risk.success import Tally, independent_guesses
 
 PEOPLE = 2000
 
@@ -35,10 +35,12 @@ class AttributeInference:
             for target in material.attacked:
                 if not material.known(target):
                     continue
-                guess, agreed = infer(material, scene, target, people)
+                guess, agreed, worth = infer(material, scene, target, people)
                 truth = scene.people.codes[people, material.names.index(target)]
                 right = guess == truth
-                tallies[target] = Tally(successes=int(right.sum()), guesses=len(people), asked=PEOPLE)
+                tallies[target] = Tally(
+                    successes=int(right.sum()), guesses=len(people), asked=PEOPLE, independent=worth
+                )
                 if scene.people is material.original and scene.copies is material.copies:
                     column = np.concatenate([copy.codes[:, material.names.index(target)] for copy in scene.copies])
                     commonest = int(np.bincount(column).argmax())
@@ -53,18 +55,23 @@ class AttributeInference:
         return Found(outcomes=tuple(outcomes), frames={"attribute_inference": columns_of(rows)})
 
 
-def infer(material: Material, scene: Scene, target: str, people: Integers) -> tuple[Integers, Any]:
-    """The guessed code of each person, and whether all their nearest records agree on it."""
+def infer(material: Material, scene: Scene, target: str, people: Integers) -> tuple[Integers, Flags, float]:
+    """The guessed code of each person, whether all their nearest records agree on it, and what the guesses are worth.
+
+    People whose nearest records are the same are told the same.
+    """
     known, column = material.columns(material.known(target)), material.names.index(target)
     positions = np.concatenate([copy.positions for copy in scene.copies])
     codes = np.concatenate([copy.codes[:, column] for copy in scene.copies])
     tree = Neighbours(positions[:, known], nominal=material.nominal(known), weights=material.spans(known))
     groups = tree.nearest(scene.people.positions[people][:, known])
     table = np.empty((len(groups.ties), material.schema.shape()[column]), np.int64)
-    ordered = codes[tree.records.records]
+    ordered, first = codes[tree.records.records], np.empty(len(groups.ties), np.int64)
     for part, offsets, members in tree.chunks(groups):
         table[part] = tree._kernel.summarise(
             offsets, members, tree.records.offsets, ordered.astype(np.float64), ordered, table.shape[1]
         )[2]
+        first[part] = members[offsets[:-1]]
     chosen = table[groups.queries.point_of]
-    return chosen.argmax(axis=1), (chosen > 0).sum(axis=1) == 1
+    worth = independent_guesses(np.bincount(first[groups.queries.point_of]))
+    return chosen.argmax(axis=1), (chosen > 0).sum(axis=1) == 1, worth

@@ -15,7 +15,7 @@ import numpy as np
 from understudy.core.result import Finding
 from understudy.risk.base import Found, Integers, Material, Scene, attacks, columns_of
 from understudy.risk.cells import cell_numbers
-from understudy.risk.success import Tally
+from understudy.risk.success import Tally, independent_guesses
 
 
 class Claims:
@@ -37,6 +37,7 @@ class Claims:
         self.present = s_key[people_key] > 0
         self.claim = self.present & (most[people_key] == s_key[people_key])
         self.correct = self.claim & (s[own] == s_key[people_key])
+        self.independent = independent_guesses(np.bincount(people_key[self.claim], minlength=cells))
         self.certain = self.correct & (d[own] == d_key[people_key])
         with np.errstate(invalid="ignore", divide="ignore"):
             chance = s[own] / s_key[people_key]
@@ -83,7 +84,10 @@ class Attribution:
             for number, target, claims in _claims(material, scene):
                 rows.append({"tables": kind, "copy": number, "target": target, **claims.measures()})
                 tallies[f"{target}, copy {number}"] = Tally(
-                    successes=int(claims.correct.sum()), guesses=int(claims.claim.sum()), asked=claims.people
+                    successes=int(claims.correct.sum()),
+                    guesses=int(claims.claim.sum()),
+                    asked=claims.people,
+                    independent=claims.independent,  # people with the same keys are told the same
                 )
                 if kind == "release":
                     levels.extend(_levels(material, scene, target, number, claims))

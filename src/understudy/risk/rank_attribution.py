@@ -21,7 +21,7 @@ from understudy.core.result import Finding
 from understudy.risk.base import Flags, Floats, Found, Integers, Material, Records, Scene, attacks, columns_of
 from understudy.risk.neighbours import Neighbours
 from understudy.risk.ranks import mid_rank_matrix, mid_ranks, same_size
-from understudy.risk.success import Tally
+from understudy.risk.success import Tally, independent_guesses
 
 MOST_PEOPLE = 20_000  # whose attributes are guessed; they are looked for among all synthetic records
 SHOWN_PEOPLE = 200  # in the table of ranges
@@ -49,7 +49,7 @@ class RankAttribution:
                     continue
                 guess = attack_attribute(material, scene, target)
                 right = int(np.sum(guess.value == guess.true_code))
-                tallies[target] = Tally(successes=right, guesses=len(guess.value))
+                tallies[target] = Tally(successes=right, guesses=len(guess.value), independent=guess.independent)
                 if real:
                     summary.append({"attribute": target, **guess.summary()})
                     ranges.extend(guess.rows(target))
@@ -77,6 +77,7 @@ class Guesses:
     high: Floats
     hits: Flags  # by copy and person: a linked record has the true value
     pooled: Integers  # linked records of all copies by person and code
+    independent: float  # people linked to the same record are told the same: how many guesses theirs are worth
 
     @property
     def value(self) -> Integers:
@@ -153,14 +154,16 @@ def attack_attribute(material: Material, scene: Scene, target: str) -> Guesses:
     chosen = material.sample(n, MOST_PEOPLE, "rank_attribution")
     ranks = mid_rank_matrix(scene.people.positions[:, known])[chosen]
     true_code = scene.people.codes[chosen, column]
+    together: list[float] = []
     low, high, hits, pooled = [], [], [], np.zeros((len(chosen), material.schema.shape()[column]), np.int64)
     for copy in scene.copies:
         sized = copy.take(same_size(len(copy), n, material.seed))
-        least, greatest, table = linked_ranks(ranks, sized, known, column, pooled.shape[1])
+        least, greatest, table, first = linked_ranks(ranks, sized, known, column, pooled.shape[1])
         low.append(least)
         high.append(greatest)
         hits.append(table[np.arange(len(chosen)), true_code] > 0)
         pooled += table
+        together.append(independent_guesses(np.bincount(first)))
     return Guesses(
         people=chosen,
         size=n,
@@ -170,25 +173,28 @@ def attack_attribute(material: Material, scene: Scene, target: str) -> Guesses:
         high=np.array(high),
         hits=np.array(hits),
         pooled=pooled,
+        independent=float(np.mean(together)),
     )
 
 
 def linked_ranks(
     ranks: Floats, copy: Records, known: list[int], column: int, levels: int
-) -> tuple[Floats, Floats, Integers]:
-    """Of each person's linked group: the least and greatest rank of the target, and how many records have each code."""
+) -> tuple[Floats, Floats, Integers, Integers]:
+    """Of each person's linked group: least and greatest rank of the target, records by code, the first point of it."""
     tree = Neighbours(mid_rank_matrix(copy.positions[:, known]))
     groups = tree.nearest(ranks)
     records = tree.records.records
     target_ranks = mid_ranks(copy.positions[:, column])[records]
     codes = copy.codes[records, column]
     low, high = np.empty(len(groups.ties)), np.empty(len(groups.ties))
-    table = np.empty((len(groups.ties), levels), np.int64)
+    table, first = np.empty((len(groups.ties), levels), np.int64), np.empty(len(groups.ties), np.int64)
     for part, offsets, members in tree.chunks(groups):
         low[part], high[part], table[part] = tree._kernel.summarise(
             offsets, members, tree.records.offsets, target_ranks, codes, levels
         )
-    return low[groups.queries.point_of], high[groups.queries.point_of], table[groups.queries.point_of]
+        first[part] = members[offsets[:-1]]
+    person = groups.queries.point_of
+    return low[person], high[person], table[person], first[person]
 
 
 def _finding(worst: dict[str, Any], copies: int) -> Finding:

@@ -45,7 +45,10 @@ class RankLinkage:
                 clones = mutual(forth, link(synthetic, people, criterion))
                 if scene.copies is material.copies and scene.people is material.original:
                     rows.append(_distances(forth, number, criterion, people.shape[1]))
-                tallies[f"copy {number}, {criterion}"] = Tally(successes=clones, guesses=len(people))
+                alone = int(np.sum(np.diff(forth.original.offsets) == 1))
+                tallies[f"copy {number}, {criterion}"] = Tally(
+                    successes=clones, guesses=alone, asked=len(people), note="among people without a twin in the data"
+                )
         return tallies
 
 

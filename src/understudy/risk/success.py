@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from understudy.core.result import Estimate
 from understudy.errors import InputError
 
@@ -25,6 +28,7 @@ class Tally:
     guesses: int
     asked: int | None = None
     note: str = ""
+    independent: float | None = None  # guesses that come in clusters are worth fewer (Kish's effective number)
 
     def __post_init__(self) -> None:
         if not 0 <= self.successes <= self.guesses:
@@ -43,7 +47,8 @@ class Tally:
         )
 
     def _wilson(self) -> tuple[float, float]:
-        x, m = self.successes, self.guesses
+        worth = 1.0 if self.independent is None or not self.guesses else self.independent / self.guesses
+        x, m = self.successes * worth, self.guesses * worth
         spread = x * (m - x) / m if m else 0.0
         return (x + Z**2 / 2) / (m + Z**2), Z / (m + Z**2) * math.sqrt(spread + Z**2 / 4)
 
@@ -70,6 +75,16 @@ def residual(attack: Tally, against: Tally) -> Estimate:
         value=value, low=max(-1.0, value - error) if value > -1 else value, high=min(1.0, value + error), level=LEVEL,
         method="propagated Wilson",
     )  # fmt: skip
+
+
+def independent_guesses(clusters: NDArray[np.int64]) -> float:
+    """How many independent guesses as many are worth that come in clusters of these sizes (Kish 1965), at least.
+
+    >>> independent_guesses(np.array([1, 1, 1])), independent_guesses(np.array([9, 1]))
+    (3.0, 1.2195121951219512)
+    """
+    total = float(clusters.sum())
+    return total**2 / float(np.sum(clusters.astype(np.float64) ** 2)) if total else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
