@@ -40,6 +40,11 @@ class Mechanism(Protocol):
 
     name: ClassVar[str]
 
+    @property
+    def variance(self) -> float:
+        """Of the noise on one cell."""
+        ...
+
     def event(self, sensitivity: Any) -> Any:
         """What running this once costs, for a query of the given sensitivity (``privacy.event``)."""
         ...

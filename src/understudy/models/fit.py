@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,15 @@ from understudy.models.junction_tree import JunctionTree, Margin, tree_cells
 from understudy.models.model import Model
 from understudy.models.project import nearest_table
 from understudy.models.propagation import axes_outside
+from understudy.privacy.draws import unit_interval
+from understudy.privacy.noise import Geometric
 
 Floats = NDArray[np.float64]
+Known = Mapping[Margin, NDArray[np.int64]]
 MAX_CELLS = 20_000_000  # of all cliques together
 GRID = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # records for independence, most first
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
+EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
 
 
@@ -100,15 +105,13 @@ class Noisy:
         return np.concatenate([np.full(table.size, variance) for table, variance in pairs])
 
 
-def layout(measurements: Sequence[Measurement]) -> Noisy:
-    """Measurements of one margin are averaged by precision; a total alone says nothing about the distribution."""
+def layout(tables: Iterable[tuple[Margin, NDArray[Any], float]]) -> Noisy:
+    """Tables with their noise variance; those of one margin are averaged by precision, totals are left out."""
     gathered: dict[Margin, tuple[Floats, float]] = {}
-    for one in measurements:
-        if not one.margin:
-            continue
-        precision = 1.0 / one.mechanism.variance  # type: ignore[attr-defined]
-        table, weight = gathered.get(one.margin, (np.zeros(one.values.shape), 0.0))
-        gathered[one.margin] = (table + precision * one.values, weight + precision)
+    for margin, values, variance in tables:
+        if margin:
+            table, weight = gathered.get(margin, (np.zeros(values.shape), 0.0))
+            gathered[margin] = (table + values / variance, weight + 1.0 / variance)
     return Noisy(
         margins=tuple(gathered),
         tables=tuple(table / weight for table, weight in gathered.values()),
@@ -116,19 +119,25 @@ def layout(measurements: Sequence[Measurement]) -> Noisy:
     )
 
 
+def tables_of(measurements: Sequence[Measurement], known: Known) -> list[tuple[Margin, NDArray[Any], float]]:
+    """Measured tables with the variance of their noise, and public ones with next to none."""
+    measured = [(one.margin, one.values, one.mechanism.variance) for one in measurements]
+    return measured + [(margin, values, EXACT_VARIANCE) for margin, values in known.items()]
+
+
 def fit(
     schema: Schema, measurements: Sequence[Measurement], *, total: float, prior: float | None = None,
-    stream: Stream | None = None, limit: int = MAX_CELLS, tolerance: float = 0.05,
+    stream: Stream | None = None, known: Known | None = None, limit: int = MAX_CELLS, tolerance: float = 0.05,
 ) -> tuple[Model, Report]:  # fmt: skip
     """The model nearest to independence that the noisy margins allow.
 
     ``prior`` is the weight of independence in records; by default it is chosen by the coupled bootstrap, which needs a
     ``stream``. ``total`` must be noisy or public. Raises ``ConvergenceError`` if the fit is off by more than half a
-    standard deviation of the noise somewhere.
+    standard deviation of the noise somewhere. ``known`` are margins that are public under the unit, exact.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
-    noisy = layout(measurements)
+    noisy = layout(tables_of(measurements, known or {}))
     tree = build_tree(schema, noisy.margins, limit)
     if prior is None:
         if stream is None:
@@ -165,16 +174,24 @@ def choose_prior(
     Gaussian noise), so a fit to y* can be scored against y' without knowing the truth. The grid, a and w do not depend
     on the data: this is post-processing. The grid is walked from strong to weak and left at the first rise.
     """
-    extra = layout([
-        Measurement(margin=m.margin, values=_own_noise(m, stream), mechanism=m.mechanism)
-        for m in measurements if m.margin
-    ])  # fmt: skip
+    extra = layout(
+        [
+            (one.margin, _like_noise(one, stream, number), one.mechanism.variance)
+            for number, one in enumerate(measurements)
+        ]
+    )
+    split = dict(zip(extra.margins, extra.tables, strict=True))
     starred = Noisy(
         margins=noisy.margins,
-        tables=tuple(y + np.sqrt(SPLIT) * w for y, w in zip(noisy.tables, extra.tables, strict=True)),
+        tables=tuple(
+            table + np.sqrt(SPLIT) * split[margin] if margin in split else table
+            for margin, table in zip(noisy.margins, noisy.tables, strict=True)
+        ),
         variances=tuple(variance * (1 + SPLIT) for variance in noisy.variances),
     )
-    held_out = noisy.values - extra.values / np.sqrt(SPLIT)
+    nothing = {margin: np.zeros(table.shape) for margin, table in zip(noisy.margins, noisy.tables, strict=True)}
+    added = np.concatenate([split.get(margin, nothing[margin]).ravel() for margin in noisy.margins])
+    held_out = noisy.values - added / np.sqrt(SPLIT)
     weights = 1.0 / noisy.noise
     problem = problem_for(schema, tree, starred)
     best, best_score, start = GRID[0], np.inf, None
@@ -189,5 +206,17 @@ def choose_prior(
     return best
 
 
-def _own_noise(measurement: Measurement, stream: Stream) -> NDArray[np.int64]:
-    return measurement.mechanism.run(np.zeros(measurement.values.shape, dtype=np.int64), stream)
+def _like_noise(measurement: Measurement, stream: Stream, number: int) -> Floats:
+    """Noise with the law and variance of a measurement's own, continuous; made from words, so a resumed run repeats it.
+
+    It protects nothing: it only splits what is public already.
+    """
+    from scipy.special import ndtri
+
+    share = unit_interval(stream, measurement.values.size, "bootstrap", number) + 2.0**-54
+    spread = np.sqrt(measurement.mechanism.variance)
+    if isinstance(measurement.mechanism, Geometric):
+        drawn = -np.sign(share - 0.5) * np.log1p(-2 * np.abs(share - 0.5)) * (spread / np.sqrt(2))
+    else:
+        drawn = ndtri(share) * spread
+    return np.asarray(drawn).reshape(measurement.values.shape)

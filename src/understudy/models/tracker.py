@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
-from understudy.models.fit import build_tree, layout, problem_for, structural_groups
+from understudy.models.fit import Known, build_tree, layout, problem_for, structural_groups, tables_of
 from understudy.models.junction_tree import Margin, tree_cells
 from understudy.models.model import Model
 
@@ -19,9 +19,12 @@ Floats = NDArray[np.float64]
 class Tracker:
     """The current model of an adaptive method; ``prior`` is the weight of independence while choosing."""
 
-    def __init__(self, schema: Schema, measured: Sequence[Measurement], total: float, prior: float) -> None:
+    def __init__(
+        self, schema: Schema, measured: Sequence[Measurement], *, known: Known, total: float, prior: float
+    ) -> None:
         self._schema = schema
         self._measured = list(measured)
+        self._known = known
         self._total = total
         self._prior = prior
         self._sizes = dict(zip(schema.names, schema.shape(), strict=True))
@@ -48,7 +51,7 @@ class Tracker:
         return self._cells[margin]
 
     def _refit(self) -> None:
-        noisy = layout(self._measured)
+        noisy = layout(tables_of(self._measured, self._known))
         tree = build_tree(self._schema, noisy.margins)
         problem = problem_for(self._schema, tree, noisy)
         start = np.concatenate([

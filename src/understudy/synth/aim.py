@@ -12,18 +12,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
 
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.errors import InputError, unknown_name
+from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.models.sample import ROWS_BY
 from understudy.models.tracker import Tracker
+from understudy.privacy.definition import Unit
 from understudy.privacy.event import GumbelMax, NoisyMax
 from understudy.privacy.gate import Candidate, Gate, Query
 from understudy.privacy.noise import DiscreteGaussian, Geometric
@@ -35,6 +35,9 @@ from understudy.synth.currency import Currency
 from understudy.synth.margins import (
     Margin,
     check_margin_sizes,
+    combinations_up_to,
+    is_public,
+    known_margins,
     margin_label,
     synthesis_from,
     total_of,
@@ -74,9 +77,11 @@ class Aim:
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         currency = Currency.of(request.budget)
-        ones = [(name,) for name in schema.names]
+        ones: list[Margin] = [(name,) for name in schema.names if not is_public(schema, (name,), request.unit)]
+        if not ones:
+            raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
-        rounds = ROUNDS_PER_ATTRIBUTE * len(ones)
+        rounds = ROUNDS_PER_ATTRIBUTE * len(schema.names)
         part = currency.amount / rounds
         steps = [self._measure(schema, margin, request, currency.noise(part, schema, margin, request.unit))
                  for margin in ones]  # fmt: skip
@@ -88,7 +93,7 @@ class Aim:
         choice = GumbelMax if currency.concentrated else NoisyMax
         choosing = choice(sensitivity=sensitivity, scale=currency.choice_scale(part * CHOOSING, sensitivity))
         steps.append(Step(label="choose a margin", margin=(), action="select", event=choosing, repeats=left))
-        example = self._candidates(schema)[0] if len(schema.names) > 1 else ones[0]
+        example = (self._affordable(schema, request.unit) or ones)[0]
         noise = currency.noise(part * (1 - CHOOSING), schema, example, request.unit)
         chosen = self._measure(schema, example, request, noise)
         steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
@@ -121,27 +126,25 @@ class Aim:
             cells=cells,
         )
 
-    def _candidates(self, schema: Schema) -> list[Margin]:
-        return [margin for ways in range(2, self.ways + 1) for margin in combinations(schema.names, ways)]
-
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         currency = Currency.of(plan.budget)
         fixed = [step for step in plan.steps if step.action == "measure" and step.repeats == 1]
-        candidates = self._affordable(schema)
+        candidates = self._affordable(schema, plan.unit)
+        known = known_margins(schema, gate, plan.unit)
         gate.count_ahead([*(step.margin for step in fixed), *candidates])
         measured = gate.measure([query_of(step) for step in fixed])
-        total = max(total_of(plan, gate, measured), 1.0)
+        total = total_of(plan, schema, gate, measured)
         rounds = ROUNDS_PER_ATTRIBUTE * len(schema.names)
         spent = currency.amount * Fraction(len(fixed), rounds)
         part = currency.amount / rounds
         state = _Run(
             plan=plan, schema=schema, gate=gate, currency=currency, candidates=candidates, spent=spent,
-            tracker=Tracker(schema, measured, total, PRIOR_WHILE_CHOOSING),
+            tracker=Tracker(schema, measured, known=known, total=max(total, 1.0), prior=PRIOR_WHILE_CHOOSING),
         )  # fmt: skip
-        while candidates and currency.amount - state.spent >= part / 2:
+        while candidates and state.spent < currency.amount:
             state.number += 1
             if currency.amount - state.spent < 2 * part:
-                part = currency.amount - state.spent
+                part = currency.amount - state.spent  # a last round of less than a whole part would be wasted
             margin = self._choose(state, part)
             if margin is None:
                 break
@@ -155,18 +158,23 @@ class Aim:
             moved = float(np.abs(state.tracker.model.project(margin) - before).sum())
             if moved <= math.sqrt(2 / math.pi * noise.variance) * before.size:
                 # Half the noise: four times the rho, or twice the epsilon.
-                part = min(part * (4 if currency.concentrated else 2), currency.amount - state.spent)
+                part *= 4 if currency.concentrated else 2
         synthesis, _ = synthesis_from(
-            plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream,
+            plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known=known,
             notes=(f"{state.number} rounds of choosing and measuring.",),
         )  # fmt: skip
         return synthesis
 
-    def _affordable(self, schema: Schema) -> list[Margin]:
+    def _affordable(self, schema: Schema, unit: Unit) -> list[Margin]:
         """Candidates with which alone a model would fit, structural zeros included."""
         sizes = dict(zip(schema.names, schema.shape(), strict=True))
         zeros = structural_groups(schema)
-        return [m for m in self._candidates(schema) if tree_cells(sizes, [m, *zeros]) <= self.model_cells]
+        fixed = schema.margin(unit.fixed)
+        return [
+            margin
+            for margin in combinations_up_to(schema.names, self.ways)
+            if not is_public(schema, margin, unit) and tree_cells(sizes, [margin, fixed, *zeros]) <= self.model_cells
+        ]
 
     def _choose(self, state: _Run, part: Fraction) -> Margin | None:
         """The margin the model gets most wrong beyond what its measurement's noise would hide, chosen privately."""

@@ -14,7 +14,14 @@ from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan
 from understudy.privacy.steps import query_of
 from understudy.synth.base import Request, Synthesis, check_request, synthesizers
-from understudy.synth.margins import check_margin_sizes, measure_steps, read_margins, synthesis_from, total_of
+from understudy.synth.margins import (
+    check_margin_sizes,
+    known_margins,
+    measure_steps,
+    read_margins,
+    synthesis_from,
+    total_of,
+)
 
 SPLITS = ("optimal", "equal")
 
@@ -47,7 +54,9 @@ class Ipf:
         check_request(type(self), schema, request)
         margins = read_margins(schema, self.margins)
         check_margin_sizes(schema, margins)
-        build_tree(schema, margins)  # refuses, before anything is charged, a model that would not fit in memory
+        build_tree(
+            schema, [*margins, schema.margin(request.unit.fixed)]
+        )  # refuses, before anything is charged, a model that would not fit in memory
         return Plan(
             schema_fingerprint=schema.fingerprint,
             method=self.name,
@@ -62,5 +71,6 @@ class Ipf:
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         measured = gate.measure([query_of(step) for step in plan.steps])
-        total = total_of(plan, gate, measured)
-        return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream)[0]
+        total = total_of(plan, schema, gate, measured)
+        known = known_margins(schema, gate, plan.unit)
+        return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known=known)[0]

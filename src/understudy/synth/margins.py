@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.fit import Report, fit
+from understudy.models.fit import Known, Report, fit
 from understudy.models.sample import DESCRIPTIONS
 from understudy.privacy.calibrate import noise_for
 from understudy.privacy.definition import Definition, Unit
@@ -35,15 +38,20 @@ def read_margins(schema: Schema, text: str) -> list[Margin]:
     text = text.strip()
     if text.isdigit():
         ways = int(text)
-        if not 1 <= ways <= len(schema.names):
-            raise InputError(f"margins ({text}) must be between 1 and the number of attributes, {len(schema.names)}.")
-        return list(combinations(schema.names, ways))
+        if ways < 1:
+            raise InputError(f"margins ({text}) must be at least 1.")
+        return list(combinations(schema.names, min(ways, len(schema.names))))
     margins = [schema.margin(name.strip() for name in part.split("+")) for part in text.split(",") if part.strip()]
     if not margins:
         raise InputError('margins must be a number of ways, such as 2, or a list such as "sex+age, age+income".')
     if len(set(margins)) != len(margins):
         raise InputError("a margin is listed twice.")
     return margins
+
+
+def combinations_up_to(names: Sequence[str], ways: int) -> list[Margin]:
+    """All margins of two to ``ways`` attributes."""
+    return [margin for size in range(2, ways + 1) for margin in combinations(names, size)]
 
 
 def check_margin_sizes(schema: Schema, margins: Iterable[Margin]) -> None:
@@ -69,45 +77,64 @@ def measure_steps(
     ``split``: ``equal``, or ``optimal``: the least total variance over all cells. Noise of variance proportional to
     1/share^2 (geometric, pure budgets) wants shares in proportion to cells^(1/3), of 1/share (Gaussian) to cells^(1/2).
     """
-    movable = [margin for margin in margins if margin_sensitivity(schema, margin, unit).l1 > 0]
+    movable = [margin for margin in margins if not is_public(schema, margin, unit)]
     if not movable:
         raise UnsupportedError("no unit can change any of these margins; nothing is left to protect.")
     power = Fraction(0) if split == "equal" else Fraction(1, 3) if budget.name == "pure" else Fraction(1, 2)
     shares = shares_by_cells(schema, movable, power)
+    sensitivities = [margin_sensitivity(schema, margin, unit) for margin in movable]
+    cells = [int(schema.allowed(margin).sum()) for margin in movable]
+    noises = noise_for(budget, sensitivities, shares=shares, cells=cells)
     queries = list(movable)
     if not unit.public_total:
-        shares = [share * (1 - TOTAL_SHARE) for share in shares] + [TOTAL_SHARE]
-        queries.append(())
-    sensitivities = [margin_sensitivity(schema, margin, unit) for margin in queries]
-    cells = [schema.cells(margin) for margin in queries]
-    noises = noise_for(
-        budget, sensitivities, shares=shares, cells=[*cells[: len(movable)], *([1] * (not unit.public_total))]
-    )
+        # The sums of the noisy tables estimate the number of rows too; it is measured apart only where that is better.
+        total = margin_sensitivity(schema, (), unit)
+        apart = noise_for(
+            budget,
+            [*sensitivities, total],
+            shares=[*(share * (1 - TOTAL_SHARE) for share in shares), TOTAL_SHARE],
+            cells=[*cells, 1],
+        )
+        by_sums = 1.0 / sum(1.0 / (count * noise.variance) for count, noise in zip(cells, noises, strict=True))
+        if apart[-1].variance < by_sums:
+            queries, noises, cells, sensitivities = [*queries, ()], apart, [*cells, 1], [*sensitivities, total]
     return tuple(
         measure_step(
-            label=margin_label(margin) or TOTAL, margin=margin, noise=noise, sensitivity=sensitivity,
-            cells=int(schema.allowed(margin).sum()) if margin else 1,
+            label=margin_label(margin) or TOTAL, margin=margin, noise=noise, sensitivity=sensitivity, cells=count
         )
-        for margin, noise, sensitivity in zip(queries, noises, sensitivities, strict=True)
-    )  # fmt: skip
+        for margin, noise, sensitivity, count in zip(queries, noises, sensitivities, cells, strict=True)
+    )
 
 
-def total_of(plan: Plan, gate: Gate, measured: Sequence[Measurement]) -> float:
-    """The number of records: public under ``replace``, else measured, else the average sum of the noisy tables."""
+def is_public(schema: Schema, margin: Margin, unit: Unit) -> bool:
+    """Whether no unit can move a margin: its attributes are fixed, or have one level."""
+    return margin_sensitivity(schema, margin, unit).l1 == 0
+
+
+def known_margins(schema: Schema, gate: Gate, unit: Unit) -> dict[Margin, NDArray[np.int64]]:
+    """The counts over the fixed attributes, which are public."""
+    fixed = schema.margin(unit.fixed)
+    return {fixed: gate.public(fixed)} if fixed and schema.cells(fixed) <= LARGEST_MARGIN else {}
+
+
+def total_of(plan: Plan, schema: Schema, gate: Gate, measured: Sequence[Measurement]) -> float:
+    """The number of records: public under ``replace``, else every noisy estimate of it, averaged by precision."""
     if plan.unit.public_total:
         return float(gate.records)
+    total, weight = 0.0, 0.0
     for one in measured:
-        if not one.margin:
-            return float(one.values)
-    return sum(float(one.values.sum()) for one in measured) / max(len(measured), 1)
+        cells = int(schema.allowed(one.margin).sum()) if one.margin else 1
+        precision = 1.0 / (cells * one.mechanism.variance)
+        total, weight = total + precision * float(one.values.sum()), weight + precision
+    return total / weight
 
 
 def synthesis_from(
     plan: Plan, schema: Schema, measured: Sequence[Measurement], *, total: float, rows_by: str, stream: Stream,
-    prior: float | None = None, notes: tuple[str, ...] = (),
+    known: Known, notes: tuple[str, ...] = (),
 ) -> tuple[Synthesis, Report]:  # fmt: skip
     """Fit the model to everything measured and draw the copies."""
-    model, report = fit(schema, measured, total=max(total, 1.0), prior=prior, stream=stream)
+    model, report = fit(schema, measured, total=max(total, 1.0), stream=stream, known=known)
     rows = plan.rows if plan.rows is not None else min(max(round(total), 0), MAX_ROWS)
     tables = tuple(model.draw(schema, rows, rows_by, stream, "rows", copy) for copy in range(1, plan.copies + 1))
     fitted = (
