@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import audit, calibrate, demo, evaluate, export, ledger, release, reproduce, schema, synthesize
+from understudy.cli import (
+    attack,
+    audit,
+    calibrate,
+    demo,
+    evaluate,
+    export,
+    ledger,
+    release,
+    reproduce,
+    schema,
+    synthesize,
+)
 from understudy.cli.failures import Commands
 
 HELP = """\
@@ -53,6 +65,7 @@ app.command("resume", rich_help_panel="Make a release")(synthesize.resume)
 app.command("verify", rich_help_panel="Look at a release")(release.verify)
 app.command("export", rich_help_panel="Look at a release")(export.export)
 app.command("evaluate", rich_help_panel="Look at a release")(evaluate.evaluate)
+app.command("attack", rich_help_panel="Look at a release")(attack.attack)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")

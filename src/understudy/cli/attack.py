@@ -1,0 +1,142 @@
+"""The command that attacks a release before an intruder does. What it prints and writes is internal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy import api
+from understudy.cli.evaluate import INTERNAL, _document, _draw, _finding, _read, _show_findings, _target, _write_csv
+from understudy.cli.options import (
+    AsJson,
+    DatabaseQuery,
+    DatabaseTable,
+    Decimal,
+    Delimiter,
+    MissingText,
+    files_of,
+    read_data_options,
+)
+from understudy.cli.output import print_json, say, show_table, working
+from understudy.core.folders import publish_folder
+from understudy.core.result import Evaluation, Section
+from understudy.core.schema_file import read_schema
+
+SHOWN = 20
+COLUMNS = (
+    "attack",
+    "subject",
+    "guesses",
+    "success",
+    "baseline",
+    "control",
+    "residual",
+    "residual_low",
+    "residual_high",
+)
+
+
+def attack(
+    *,
+    release: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RELEASE",
+            help="A release folder, or (with --schema) a file with anybody's synthetic table.",
+            show_default=False,
+        ),
+    ],
+    confidential: Annotated[
+        list[str], typer.Option(metavar="FILE", help="The confidential data; may be repeated.", show_default=False)
+    ],
+    schema: Annotated[
+        Path | None, typer.Option(help="The public schema (TOML).", show_default="the one in the release")
+    ] = None,
+    holdout: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="People of the same population who were not used; may be repeated."),
+    ] = None,
+    keys: Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows of a person.")] = "",
+    targets: Annotated[str, typer.Option(metavar="C,D", help="What an intruder wants to learn.")] = "",
+    only: Annotated[str, typer.Option(metavar="ATTACK,...", help="Only these attacks.", show_default="all")] = "",
+    missing_text: MissingText = "",
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    table: DatabaseTable = None,
+    query: DatabaseQuery = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Attack a release with the confidential data in hand: who and what is at risk. Keep the result inside.
+
+    Example: `understudy attack release/ --confidential people.parquet --keys region,sex,age --targets income`
+
+    Each attack is also played with the release's margins alone (baseline) and, given a holdout, on people who are not
+    in the data (control). The residual risk is what it gains over them.
+    """
+    from understudy.risk.evaluate import evaluate_risk
+
+    folder = None if out is None else _target(out)
+    reading = read_data_options(
+        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
+    )
+    made = _read(release, None if schema is None else read_schema(schema), reading)
+    with working("attacking") as progress:
+        people = api.open_source(files_of(confidential), made.schema, **reading)
+        others = api.open_source(files_of(holdout), made.schema, **reading) if holdout else None
+        section = evaluate_risk(
+            made,
+            people,
+            holdout=others,
+            keys=_names(keys),
+            targets=_names(targets),
+            only=_names(only) or None,
+            progress=progress,
+        )
+    if folder is not None:
+        publish_folder(folder, lambda place: _write(place, section), private=True)
+    if as_json:
+        document = _document(release.resolve().name, Evaluation(risk=section))
+        print_json({"audience": document["audience"], "release": document["release"], **document["risk"]})
+        return
+    say(INTERNAL, style="bold red")
+    _show(section)
+    if folder is not None:
+        say(f"All tables and figures are in {folder}")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _write(place: Path, section: Section) -> None:
+    import pyarrow as pa
+
+    (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
+    _write_csv(pa.Table.from_pylist([_finding(finding) for finding in section.findings]), place / "findings.csv")
+    for title, frame in section.frames.items():
+        if frame.num_columns:
+            _write_csv(frame, place / f"{title}.csv")
+    _draw(section.frames, place / "figures")
+
+
+def _show(section: Section) -> None:
+    """The greatest residual risks first."""
+    rows: list[dict[str, Any]] = section.frames["attacks"].to_pylist()
+    rows.sort(key=lambda row: -row["residual_low"])
+    more = f" (the greatest {SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
+    if rows:
+        show_table(
+            f"Attacks: residual risk with its interval of 95%{more}",
+            COLUMNS,
+            [
+                tuple(round(v, 3) if isinstance(v := row[name], float) else v for name in COLUMNS)
+                for row in rows[:SHOWN]
+            ],
+            right=COLUMNS[2:],
+        )
+    _show_findings("Findings", section)
