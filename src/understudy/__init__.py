@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from understudy.core.schema_file import write_schema as write_schema
     from understudy.core.structural import Condition as Condition
     from understudy.core.structural import Impossible as Impossible
+    from understudy.engines.draft import draft_schema as draft_schema
     from understudy.privacy.definition import ZCDP as ZCDP
     from understudy.privacy.definition import ApproxDP as ApproxDP
     from understudy.privacy.definition import NonPrivate as NonPrivate
@@ -58,6 +59,7 @@ _HOME = {
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
     "understudy.core.structural": ("Condition", "Impossible"),
+    "understudy.engines.draft": ("draft_schema",),
     "understudy.errors": ("UnderstudyError",),
     "understudy.privacy.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
     "understudy.privacy.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),

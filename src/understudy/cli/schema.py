@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,16 +20,57 @@ from understudy.cli.options import (
     SchemaFile,
     files_of,
     read_data_options,
+    read_output_path,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.counts import Source
 from understudy.core.derived import Derived
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import read_schema
-from understudy.errors import SchemaError
+from understudy.errors import InputError, SchemaError
 
-app = typer.Typer(help="Check and describe the public schema.", no_args_is_help=True)
+app = typer.Typer(help="Draft, check and describe the public schema.", no_args_is_help=True)
 LARGEST_MASK = 10_000_000  # cells up to which structural zeros are counted cell by cell
+
+
+@app.command()
+def draft(
+    *,
+    data: DataFiles,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The draft (TOML).", show_default="the name of the data, ending .toml")
+    ] = None,
+    missing_text: MissingText = "",
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    table: DatabaseTable = None,
+    query: DatabaseQuery = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draft a schema by looking at the data. The draft is confidential, and refused until a person has reviewed it.
+
+    Example: `understudy schema draft people.sav --out people.toml`
+
+    It lists levels and round edges with the labels of the file, and remarks on rare levels, identifiers, free text and
+    probable codes. Review it, replace what is not public knowledge, and remove the line draft = true.
+    """
+    from understudy.engines.draft import draft_schema, write_draft
+
+    target = Path(f"{Path(data[0]).name.split('.')[0]}.toml") if out is None else read_output_path(out)
+    if target.exists():
+        raise InputError(f"{target} already exists; choose another name with --out.")
+    reading = read_data_options(
+        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
+    )
+    del reading["unit_id"]  # a draft has no unit yet
+    with working("reading"):
+        text = draft_schema(files_of(data), **reading)
+    write_draft(text, target)
+    if as_json:
+        print_json({"audience": "internal", "draft": str(target)})
+    else:
+        say(f"Draft written to {target}. It is confidential: it was made by looking at the data.", style="bold")
+        say("Review every attribute, replace what is not public knowledge, then remove the line draft = true.")
 
 
 @app.command()

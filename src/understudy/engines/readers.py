@@ -171,19 +171,24 @@ class CsvReader:
                 )
 
     def _with_points(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Decimal commas as points. A number with a point is made unreadable, as 1.500 could mean 1500."""
+        """Decimal commas as points. A number with a point is refused, as 1.500 could mean 1500."""
         for position, name in enumerate(batch.schema.names):
             if name in self._comma_columns:
                 column = batch.column(position)
-                texts = [self._with_point(text) for text in column.dictionary.to_pylist()]
+                texts = [
+                    text if text == self._missing_text else with_decimal_point(text)
+                    for text in column.dictionary.to_pylist()
+                ]
                 changed = pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
                 batch = batch.set_column(position, name, changed)
         return batch
 
-    def _with_point(self, text: str) -> str:
-        if text == self._missing_text or not DECIMAL.fullmatch(text):
-            return text
-        return text.replace(",", ".") if "," in text else text.replace(".", ",")
+
+def with_decimal_point(text: str) -> str:
+    """A number with a decimal comma as one with a point. One with a point already becomes unreadable."""
+    if not DECIMAL.fullmatch(text):
+        return text
+    return text.replace(",", ".") if "," in text else text.replace(".", ",")
 
 
 class DatabaseReader:

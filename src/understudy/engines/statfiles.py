@@ -56,7 +56,7 @@ class StatReader:
         for path in self._paths:
             _refuse_cut_short(path)
             with _readable(path):
-                _, about = self._function(path)(path, metadataonly=True)
+                _, about = self._function(path)(path, metadataonly=True, **_declared_missing(path))
             columns.append(tuple(about.column_names))
             self._rows.append(about.number_rows)
             self.labels = self.labels if self.labels.columns or self.labels.levels else _labels(about)
@@ -88,6 +88,11 @@ class StatReader:
         return getattr(pyreadstat_module(), READ_WITH[os.path.splitext(path)[1].lower()])
 
 
+def _declared_missing(path: str) -> dict[str, bool]:
+    """Asks for the codes that an SPSS file declares as missing; the other formats mark missing values themselves."""
+    return {"user_missing": True} if path.lower().endswith("sav") else {}
+
+
 def _column(values: list[Any], name: str) -> pa.Array:
     """A column as Arrow; what is neither text, number, date nor time of a date is refused later, by its type."""
     try:
@@ -97,10 +102,22 @@ def _column(values: list[Any], name: str) -> pa.Array:
 
 
 def _labels(about: Any) -> Labels:
-    return Labels(
-        columns={name: text for name, text in about.column_names_to_labels.items() if text},
-        levels={name: dict(texts) for name, texts in about.variable_value_labels.items() if texts},
-    )
+    """Labels of columns and of codes, without the codes that the file declares as missing: those become nulls."""
+    levels = {}
+    for name, texts in about.variable_value_labels.items():
+        ranges = about.missing_ranges.get(name, [])
+        kept = {code: text for code, text in texts.items() if not any(_within(code, part) for part in ranges)}
+        if kept:
+            levels[name] = kept
+    columns = {name: text for name, text in about.column_names_to_labels.items() if text}
+    return Labels(columns=columns, levels=levels)
+
+
+def _within(code: object, part: dict[str, Any]) -> bool:
+    try:
+        return bool(part["lo"] <= code <= part["hi"])
+    except TypeError:  # a text beside numbers
+        return False
 
 
 def _refuse_cut_short(path: str) -> None:
