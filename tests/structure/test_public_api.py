@@ -33,6 +33,12 @@ STABLE = (
     "Attribute",
     "Geometric",
     "DiscreteGaussian",
+    "audit",
+    "calibrate",
+    "DirichletMultinomial",
+    "PosteriorMeanMultinomial",
+    "RoundedLaplace",
+    "Matrix",
 )
 
 

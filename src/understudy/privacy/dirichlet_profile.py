@@ -23,6 +23,7 @@ from understudy.privacy.loss import LossDistribution
 from understudy.privacy.profile import Witness
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 BLOCK = 2_000_000  # numbers worked on at once
 NEGLIGIBLE = 1e-15  # of the sum so far: the outputs left out have together less than this, and are counted as lost
 
@@ -178,22 +179,34 @@ def _delta_add_remove(shape: PriorShape, records: int, epsilon: float) -> float:
     from scipy.special import gammaln
 
     x, rows = shape.smallest, shape.rows
-    here = np.arange(rows + 1)
-    ways = gammaln(rows + 1) - gammaln(here + 1) - gammaln(rows - here + 1)
-    own = {extra: gammaln(x + extra + here) - gammaln(x + extra) for extra in (0, 1)}
-    others = shape.total - x
+    every = np.arange(rows + 1)
+    rest = gammaln(shape.total - x + np.arange(records + rows))  # of all other cells, by what they hold
+    ways = gammaln(rows + 1) - gammaln(every + 1) - gammaln(rows - every + 1)
+    own = {extra: ways + gammaln(x + extra + every) - gammaln(x + extra) for extra in (0, 1)}
+    gain = np.log1p(every / x)
+
+    def divergences(sizes: Integers, here: Integers, extra: int) -> tuple[Floats, Floats]:
+        """Divergence for each table size over the outputs ``here``, and their probabilities."""
+        total = shape.total + sizes[:, None]
+        loss = (1 if extra else -1) * (gain[here] - np.log1p(rows / total))
+        logs = own[extra][here] + rest[sizes[:, None] + rows - here] - rest[sizes][:, None]
+        chances = np.exp(logs + gammaln(total + extra) - gammaln(total + extra + rows))
+        over = loss > epsilon
+        terms = np.where(over, chances * -np.expm1(np.where(over, epsilon - loss, 0.0)), 0.0)
+        return terms.sum(axis=1), chances
+
     best = 0.0
     height = max(1, BLOCK // (rows + 1))
     for start in range(0, records, height):
-        size = np.arange(start, min(records, start + height), dtype=float)[:, None]
-        rest = gammaln(others + size + rows - here) - gammaln(others + size)
-        total = shape.total + size
-        loss = np.log1p(here / x) - np.log1p(rows / total)
-        for extra, direction in ((1, loss), (0, -loss)):
-            logs = ways + own[extra] + rest + gammaln(total + extra) - gammaln(total + extra + rows)
-            over = direction > epsilon
-            terms = np.where(over, np.exp(logs) * -np.expm1(np.where(over, epsilon - direction, 0.0)), 0.0)
-            best = max(best, float(terms.sum(axis=1).max()))
+        sizes = np.arange(start, min(records, start + height))
+        for extra in (1, 0):
+            # The number of rows in one cell falls with the size of the table, so outputs that are negligible for the
+            # smallest of the block are so for all.
+            smallest, chances = divergences(sizes[:1], every, extra)
+            beyond = np.append(np.cumsum(chances[0][::-1])[::-1][1:], 0.0)
+            needed = int(np.argmax(beyond <= NEGLIGIBLE * smallest[0])) + 1
+            found, _ = divergences(sizes, every[:needed], extra)
+            best = max(best, float(found.max()) + float(beyond[needed - 1]))
     return min(1.0, best)
 
 

@@ -19,6 +19,7 @@ from understudy.errors import InputError, InternalError
 
 Floats = NDArray[np.float64]
 FEW = 2**16  # combinations of losses that are listed one by one
+FEWEST_TRIMMED = 256  # shorter grids are kept whole
 GRID_POINTS = 2**15  # of the composed distribution; direct convolution then costs about a second
 ON_GRID = 1e-9  # in steps: losses this close to a grid point are on it
 CONVOLUTION_ERROR = 2.0**-50  # relative, per term added: positive terms only, so nothing cancels
@@ -87,7 +88,7 @@ def _over(losses: Floats, chances: Floats, epsilon: float) -> float:
 
 
 def compose_losses(
-    parts: Sequence[tuple[LossDistribution, int]], *, step: float | None = None, tail: float = 1e-16
+    parts: Sequence[tuple[LossDistribution, int]], *, step: float | None = None, tail: float = 1e-22
 ) -> ComposedLoss:
     """The loss of each distribution taken a number of times, all independent.
 
@@ -113,13 +114,28 @@ def compose_losses(
         raise InputError(f"step ({step}) must be a positive number.")
     if spread / step > 64 * GRID_POINTS:
         raise InputError(f"a step of {step:g} would need more than {64 * GRID_POINTS:,} grid points; use a larger one.")
-    up = _convolve_all((_on_grid(part, step, up=True), times) for part, times in trimmed)
-    down = _convolve_all((_on_grid(part, step, up=False), times) for part, times in trimmed)
+    up = _convolve_all(((_on_grid(part, step, up=True), times) for part, times in trimmed), tail)
+    down = _convolve_all(((_on_grid(part, step, up=False), times) for part, times in trimmed), tail)
+    lost["infinite_high"] += up.missing
     return ComposedLoss(step=step, up=_losses_of(up, step), down=_losses_of(down, step), **lost)
 
 
-def _losses_of(grid: tuple[int, Floats], step: float) -> tuple[Floats, Floats]:
-    return np.arange(grid[0], grid[0] + len(grid[1]), dtype=np.float64) * step, grid[1]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """Probabilities of losses first, first + 1, ... steps; ``missing`` bounds what was cut off at the ends."""
+
+    first: int
+    chances: Floats
+    missing: float = 0.0
+
+    def trimmed(self, tail: float) -> _Grid:
+        low = int(np.searchsorted(np.cumsum(self.chances), tail, side="right"))
+        high = len(self.chances) - int(np.searchsorted(np.cumsum(self.chances[::-1]), tail, side="right"))
+        return _Grid(first=self.first + low, chances=self.chances[low:high], missing=self.missing + 2 * tail)
+
+
+def _losses_of(grid: _Grid, step: float) -> tuple[Floats, Floats]:
+    return np.arange(grid.first, grid.first + len(grid.chances), dtype=np.float64) * step, grid.chances
 
 
 def _list_all(parts: Sequence[tuple[LossDistribution, int]]) -> tuple[Floats, Floats]:
@@ -165,34 +181,42 @@ def _lattice(parts: Sequence[LossDistribution]) -> float | None:
     return float(positive[0]) if on_it.all() and steps[-1] <= GRID_POINTS else None
 
 
-def _on_grid(part: LossDistribution, step: float, *, up: bool) -> tuple[int, Floats]:
+def _on_grid(part: LossDistribution, step: float, *, up: bool) -> _Grid:
     places = part.losses / step
     near = np.round(places)
     rounded = np.where(np.abs(places - near) <= ON_GRID, near, np.ceil(places) if up else np.floor(places))
     numbers = rounded.astype(np.int64)
     first = int(numbers.min())
-    return first, np.bincount(numbers - first, weights=part.probabilities).astype(np.float64)
+    return _Grid(first=first, chances=np.bincount(numbers - first, weights=part.probabilities).astype(np.float64))
 
 
-def _convolve_all(parts: Iterable[tuple[tuple[int, Floats], int]]) -> tuple[int, Floats]:
-    total: tuple[int, Floats] = (0, np.ones(1))
+def _convolve_all(parts: Iterable[tuple[_Grid, int]], tail: float) -> _Grid:
+    total = _NOTHING
     for part, times in parts:
-        total = _convolve(total, _power(part, times))
+        total = _convolve(total, _power(part, times, tail), tail)
     return total
 
 
-def _power(part: tuple[int, Floats], times: int) -> tuple[int, Floats]:
-    result: tuple[int, Floats] = (0, np.ones(1))
-    square = part
+def _power(part: _Grid, times: int, tail: float) -> _Grid:
+    result, square = _NOTHING, part
     while times:
         if times & 1:
-            result = _convolve(result, square)
+            result = _convolve(result, square, tail)
         times >>= 1
         if times:
-            square = _convolve(square, square)
+            square = _convolve(square, square, tail)
     return result
 
 
-def _convolve(one: tuple[int, Floats], other: tuple[int, Floats]) -> tuple[int, Floats]:
+def _convolve(one: _Grid, other: _Grid, tail: float) -> _Grid:
     # Direct, not by Fourier transform: a transform is exact only to 1e-16 of the largest entry, and delta is a tail.
-    return one[0] + other[0], np.convolve(one[1], other[1])
+    # Sums concentrate, so cutting the ends off again keeps the length from growing with the number of releases.
+    whole = _Grid(
+        first=one.first + other.first,
+        chances=np.convolve(one.chances, other.chances),
+        missing=one.missing + other.missing,
+    )
+    return whole.trimmed(tail) if len(whole.chances) > FEWEST_TRIMMED else whole
+
+
+_NOTHING = _Grid(first=0, chances=np.ones(1))
