@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from understudy import api
@@ -23,9 +22,8 @@ from understudy.cli.options import (
     read_output_path,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
-from understudy.core.counts import Source
 from understudy.core.derived import Derived
-from understudy.core.schema import Attribute, Schema
+from understudy.core.schema import Attribute
 from understudy.core.schema_file import read_schema
 from understudy.errors import InputError, SchemaError
 
@@ -139,7 +137,7 @@ def describe(
         )
         source = api.open_source(files_of(data), public, **reading)
         with working("counting"):
-            internal = _summary(source, public)
+            internal = _summary(source)
     if as_json:
         document = {
             "fingerprint": public.fingerprint,
@@ -176,18 +174,22 @@ def describe(
     )
     if internal is not None:
         say("INTERNAL, computed from confidential data: keep it inside the building", style="bold red")
-        show_facts([("rows", internal["rows"]), ("cells with somebody in them", internal["filled_cells"])])
+        show_facts(
+            [
+                ("rows", internal["rows"]),
+                ("cells with somebody in them", internal["filled_cells"]),
+                ("percent of cells that are empty (p0)", internal["empty_percent"]),
+                ("people who are alone in their cell", internal["uniques"]),
+                ("percent of people who are (p1)", internal["uniques_percent"]),
+            ]
+        )
 
 
-def _summary(source: Source, schema: Schema) -> dict[str, Any]:
-    if schema.cells() > LARGEST_MASK:
-        return {"audience": "internal", "rows": source.total(), "filled_cells": None}
-    (counts,) = source.count([schema.names])
-    return {
-        "audience": "internal",
-        "rows": int(counts.values.sum()),
-        "filled_cells": int(np.count_nonzero(counts.values)),
-    }
+def _summary(source: Any) -> dict[str, Any]:
+    """Raab's Table 1 for these data: rows, cells k, empty cells (p0), people alone in theirs (p1)."""
+    from understudy.utility.cells import describe_cells
+
+    return {"audience": "internal", **describe_cells(source.confidential_codes())}
 
 
 def _attribute_document(attribute: Attribute) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Comparison:
     ways: tuple[int, ...] = (1, 2, 3)
     null: str = "auto"
     permutations: int = 10
-    largest: int = 20_000  # rows of each side that a classifier learns from
+    largest: int = 10_000  # rows of each side that a classifier learns from
     progress: Progress | None = None
 
     @property
@@ -116,7 +116,10 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def _column(values: list[Any]) -> pa.Array:
     plain = [None if isinstance(value, float | np.floating) and not np.isfinite(value) else value for value in values]
-    return pa.array([value.item() if isinstance(value, np.generic) else value for value in plain])
+    plain = [value.item() if isinstance(value, np.generic) else value for value in plain]
+    if any(isinstance(value, int) and abs(value) >= 2**63 for value in plain):  # cells of a wide schema
+        plain = [None if value is None else float(value) for value in plain]
+    return pa.array(plain)
 
 
 def shuffled(count: int, purpose: str | int, *more: str | int) -> Integers:

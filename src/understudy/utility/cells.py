@@ -13,7 +13,7 @@ import numpy as np
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
 from understudy.utility.base import Comparison, frame, measures
-from understudy.utility.counting import LARGEST, flat_cells
+from understudy.utility.counting import count_filled
 
 RAAB = "Raab (2022), Table 1"
 
@@ -25,11 +25,7 @@ def describe_cells(table: CodedTable) -> dict[str, Any]:
     """
     schema = table.schema
     cells = schema.cells()
-    if cells <= LARGEST:
-        filled = np.unique(flat_cells(table, schema.names), return_counts=True)[1]
-    else:  # too many cells to number: equal rows are found column by column
-        rows = np.stack([column.astype(np.uint32) for column in table.columns.values()], axis=1)
-        filled = np.unique(rows, axis=0, return_counts=True)[1]
+    (filled,) = count_filled((table,), schema.names)
     return {
         "rows": table.rows,
         "cells": cells,
@@ -47,8 +43,6 @@ def cells(comparison: Comparison) -> Section:
     tables = [("original", comparison.original)]
     tables += [(f"synthetic {number}", copy) for number, copy in enumerate(comparison.copies, start=1)]
     rows = [{"table": name, **describe_cells(table)} for name, table in tables]
-    for row in rows:  # 64 bits do not hold the cells of a wide schema
-        row["cells"], row["cells_without_missing"] = float(row["cells"]), float(row["cells_without_missing"])
     original = rows[0]
     return Section(
         findings=(

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.table import CodedTable
+from understudy.engines.kernel import flat_cells
 from understudy.engines.tally import Tally
-from understudy.errors import UnsupportedError
 
 Integers = NDArray[np.int64]
 GROUP_CELLS = 2**24  # cells counted in one scan, per table of rows: 128 MB
@@ -62,23 +62,20 @@ def _count(table: CodedTable, margins: list[tuple[str, ...]]) -> list[Integers]:
 
 
 def _sorted(original: CodedTable, copies: Sequence[CodedTable], margin: tuple[str, ...]) -> Pair:
-    tables = (original, *copies)
-    flat = [flat_cells(table, margin) for table in tables]
-    cells, place = np.unique(np.concatenate(flat), return_inverse=True)
-    bounds = np.cumsum([0, *(len(one) for one in flat)])
-    counts = [np.bincount(place[begin:end], minlength=len(cells)) for begin, end in pairwise(bounds)]
+    counts = count_filled((original, *copies), margin)
     return counts[0], counts[1:]
 
 
-def flat_cells(table: CodedTable, margin: Sequence[str]) -> Integers:
-    """The number of the cell each row is in, last attribute fastest."""
-    if table.schema.cells(margin) > LARGEST:
-        raise UnsupportedError(
-            f"the table {' x '.join(margin)} has {table.schema.cells(margin):.3g} cells, too many to number; "
-            "ask for tables of fewer attributes."
-        )
-    flat = np.zeros(table.rows, np.int64)
-    for name in margin:
-        flat *= table.schema[name].size
-        flat += table.columns[name]
-    return flat
+def count_filled(tables: Sequence[CodedTable], margin: Sequence[str]) -> list[Integers]:
+    """Counts of each table over the cells that are filled in any of them, by sorting the rows."""
+    schema = tables[0].schema
+    if schema.cells(margin) <= LARGEST:
+        sizes = [schema[name].size for name in margin]
+        flat = np.concatenate([flat_cells([table.columns[name] for name in margin], sizes) for table in tables])
+        cells, place = np.unique(flat, return_inverse=True)
+    else:  # too many cells to number: equal rows are found column by column
+        rows = [np.concatenate([table.columns[name].astype(np.uint32) for table in tables]) for name in margin]
+        cells, place = np.unique(np.stack(rows, axis=1), axis=0, return_inverse=True)
+    bounds = np.cumsum([0, *(table.rows for table in tables)])
+    place = place.ravel()
+    return [np.bincount(place[begin:end], minlength=len(cells)) for begin, end in pairwise(bounds)]

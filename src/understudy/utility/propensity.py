@@ -14,6 +14,7 @@ two halves, so its scores are out of sample; the tree's are in sample and its pe
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -82,11 +83,12 @@ def propensity(comparison: Comparison) -> Section:
         return found.section()
     rows: list[dict[str, Any]] = []
     histograms: list[dict[str, Any]] = []
-    for name, classify in CLASSIFIERS.items():
-        row = _one(comparison, name, classify, found, histograms)
-        if row is not None:
-            rows.append(row)
-            found.findings += _findings(row)
+    with _one_thread():
+        for name, classify in CLASSIFIERS.items():
+            row = _one(comparison, name, classify, found, histograms)
+            if row is not None:
+                rows.append(row)
+                found.findings += _findings(row)
     found.frames["propensity"] = frame(rows)
     found.frames["propensity_histogram"] = frame(histograms)
     return found.section()
@@ -243,6 +245,14 @@ CLASSIFIERS: dict[str, Classifier] = {"CART": _cart, "logit": _logit, "boosting"
 
 def _probability(model: Any, matrix: NDArray[np.float32]) -> Floats:
     return np.asarray(model.predict_proba(matrix)[:, 1], np.float64)
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Many small fits: threads would wait for each other longer than they work."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1)
+    return limits
 
 
 def _need_scikit_learn() -> None:

@@ -46,7 +46,11 @@ def test_schema_describe_is_public_until_data_are_given(folder, run):
     text = run("schema describe --schema people.toml people.csv").stdout
     assert "INTERNAL" in text
     document = json.loads(run("schema describe --schema people.toml people.csv --json").stdout)
-    assert document["internal"] == {"audience": "internal", "rows": 120, "filled_cells": 6}
+    internal = document["internal"]
+    assert internal["audience"] == "internal"
+    assert (internal["rows"], internal["cells"], internal["cells_without_missing"]) == (120, 18, 12)
+    assert (internal["filled_cells"], internal["uniques"], internal["uniques_percent"]) == (6, 0, 0)
+    assert internal["empty_percent"] == pytest.approx(100 * 12 / 18)
 
 
 def test_schema_describe_shows_brackets_as_they_are(folder, run):
