@@ -23,6 +23,8 @@ STABLE = (
     "read_release",
     "wrap",
     "verify",
+    "draft_schema",
+    "export",
     "PureDP",
     "ApproxDP",
     "ProbabilisticDP",
