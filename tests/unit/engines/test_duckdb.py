@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -11,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from understudy.core.counts import Source
 from understudy.core.schema import Attribute, Schema
@@ -288,3 +292,52 @@ def test_a_file_that_fails_while_its_ids_are_read_says_why(tmp_path):
     with pytest.raises(InputError, match="do not have the 2 fields") as caught:
         open_source(path, schema).bounded(Unit(unit_id="id"), SeededStream(1))
     assert MARKER not in str(caught.value)
+
+
+def test_later_scans_read_and_check_only_what_is_counted():
+    reader = CountingReader(table([("x", 1, True), ("y", 15, False)]))
+    source = DuckDBSource(reader, SCHEMA, remembered_bytes=0)
+    first = source.count([("b",)])[0].values
+    np.testing.assert_array_equal(source.count([("b",)])[0].values, first)
+    source.count([()])
+    source.count_sparse(("c", "a"))
+    assert reader.scans == [("a", "b", "c"), ("b",), ("a",), ("a", "c")]
+    reader._table = table([("x", 1, True), ("y", 77, False)])
+    with pytest.raises(SchemaError, match="b: 1 row with a value outside the edges"):
+        source.count([("b",)])
+
+
+def test_codes_that_will_not_fit_are_not_kept_for_a_while():
+    """Three bytes a row: of ten rows either all codes are remembered or, as their number is known, none ever is."""
+    for room, remembers in ((30, True), (29, False)):
+        source = DuckDBSource(CountingReader(table([("x", 1, True)] * 10)), SCHEMA, remembered_bytes=room)
+        assert source._may_be_remembered() is remembers
+        source.total()
+        assert (source._remembered is not None) is remembers
+
+
+PEAK = """
+import itertools, sys
+import understudy as us
+schema = us.Schema(attributes=tuple(us.Attribute(name=f"c{i}", levels=tuple(range(2 + 9 * i))) for i in range(10)))
+us.open_source(sys.argv[1], schema).count(list(itertools.combinations(schema.names, 2)))
+print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) // 1024)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is read from /proc")
+def test_memory_does_not_grow_with_the_rows(tmp_path):
+    """Ten columns of 64 bits: the whole of the larger file is 2.4 GB in memory."""
+    rng = np.random.default_rng(0)
+    peaks = []
+    for millions in (10, 30):
+        path = tmp_path / f"{millions}.parquet"
+        chunk = pa.table({f"c{i}": rng.integers(0, 2 + 9 * i, 1_000_000) for i in range(10)})
+        with parquet.ParquetWriter(path, chunk.schema) as writer:
+            for _ in range(millions):
+                writer.write_table(chunk)
+        result = subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True)
+        peaks.append(int(result.stdout))
+    assert max(peaks) < 500
+    assert peaks[1] < peaks[0] + 50
