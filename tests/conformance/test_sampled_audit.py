@@ -48,13 +48,21 @@ class Setting:
     common: tuple[int, ...] = (0, 0, 0, 0, 1, 1, 3, 3, 3, 4)
     rows: int | None = None
     smaller_prior: bool = False
+    options: tuple[tuple[str, Any], ...] = ()
+    runs: int = RUNS
+    many_tables: bool = False
+    full: bool = False  # too slow for every run of the tests
 
     def neighbours(self, unit: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         person = (4,) if unit == "replace" else ()
         return (*self.common, *person), (*self.common, 5)
 
 
-SETTINGS = {"dirichlet": Setting(common=(0,), rows=1, smaller_prior=True)}
+SETTINGS = {
+    "dirichlet": Setting(common=(0,), rows=1, smaller_prior=True),
+    "aim": Setting(options=(("rounds", 2),), many_tables=True, full=True),
+    "ipf": Setting(many_tables=True, full=True),
+}
 UNITS = ("replace", "add_remove")
 
 
@@ -84,7 +92,8 @@ def cases() -> Iterator[Any]:
             again = guarantee in ("approx", "probabilistic") and "pure" in offered
             for unit in UNITS:
                 name = f"{method}-{guarantee}-{unit}"
-                yield pytest.param(method, guarantee, unit, id=name, marks=[pytest.mark.full] if again else [])
+                long = again or SETTINGS.get(method, Setting()).full
+                yield pytest.param(method, guarantee, unit, id=name, marks=[pytest.mark.full] if long else [])
 
 
 class HalfTheNoise:
@@ -104,9 +113,9 @@ class HalfTheNoise:
         self.halved += 1
         return self.stream.discrete_gaussian(scale / 2, size)
 
-    def noisy_argmax(self, scores: Any, scale: Fraction) -> int:
+    def noisy_argmax(self, scores: Any, scale: Fraction, law: Any = "exponential") -> int:
         self.halved += 1
-        return self.stream.noisy_argmax(scores, scale / 2)
+        return self.stream.noisy_argmax(scores, scale / 2, law)
 
     def words(self, count: int, *purpose: str | int) -> Any:
         return self.stream.words(count, *purpose)
@@ -126,9 +135,25 @@ class SixteenthOfThePrior:
         patch.setattr(DirichletDraw, "draw", draw)
 
 
+def aimed(measurements: Any, unit: str) -> list[np.ndarray]:
+    """What many tables say together about the person in cell 5: their noisy counts of it, each by its precision.
+
+    For Gaussian noise this is the sufficient statistic. Under ``replace`` the cell that person left is subtracted.
+    """
+    person, left = np.unravel_index(5, SCHEMA.shape()), np.unravel_index(4, SCHEMA.shape())
+    total = 0.0
+    for one in measurements:
+        axes = [SCHEMA.names.index(name) for name in one.margin]
+        gain = one.values[tuple(person[axis] for axis in axes)]
+        if unit == "replace":
+            gain = gain - one.values[tuple(left[axis] for axis in axes)]
+        total += gain / one.mechanism.variance
+    return [np.array([round(total, 6)])]
+
+
 def attack(memory_source, method: str, guarantee: str, unit: str) -> Callable[..., SampledAudit]:
     claim, setting = CLAIMS[guarantee], SETTINGS.get(method, Setting())
-    plan = us.plan(SCHEMA, method=method, budget=claim.budget, unit=unit, rows=setting.rows)
+    plan = us.plan(SCHEMA, method=method, budget=claim.budget, unit=unit, rows=setting.rows, **dict(setting.options))
     synthesizer = configure(method, plan.options)
     sources = [memory_source(SCHEMA, cells) for cells in setting.neighbours(unit)]
 
@@ -138,7 +163,10 @@ def attack(memory_source, method: str, guarantee: str, unit: str) -> Callable[..
         assert gate.events == plan.events or plan.adaptive  # the charge is the planned one, fault or not
         (table,) = synthesis.tables
         seen = [np.array([table.rows]), table.counts(SCHEMA.names).ravel()]
-        seen += [measurement.values.ravel() for measurement in synthesis.measurements]
+        if setting.many_tables:
+            seen += aimed(synthesis.measurements, unit)
+        else:
+            seen += [measurement.values.ravel() for measurement in synthesis.measurements]
         return np.concatenate(seen)
 
     def sound(side: int, seed: int) -> np.ndarray:
@@ -151,11 +179,11 @@ def attack(memory_source, method: str, guarantee: str, unit: str) -> Callable[..
         return seen
 
     def audit(*, with_fault: bool) -> SampledAudit:
-        settings = {"claimed": claim.epsilon, "delta": claim.delta, "runs": RUNS, "alpha": FALSE_ALARM}
+        settings = {"claimed": claim.epsilon, "delta": claim.delta, "runs": setting.runs, "alpha": FALSE_ALARM}
         with pytest.MonkeyPatch.context() as patch:
             prior = SixteenthOfThePrior(patch) if with_fault and setting.smaller_prior else None
             result = sampled_audit(faulty if with_fault else sound, **settings, factor=FACTOR)
-            assert prior is None or prior.weakened == 2 * RUNS
+            assert prior is None or prior.weakened == 2 * setting.runs
         return result
 
     return audit

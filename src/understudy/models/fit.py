@@ -26,6 +26,7 @@ Known = Mapping[Margin, NDArray[np.int64]]
 MAX_CELLS = 20_000_000  # of all cliques together
 GRID = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # records for independence, most first
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
+LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
 
@@ -110,6 +111,7 @@ def layout(tables: Iterable[tuple[Margin, NDArray[Any], float]]) -> Noisy:
     gathered: dict[Margin, tuple[Floats, float]] = {}
     for margin, values, variance in tables:
         if margin:
+            variance = max(variance, LEAST_VARIANCE)
             table, weight = gathered.get(margin, (np.zeros(values.shape), 0.0))
             gathered[margin] = (table + values / variance, weight + 1.0 / variance)
     return Noisy(

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 MEMORY = 10
 SUFFICIENT = 1e-4  # Armijo's constant
 SHORTEST = 2.0**-30
+ROUNDING = 1e-14
 
 
 def minimise(
@@ -41,7 +42,8 @@ def minimise(
         while True:
             moved = point + length * direction
             new_value, new_slope = objective(moved)
-            if new_value <= value + SUFFICIENT * length * descent:
+            # Near the bottom the decrease drowns in the rounding of the value, which must not stop the iteration.
+            if new_value <= value + SUFFICIENT * length * descent + ROUNDING * abs(value):
                 break
             length /= 2
             if length < SHORTEST:

@@ -43,7 +43,6 @@ from understudy.synth.margins import (
     total_of,
 )
 
-ROUNDS_PER_ATTRIBUTE = 16
 CHOOSING = Fraction(1, 10)
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0
@@ -54,7 +53,8 @@ PRIOR_WHILE_CHOOSING = 100.0
 class Aim:
     """Adaptive margins.
 
-    ``ways``: candidates are all margins of up to this many attributes. ``model_cells``: the largest model, in cells of
+    ``ways``: candidates are all margins of up to this many attributes. ``rounds``: the budget is first divided into
+    this many parts per attribute. ``model_cells``: the largest model, in cells of
     all its tables. ``rows_by``: ``rounding`` or ``multinomial``.
     """
 
@@ -63,6 +63,7 @@ class Aim:
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
 
     ways: int = 2
+    rounds: int = 16
     model_cells: int = MODEL_CELLS
     rows_by: str = "rounding"
 
@@ -71,6 +72,8 @@ class Aim:
             raise unknown_name("rows_by", self.rows_by, ROWS_BY)
         if self.ways not in (2, 3):
             raise InputError(f"ways ({self.ways}) must be 2 or 3.")
+        if not 2 <= self.rounds <= 1000:
+            raise InputError(f"rounds ({self.rounds}) must be between 2 and 1,000.")
         if not 1000 <= self.model_cells <= 20_000_000:
             raise InputError(f"model_cells ({self.model_cells}) must be between 1,000 and 20,000,000.")
 
@@ -81,7 +84,7 @@ class Aim:
         if not ones:
             raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
-        rounds = ROUNDS_PER_ATTRIBUTE * len(schema.names)
+        rounds = self.rounds * len(schema.names)
         part = currency.amount / rounds
         steps = [self._measure(schema, margin, request, currency.noise(part, schema, margin, request.unit))
                  for margin in ones]  # fmt: skip
@@ -107,7 +110,12 @@ class Aim:
             rows=request.rows,
             records=request.records,
             steps=tuple(steps),
-            options={"ways": self.ways, "model_cells": self.model_cells, "rows_by": self.rows_by},
+            options={
+                "ways": self.ways,
+                "rounds": self.rounds,
+                "model_cells": self.model_cells,
+                "rows_by": self.rows_by,
+            },
             adaptive=True,
             notes=(
                 f"At most {left} rounds; rounds grow larger when measurements stop moving the model, and the last one "
@@ -134,7 +142,7 @@ class Aim:
         gate.count_ahead([*(step.margin for step in fixed), *candidates])
         measured = gate.measure([query_of(step) for step in fixed])
         total = total_of(plan, schema, gate, measured)
-        rounds = ROUNDS_PER_ATTRIBUTE * len(schema.names)
+        rounds = self.rounds * len(schema.names)
         spent = currency.amount * Fraction(len(fixed), rounds)
         part = currency.amount / rounds
         state = _Run(

@@ -20,11 +20,21 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.models.sample import apportion
-from understudy.privacy.definition import Definition, PureDP
-from understudy.privacy.dirichlet_draw import DirichletDraw, epsilon_of, prior_for, pure_loss, round_prior
+from understudy.privacy.definition import ApproxDP, Definition, PureDP
+from understudy.privacy.dirichlet_draw import (
+    DirichletDraw,
+    epsilon_of,
+    exact_is_known,
+    exact_loss,
+    exact_prior_for,
+    prior_for,
+    pure_loss,
+    round_prior,
+)
 from understudy.privacy.event import ApproxLoss, PureLoss, Strata
 from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan, Step
+from understudy.privacy.table_draws import strata_domains
 from understudy.synth.base import Request, Synthesis, check_request, synthesizers
 
 MAX_STRATA = 10_000
@@ -36,13 +46,15 @@ ROWS_DRAWN = "drawn from the Dirichlet posterior of the data (each copy a fresh 
 class Dirichlet:
     """Posterior-predictive draws with a Dirichlet prior.
 
-    ``prior`` is the prior count of each possible cell; by default the smallest that keeps the budget. ``strata``:
-    ``auto`` draws within each combination of the ``fixed`` attributes, ``none`` from the full cross-tabulation.
+    ``prior`` is the prior count of each possible cell; by default the smallest that keeps the budget: under an
+    approximate budget that of the exact delta (``replace``, one row per unit; else the pure one, which keeps it too).
+    ``strata``: ``auto`` draws within each combination of the ``fixed`` attributes, ``none`` from the full
+    cross-tabulation.
     """
 
     name: ClassVar[str] = "dirichlet"
     summary: ClassVar[str] = "draws from the Dirichlet posterior of the full cross-tabulation, or of each fixed stratum"
-    guarantees: ClassVar[tuple[str, ...]] = ("pure",)
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx")
 
     prior: str = "auto"
     strata: str = "auto"
@@ -55,8 +67,6 @@ class Dirichlet:
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
-        if not isinstance(request.budget, PureDP):
-            raise UnsupportedError("method 'dirichlet' needs a pure budget.")
         if request.rows is None and not request.unit.public_total:
             raise InputError(
                 "under add_remove the number of rows to draw must be a constant that does not come from the data; "
@@ -96,12 +106,15 @@ class Dirichlet:
             )
         return strata
 
-    def _loss(self, request: Request) -> tuple[Definition, PureLoss, tuple[str, ...]]:
+    def _loss(self, request: Request) -> tuple[Definition, PureLoss | ApproxLoss, tuple[str, ...]]:
         """What one copy may cost, and what the release then promises."""
         asked = request.budget
-        assert isinstance(asked, PureDP)  # noqa: S101 - checked by the caller
+        assert isinstance(asked, PureDP | ApproxDP)  # noqa: S101 - checked by the caller
         if self.prior == "auto":
             notes = (f"Each copy is charged epsilon / {request.copies}.",) if request.copies > 1 else ()
+            if isinstance(asked, ApproxDP) and exact_is_known(request.unit):
+                loss = exact_loss(asked.epsilon / request.copies, asked.delta / request.copies)
+                return asked, loss, (*notes, "The prior is set by the exact delta of the draw.")
             return asked, pure_loss(asked.epsilon / request.copies), notes
         rows = request.rows if request.rows is not None else request.records
         if rows is None:
@@ -123,24 +136,34 @@ class Dirichlet:
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         strata = schema.margin(plan.unit.fixed) if self.strata == "auto" else ()
-        rows = self._rows(plan, gate, strata)
+        sizes = [int(size) for size in gate.public(strata).ravel()] if strata else [self._records(plan, gate)]
+        rows = self._rows(plan, sizes, strata)
+        domains = strata_domains(schema, strata)
         draws = []
         for copy, step in enumerate(plan.steps, start=1):
             loss = step.event.strata[0][0] if isinstance(step.event, Strata) else step.event
             assert isinstance(loss, PureLoss | ApproxLoss)  # noqa: S101 - planned above
-            mechanisms = [DirichletDraw(prior=self._prior(loss, count, plan), rows=count, loss=loss) for count in rows]
+            mechanisms = [
+                DirichletDraw(prior=self._prior(loss, count, size, domain, plan), rows=count, loss=loss)
+                for count, size, domain in zip(rows, sizes, domains, strict=True)
+            ]
             draws.append(gate.draw(mechanisms, margin=schema.names, label=step.label, copy=copy, strata=strata))
         tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
         return Synthesis(tables=tables, draws=tuple(draws), rows_drawn=ROWS_DRAWN)
 
-    def _rows(self, plan: Plan, gate: Gate, strata: tuple[str, ...]) -> list[int]:
-        """Rows to draw in each stratum: as many as it has, which is public, or its share of the rows asked for."""
-        if not strata:
-            return [plan.rows if plan.rows is not None else gate.records]
-        sizes = gate.public(strata).ravel()
-        return [int(size) for size in (sizes if plan.rows is None else apportion(sizes, plan.rows))]
+    def _records(self, plan: Plan, gate: Gate) -> int:
+        """The number of records where it is public; where it is not, nothing below depends on it."""
+        return gate.records if plan.unit.public_total else 0
 
-    def _prior(self, loss: PureLoss | ApproxLoss, rows: int, plan: Plan) -> Fraction:
+    def _rows(self, plan: Plan, sizes: list[int], strata: tuple[str, ...]) -> list[int]:
+        """Rows to draw in each stratum: as many as it has, which is public, or its share of the rows asked for."""
+        if plan.rows is None:
+            return sizes
+        return [int(share) for share in apportion(np.array(sizes), plan.rows)] if strata else [plan.rows]
+
+    def _prior(self, loss: PureLoss | ApproxLoss, rows: int, records: int, domain: Domain, plan: Plan) -> Fraction:
         if self.prior != "auto":
             return round_prior(read_exact(self.prior, "prior"))
+        if isinstance(loss, ApproxLoss):
+            return exact_prior_for(loss, rows, records, domain.possible)
         return prior_for(loss.epsilon, rows, plan.unit)
