@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,7 +55,10 @@ def draft(
     """
     from understudy.engines.draft import draft_schema, write_draft
 
-    target = Path(f"{Path(data[0]).name.split('.')[0]}.toml") if out is None else read_output_path(out)
+    stem = Path(data[0]).name.split(".")[0]
+    if out is None and (not stem or glob.has_magic(stem)):
+        raise InputError("say how the draft shall be called: --out NAME.toml.")
+    target = Path(f"{stem}.toml") if out is None else read_output_path(out)
     if target.exists():
         raise InputError(f"{target} already exists; choose another name with --out.")
     reading = read_data_options(

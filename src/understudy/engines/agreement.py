@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from understudy.core.derived import Derived
 from understudy.core.schema import Schema, level_text
-from understudy.engines.values import canonical_texts, plain
+from understudy.engines.values import canonical_texts, check_type, plain, readable_column
 from understudy.engines.violations import DISAGREES, Violations
 
 
@@ -29,15 +29,9 @@ def check_derived(
     for derived in schema.derived:
         if derived.name not in batch.schema.names or not codes.keys() >= set(derived.sources):
             continue
-        recorded = _plain(batch.column(derived.name), missing_text)
-        if derived.function == "sum":
-            wrong = _wrong_sums(batch, schema, codes, derived, recorded)
-        else:
-            levels = derived.attribute(schema).levels
-            texts = pa.array([level_text(level) for level in levels], pa.large_string())
-            found = pc.fill_null(pc.index_in(_texts(recorded), value_set=texts), -1)
-            places = np.where(_numpy(recorded.is_null()), len(levels), _numpy(found))
-            wrong = places != derived.codes(schema, codes)
+        check_type(batch.column(derived.name).type, derived.name)
+        with readable_column(derived.name):
+            wrong = _wrong(batch, schema, codes, derived, missing_text)
         for name in derived.sources:
             if name in bad:
                 wrong &= ~bad[name]
@@ -45,10 +39,26 @@ def check_derived(
             violations.add_value(derived.name, DISAGREES, rows)
 
 
+def _wrong(
+    batch: pa.RecordBatch, schema: Schema, codes: Mapping[str, NDArray[Any]], derived: Derived, missing_text: str | None
+) -> NDArray[np.bool_]:
+    """Which rows disagree."""
+    column = plain(batch.column(derived.name))
+    column.validate(full=True)
+    if derived.function == "sum":
+        return _wrong_sums(batch, schema, codes, derived, _plain(column, missing_text))
+    levels = [level_text(level) for level in derived.attribute(schema).levels]
+    recorded = _plain(column, None if missing_text in levels else missing_text)
+    found = pc.fill_null(pc.index_in(_texts(recorded), value_set=pa.array(levels, pa.large_string())), -1)
+    places = np.where(_numpy(recorded.is_null()), len(levels), _numpy(found))
+    result: NDArray[np.bool_] = places != derived.codes(schema, codes)
+    return result
+
+
 def _wrong_sums(
     batch: pa.RecordBatch, schema: Schema, codes: Mapping[str, NDArray[Any]], derived: Derived, recorded: pa.Array
 ) -> NDArray[np.bool_]:
-    """The sum of the data's own numbers, which a clipped value still has."""
+    """Compares with the sum of the data's own numbers, which a clipped value still has."""
     total = np.zeros(batch.num_rows)
     for name in derived.sources:
         amounts = _numbers(_plain(batch.column(name), None))

@@ -94,8 +94,12 @@ def write_draft(text: str, path: str | os.PathLike[str]) -> Path:
             raise InputError(f"{target} already exists; choose another name with --out.") from None
         except (FileNotFoundError, NotADirectoryError):
             raise InputError(f"{target} cannot be written: its folder does not exist; create it first.") from None
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+        except BaseException:  # half a draft would be taken for a whole one
+            target.unlink(missing_ok=True)
+            raise
     return target
 
 

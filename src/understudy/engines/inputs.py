@@ -65,7 +65,8 @@ def open_source(
     """
     if not isinstance(schema, Schema):
         raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
-    numeric = [attribute.name for attribute in schema.attributes if attribute.kind == "numeric"]
+    described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+    numeric = [attribute.name for attribute in described if attribute.kind == "numeric"]
     reader = open_reader(
         data,
         names=schema.names,

@@ -39,6 +39,7 @@ def test_drafts_that_are_refused(folder, run, refused):
     refused("schema draft people.csv --out release/people.toml", code=4, says="stays out of it")
     refused("schema draft people.csv --out none/people.toml", says="create it first")
     refused("schema draft people.csv --out new.toml --decimal x", says="must be a point or a comma")
+    refused("schema draft *.csv", says="--out NAME.toml")
     refused("schema draft nobody.csv --out new.toml", says="does not exist")
 
 

@@ -105,6 +105,36 @@ def test_columns_that_disagree(case, kind, tmp_path):
     assert MARKER not in str(caught.value)
 
 
+def test_columns_that_cannot_be_read():
+    table = pa.Table.from_pandas(GOOD, preserve_index=False)
+    place = table.column_names.index("kind")
+    nested = table.set_column(place, "kind", pa.array([[1]] * 4))
+    with pytest.raises(SchemaError, match="'kind' has the Arrow type list"):
+        open_source(nested, SCHEMA).total()
+    broken = pa.Array.from_buffers(pa.string(), 1, [*pa.array(["ab"]).buffers()[:2], pa.py_buffer(b"\xff\xfe")])
+    garbled = table.set_column(place, "kind", pa.chunked_array([pa.concat_arrays([broken] * 4)]))
+    with pytest.raises(SchemaError, match="'kind' cannot be read"):
+        open_source(garbled, SCHEMA).total()
+
+
+def test_a_listed_level_wins_over_the_missing_text(tmp_path):
+    schema = parse_schema(
+        'version = 1\n[[attribute]]\nname = "a"\nlevels = ["x", "y"]\n[[derived]]\nname = "b"\nfrom = ["a"]\n'
+        'function = "recode"\nmap = { x = "", y = "NA" }'
+    )
+    (tmp_path / "a.csv").write_text("a,b\nx,\ny,NA\n")
+    assert open_source(tmp_path / "a.csv", schema).total() == 2
+    assert open_source(tmp_path / "a.csv", schema, missing_text="NA").total() == 2
+
+
+def test_sums_with_decimal_commas(tmp_path):
+    frame = GOOD.assign(people=["1,0", "5,0", None, None])
+    frame.astype({"sex": "Int64", "adults": "Int64"}).to_csv(tmp_path / "a.csv", index=False, sep=";")
+    assert open_source(tmp_path / "a.csv", SCHEMA, delimiter=";", decimal_comma=True).total() == 4
+    with pytest.raises(SchemaError, match="people: 2 rows"):
+        open_source(tmp_path / "a.csv", SCHEMA, delimiter=";").total()
+
+
 def test_a_row_whose_source_is_bad_is_reported_once():
     frame = GOOD.assign(sex=[3, 2, None, 2])
     with pytest.raises(SchemaError) as caught:

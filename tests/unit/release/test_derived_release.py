@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -82,6 +85,19 @@ def test_a_table_that_contradicts_its_rule_is_no_release(folder):
     changed = table.set_column(4, table.schema.field(4), pa.array([99] * table.num_rows))
     with pytest.raises(SchemaError, match=r"people: .* rows with a value that disagrees with its rule"):
         us.wrap(changed, SCHEMA)
+
+
+def test_a_forged_file_does_not_pass(folder):
+    """Even with a manifest that lists the hash of the changed file."""
+    path = folder / "synthetic_1.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(4, "people", pa.array([99] * table.num_rows)), path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    checks = verify(folder)
+    assert not all(check.passed for check in checks)
+    assert "disagrees with its rule" in checks[0].detail
 
 
 def test_wrapping_computes_them():
