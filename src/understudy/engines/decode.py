@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable, Codes
+from understudy.engines.values import calendar_days, is_text, parse_numbers, plain
 from understudy.errors import SchemaError
 from understudy.privacy.draws import uniform_below_each, unit_interval
 
@@ -62,7 +63,7 @@ def with_derived(table: pa.Table, schema: Schema) -> pa.Table:
             column = pa.array(np.zeros(table.num_rows, np.int64))
             for name in derived.sources:
                 special = coded[name] >= schema[name].bins  # special codes and missing, which have no amount
-                column = pc.add(column, pc.if_else(pa.array(special), None, table.column(name).cast(pa.int64())))
+                column = pc.add(column, pc.if_else(pa.array(special), None, _values(schema[name], table.column(name))))
         result = result.append_column(_field(attribute), column)
     return result
 
@@ -75,15 +76,27 @@ def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
     arrays = [
         _levels(attribute, coded.columns[attribute.name])
         if attribute.levels
-        else _without_nan(table.column(attribute.name)).cast(_field(attribute).type)
+        else _values(attribute, table.column(attribute.name))
         for attribute in schema.attributes
     ]
     return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
 
 
-def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """NaN as missing, which is what it means in a table that somebody else made."""
-    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+def _values(attribute: Attribute, column: pa.ChunkedArray) -> pa.Array:
+    """Numbers or dates in the type of their attribute, from whatever type somebody else's table has them in."""
+    array = plain(column.combine_chunks())
+    if pa.types.is_dictionary(array.type):
+        array = plain(array.dictionary_decode())
+    kind = _field(attribute).type
+    if pa.types.is_timestamp(array.type):
+        array = calendar_days(array)
+    elif pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), None, array)
+    elif is_text(array.type):
+        array = pc.utf8_trim_whitespace(array) if attribute.kind == "date" else parse_numbers(array)
+    elif pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    return array.cast(kind)
 
 
 def _field(attribute: Attribute) -> pa.Field:

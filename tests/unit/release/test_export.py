@@ -165,6 +165,18 @@ def test_somebody_elses_types(tmp_path):
     assert values == {"sex": [1, None], "kids": [3, None]}
     text = (export(release, to="csv", out=tmp_path / "csv") / "synthetic_1.csv").read_text()
     assert text.splitlines()[1:] == ["1,3", ","]
+    schema = Schema(attributes=(SCHEMA["kids"], SCHEMA["born"], SCHEMA["income"]))
+    table = pa.table(
+        {
+            "kids": ["3.0", " 4 ", None],
+            "born": pa.array([datetime.datetime(1950, 5, 1, 23, 59), None, datetime.datetime(1999, 1, 1)]),
+            "income": pa.array(["1.50", None, "2"]).dictionary_encode(),
+        }
+    )
+    values, _ = read_back(export(wrap(table, schema), to="dta", out=tmp_path / "dta") / "synthetic_1.dta")
+    assert values["kids"] == [3, 4, None]
+    assert values["born"] == [datetime.date(1950, 5, 1), None, datetime.date(1999, 1, 1)]
+    assert values["income"] == [1.5, None, 2]
 
 
 def test_a_release_without_rows(tmp_path):
