@@ -132,6 +132,8 @@ def _target(out: Path) -> Path:
     target = read_output_path(out)
     if target.exists():
         raise InputError(f"{target} already exists; choose another folder.")
+    if not target.parent.is_dir():
+        raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist; create it first.")
     return target
 
 

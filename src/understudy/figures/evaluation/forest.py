@@ -8,6 +8,7 @@ from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.base import ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures, shortened
 
 MOST = 40  # coefficients of one model
+ENDS = ("original_low", "original_high", "synthetic_low", "synthetic_high")
 
 
 @figures.add
@@ -16,7 +17,7 @@ def forest(frames: Frames) -> Drawing:
     """Coefficients without the intercept, with 95 percent intervals, in units of the original's standard error."""
     by_model: dict[str, list[dict[str, float]]] = {}
     for row in frames["regressions"].to_pylist():
-        if row["term"] != "(intercept)" and row["original_se"]:
+        if row["term"] != "(intercept)" and row["original_se"] and None not in (row[name] for name in ENDS):
             by_model.setdefault(row["model"], []).append(row)
     by_model = {model: rows[:MOST] for model, rows in by_model.items()}
     lengths = [max(3, len(rows)) for rows in by_model.values()] or [3]
@@ -36,6 +37,7 @@ def forest(frames: Frames) -> Drawing:
         axis.set_yticks(range(len(rows)), [shortened(str(row["term"]), 40) for row in rows])
         axis.set_ylim(max(3, len(rows)) - 0.4, -0.6)  # a model with one coefficient is not blown up
         axis.set_title(shortened(model, 80))
-    canvas.axes[0, 0].legend(frameon=False, fontsize=8)
+    if drawn:
+        canvas.axes[0, 0].legend(frameon=False, fontsize=8)
     canvas.axes[-1, 0].set_xlabel("coefficient / standard error of the original")
     return canvas.finished(pa.Table.from_pylist(drawn))

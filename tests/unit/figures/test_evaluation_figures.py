@@ -1,0 +1,125 @@
+"""Every picture of an evaluation is an SVG, the same each time, and hands back the table it drew."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+
+from understudy.errors import InputError, MissingExtraError
+from understudy.figures.evaluation.base import drawable, figures, needs
+
+
+def histogram(key: str, names: tuple[str, ...]) -> pa.Table:
+    rows = [
+        {key: name, "from": place / 4, "to": (place + 1) / 4, "original": 0.25, "synthetic": place / 6}
+        for name in names
+        for place in range(4)
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def table(*rows: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows))
+
+
+NAMES = ("$age$", "sex & <b>", "a_very_long_name_of_an_attribute_that_goes_on_and_on_without_an_end")
+PAIRS = ((NAMES[0], NAMES[1], True), (NAMES[0], NAMES[2], False), (NAMES[1], NAMES[2], None))
+INTERVALS = {"original_se": 0.5, "original_low": 0.0, "original_high": 2.0, "synthetic_low": 0.5, "synthetic_high": 2.5}
+
+
+@pytest.fixture
+def frames() -> dict[str, pa.Table]:
+    return {
+        "two_way": table(
+            *({"first": a, "second": b, "s_pmse": 3.0, "band": "good", "covered": c} for a, b, c in PAIRS)
+        ),
+        "worst_tables": table(
+            *(
+                {
+                    "rank": rank,
+                    "table": "a x b",
+                    "s_pmse": 40.0 / rank,
+                    "cell": f"c{n} | $d$",
+                    "original": n,
+                    "synthetic": 3.0,
+                }
+                | {"difference": 3.0 - n}
+                for rank in range(1, 6)
+                for n in range(30)
+            )
+        ),
+        "one_way": table(
+            *(
+                {"attribute": name, "level": f"l{n}", "original_percent": 1.0 * n, "synthetic_percent": 2.0}
+                for name in NAMES
+                for n in range(20)
+            )
+        ),
+        "histograms": histogram("attribute", NAMES),
+        "propensity_histogram": histogram("classifier", ("CART", "logit")),
+        "regressions": table(
+            *(
+                dict(model=model, term=term, original=1.0, synthetic=1.5, **INTERVALS)
+                for model in ("y ~ x", "z ~ x")
+                for term in ("(intercept)", "x", "x[$a$]")
+            )
+        ),
+        "tradeoff": table(
+            *({"release": f"r{e}", "epsilon": e, "s_pmse_2": 5.0, "s_pmse_3": 3.0} for e in (0.1, 1.0, None)),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", list(figures))
+def test_a_picture_and_its_table(name, frames, tmp_path):
+    drawing = figures[name](frames)
+    root = ElementTree.fromstring(drawing.svg)  # noqa: S314 - our own text
+    assert root.tag.endswith("svg")
+    assert drawing.table.num_rows > 0
+    (source,) = needs(name)
+    assert set(drawing.table.column_names) <= set(frames[source].column_names)
+    drawn = {tuple(row.items()) for row in drawing.table.to_pylist()}
+    assert drawn <= {tuple(row.items()) for row in frames[source].to_pylist()}  # nothing invented, nothing rounded
+    assert figures[name](frames).svg == drawing.svg
+    assert drawing.save(tmp_path / "picture.svg").stat().st_size > 1000
+
+
+def test_names_are_shown_as_they_are(frames):
+    assert "$age$" in figures["two_way"](frames).svg
+    assert "sex &amp; &lt;b&gt;" in figures["two_way"](frames).svg
+
+
+def test_a_long_list_is_cut_to_the_worst(frames):
+    drawn = figures["worst_tables"](frames).table.to_pylist()
+    assert {row["rank"] for row in drawn} == {1, 2, 3}
+    assert len(drawn) == 45
+    assert (
+        max(row["difference"] for row in frames["worst_tables"].to_pylist())
+        < 15
+        < max(abs(r["difference"]) for r in drawn)
+    )
+
+
+def test_what_can_be_drawn_follows_from_the_frames(frames):
+    assert set(drawable(frames)) == set(figures)
+    del frames["regressions"]
+    frames["two_way"] = frames["two_way"].slice(0, 0)
+    assert set(figures) - set(drawable(frames)) == {"forest", "two_way"}
+    with pytest.raises(InputError, match="needs the table 'regressions'"):
+        figures["forest"](frames)
+
+
+def test_without_matplotlib(frames, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match="understudy\\[report\\]"):
+        figures["two_way"](frames)
+
+
+def test_a_model_of_intercepts_only(frames):
+    rows = [row for row in frames["regressions"].to_pylist() if row["term"] == "(intercept)"]
+    drawing = figures["forest"]({"regressions": pa.Table.from_pylist(rows)})
+    assert drawing.table.num_rows == 0
