@@ -76,9 +76,9 @@ def build(points: Floats, nominal: Flags, weights: Floats) -> Any:
 
 @_compile
 def _to_box(  # noqa: PLR0917
-    query: Floats, low: Floats, high: Floats, nominal: Flags, weights: Floats, largest: bool
+    query: Floats, low: Floats, high: Floats, nominal: Flags, weights: Floats, largest: bool, best: float
 ) -> float:
-    total = 0.0
+    total: float = 0.0
     for j in range(len(query)):
         value = query[j]
         if nominal[j]:
@@ -86,6 +86,8 @@ def _to_box(  # noqa: PLR0917
         else:
             term = max(low[j] - value, value - high[j], 0.0) * weights[j]
         total = max(total, term) if largest else total + term
+        if total > best:
+            return total
     return total
 
 
@@ -133,8 +135,8 @@ def nearest(  # noqa: PLR0917  (numba passes arguments by position)
                         tied += 1
                 continue
             one, other = child[node], child[node] + 1
-            to_one = _to_box(query, low[one], high[one], nominal, weights, largest)
-            to_other = _to_box(query, low[other], high[other], nominal, weights, largest)
+            to_one = _to_box(query, low[one], high[one], nominal, weights, largest, best)
+            to_other = _to_box(query, low[other], high[other], nominal, weights, largest, best)
             if to_one < to_other:
                 one, other, to_one, to_other = other, one, to_other, to_one
             if to_one <= best:
@@ -161,7 +163,7 @@ def within(  # noqa: PLR0917
         while top > 0:
             top -= 1
             node = nodes[top]
-            if _to_box(query, low[node], high[node], nominal, weights, largest) > reach:
+            if _to_box(query, low[node], high[node], nominal, weights, largest, reach) > reach:
                 continue
             if child[node] >= 0:
                 nodes[top], nodes[top + 1] = child[node], child[node] + 1
@@ -203,8 +205,8 @@ def k_nearest(  # noqa: PLR0917
                         times -= 1
                 continue
             one, other = child[node], child[node] + 1
-            to_one = _to_box(query, low[one], high[one], nominal, weights, largest)
-            to_other = _to_box(query, low[other], high[other], nominal, weights, largest)
+            to_one = _to_box(query, low[one], high[one], nominal, weights, largest, kept[k - 1])
+            to_other = _to_box(query, low[other], high[other], nominal, weights, largest, kept[k - 1])
             if to_one < to_other:
                 one, other, to_one, to_other = other, one, to_other, to_one
             nodes[top], bounds[top], nodes[top + 1], bounds[top + 1] = one, to_one, other, to_other
