@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from understudy.api import evaluate as evaluate
+    from understudy.api import infer as infer
     from understudy.api import open_source as open_source
     from understudy.api import plan as plan
     from understudy.api import resume as resume
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from understudy.release.export import export as export
 
 _HOME = {
-    "understudy.api": ("evaluate", "open_source", "plan", "resume", "synthesize"),
+    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "synthesize"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),

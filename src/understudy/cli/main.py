@@ -13,6 +13,7 @@ from understudy.cli import (
     demo,
     evaluate,
     export,
+    infer,
     ledger,
     release,
     reproduce,
@@ -66,6 +67,7 @@ app.command("verify", rich_help_panel="Look at a release")(release.verify)
 app.command("export", rich_help_panel="Look at a release")(export.export)
 app.command("evaluate", rich_help_panel="Look at a release")(evaluate.evaluate)
 app.command("attack", rich_help_panel="Look at a release")(attack.attack)
+app.command("infer", rich_help_panel="Look at a release")(infer.infer)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")

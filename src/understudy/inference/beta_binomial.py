@@ -8,6 +8,7 @@ for a whole batch of releases by one matrix product: the paper's Markov chain is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from understudy.errors import InputError
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 GRID = 256
 REFINE = 60
 
@@ -30,11 +30,11 @@ class BetaBinomialPosterior:
 
     @property
     def records(self) -> int:
-        return self.weights.shape[-1] - 1
+        return int(self.weights.shape[-1]) - 1
 
     @property
     def _parameters(self) -> tuple[Floats, Floats]:
-        x = np.arange(self.records + 1)
+        x = np.arange(self.records + 1, dtype=np.float64)
         return self.prior[0] + x, self.prior[1] + (self.records - x)
 
     @property
@@ -131,7 +131,7 @@ def beta_binomial(
             raise InputError(f"{name} ({pair}) must be two positive numbers.")
     x = np.arange(records + 1)
 
-    def log_law(count: Integers, size: int, first: Floats, second: Floats) -> Floats:
+    def log_law(count: NDArray[Any], size: int, first: Any, second: Any) -> Floats:
         ways = gammaln(size + 1.0) - gammaln(count + 1.0) - gammaln(size - count + 1.0)
         return np.asarray(ways + betaln(first + count, second + (size - count)) - betaln(first, second))
 
@@ -142,7 +142,7 @@ def beta_binomial(
     batch = place.reshape(-1, drawn.shape[-1])
     times = np.zeros((len(batch), len(seen)))
     np.add.at(times, (np.repeat(np.arange(len(batch)), batch.shape[1]), batch.ravel()), 1.0)
-    log = times @ table + log_law(x, records, np.float64(prior[0]), np.float64(prior[1]))
+    log = times @ table + log_law(x, records, prior[0], prior[1])
     top = log.max(axis=1, keepdims=True)
     weights = np.exp(log - top)
     total = weights.sum(axis=1, keepdims=True)

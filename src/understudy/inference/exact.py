@@ -7,7 +7,6 @@ docs/theory/exact-posterior.md. Randomness for draws is an explicit generator: i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,6 +134,7 @@ def noisy_table(
     prior: ArrayLike = 0.5,
     cells: ArrayLike = 1,
     clamped: bool = False,
+    measured: ArrayLike = True,
     total: tuple[int, Any] | None = None,
 ) -> TablePosterior:
     """The table behind noisy counts of its cells, by the mechanism's own law.
@@ -142,6 +142,7 @@ def noisy_table(
     ``records`` is the public number of people under ``replace``; under ``add_remove`` it is not known: every number of
     people is then equally likely beforehand, and ``total`` may hold a noisy total with its mechanism. ``cells`` says of
     how many noisy cells each number is the sum. ``clamped``: negative noisy counts were set to 0 (single cells only).
+    ``measured`` is false for cells without a noisy count: with a known total, all but one cell tell everything.
     """
     from scipy.special import gammaln
 
@@ -157,12 +158,17 @@ def noisy_table(
         top = int(max(values.max(initial=0), extra, 0)) + widest + 50
     else:
         top = _size(records, "records")
-    distinct, classes = _classes(values[None, :], merged[None, :], weights[None, :])
+    seen = np.broadcast_to(np.asarray(measured, bool), values.shape)
+    if records is None and not seen.all():
+        raise InputError("without a known total every cell needs a noisy count.")
+    distinct, classes = _classes(values[None, :], merged[None, :], weights[None, :], seen[None, :])
     y, count, g = distinct[:, 0].astype(np.int64), distinct[:, 1].astype(np.int64), distinct[:, 2]
 
     def factor(index: Integers, x: Integers) -> Floats:
         value = np.asarray(log_rising(g[index[:, 0], None], x) - gammaln(x + 1.0))
         for row, place in enumerate(index[:, 0]):
+            if not distinct[place, 3]:
+                continue
             law = laws[int(count[place])]
             at = x[0] if len(x) == 1 else x[row]
             value[row] += law.log_at_most(-at) if clamped and y[place] <= 0 else law.log_pmf(y[place] - at)

@@ -162,9 +162,9 @@ class LatentTable:
     def _spectrum(self, index: int) -> NDArray[np.complex128]:
         length = self._width
         law = self._laws[index].law
-        if len(law) > length:  # folded, as the transform is of the sum modulo its length
-            law = np.bincount(np.arange(len(law)) % length, weights=law, minlength=length)
-        return np.fft.rfft(law, length)
+        # Folded, as the transform is of the sum modulo its length.
+        folded = np.bincount(np.arange(len(law)) % length, weights=law, minlength=length) if len(law) > length else law
+        return np.fft.rfft(folded, length)
 
     def _product(self, indices: range) -> NDArray[np.complex128]:
         product = np.ones(self._width // 2 + 1, np.complex128)
@@ -194,8 +194,7 @@ class LatentTable:
             mean, variance = self._moments()
             for index, law in enumerate(self._laws):
                 x = np.arange(law.start, law.start + len(law.law))
-                rest = variance - law.variance
-                log = -((self.total - x - (mean - law.mean)) ** 2) / (2 * max(rest, 1e-12))
+                log = -((self.total - x - (mean - law.mean)) ** 2) / (2 * max(variance - law.variance, 1e-12))
                 weights = law.law * np.exp(log - log.max())
                 yield index, weights / weights.sum()
             return

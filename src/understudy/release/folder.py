@@ -80,6 +80,7 @@ def _manifest_text(release: Release, files: dict[str, str]) -> str:
         "events": [event.to_json() for event in provenance.events],
         "draws": [dict(draw) for draw in provenance.draws],
         "rows": [table.num_rows for table in release.tables],
+        "records": provenance.records,
         "rows_drawn": provenance.rows_drawn,
         "copies_share_measurements": provenance.copies_share_measurements,
         "notes": list(provenance.notes),
@@ -201,6 +202,7 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
             rows_drawn=manifest["rows_drawn"],
             copies_share_measurements=manifest["copies_share_measurements"],
             notes=tuple(manifest["notes"]),
+            records=manifest.get("records"),
         ),
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,8 @@ def resume_run(
 def _check_plan(plan: Plan, schema: Schema) -> None:
     """Refuses, before the charge, a plan that its method would not make: the gate would refuse it after the charge."""
     request = Request(budget=plan.budget, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
-    if configure(plan.method, plan.options).plan(schema, request).hash != plan.hash:
+    made = configure(plan.method, plan.options).plan(schema, request)
+    if replace(made, notes=()).hash != replace(plan, notes=()).hash:  # notes are for people, and may say more
         raise InputError(
             f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
             "made by another version of this program. Make it again, and have it reviewed."
@@ -255,5 +256,6 @@ def _release(
             rows_drawn=synthesis.rows_drawn,
             copies_share_measurements=synthesis.copies_share_measurements,
             notes=(*plan.notes, *synthesis.notes),
+            records=gate.records if plan.unit.public_total else None,
         ),
     )

@@ -56,6 +56,7 @@ class Provenance:
     rows_drawn: str = ""
     copies_share_measurements: bool = False
     notes: tuple[str, ...] = ()
+    records: int | None = None  # the exact number of rows behind it, only where the unit makes that public
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

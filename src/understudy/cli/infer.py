@@ -1,0 +1,100 @@
+"""The command for analysts outside: a question to a release, an answer with an interval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import AsJson
+from understudy.cli.output import print_json, say, show_facts, show_table, working
+
+if TYPE_CHECKING:
+    from understudy.inference.answer import Answer
+
+MODEL = "Regressions"
+OTHERS = "Tables that do not say how they were made"
+
+
+def infer(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="For example: proportion(sex == 'F')", show_default=False)
+    ],
+    where: Annotated[str | None, typer.Option(metavar="CONDITION", help="Only people who meet a condition.")] = None,
+    level: Annotated[float, typer.Option(help="Probability of the interval.")] = 0.95,
+    family: Annotated[
+        str | None,
+        typer.Option(metavar="linear|logit|poisson|multinomial|ordered", rich_help_panel=MODEL, help="Of the outcome."),
+    ] = None,
+    event: Annotated[
+        str | None, typer.Option(metavar="LEVEL", rich_help_panel=MODEL, help="The level that is the event.")
+    ] = None,
+    draws: Annotated[int | None, typer.Option(help="Posterior draws.", show_default="4000, regressions 1500")] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="Prior count of each group.", show_default="1/2, or by evidence")
+    ] = None,
+    synthesis: Annotated[
+        str | None, typer.Option(metavar="simple|posterior|partial", rich_help_panel=OTHERS, help="How they were made.")
+    ] = None,
+    records: Annotated[int | None, typer.Option(rich_help_panel=OTHERS, help="How many records they are of.")] = None,
+    rule: Annotated[
+        str | None, typer.Option(metavar="RULE", rich_help_panel=OTHERS, help="T_f, T_f*, T_p, T_s or T_s_posterior.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question from a release alone, with an interval that accounts for its noise.
+
+    Example: `understudy infer release/ 'proportion(sex == "F")' --json`
+
+    Questions: proportion, count, mean, quantile, median, difference, crosstab, association (each with where=...), and
+    formulas such as 'smokes ~ age + sex'. What the release cannot tell is refused, with the reason.
+    """
+    from understudy.api import infer as answer_of
+    from understudy.release import read_release
+
+    release = read_release(folder)
+    with working("computing"):
+        answer = answer_of(
+            release,
+            question,
+            where=where,
+            level=level,
+            family=family,
+            event=event,
+            draws=draws,
+            prior=prior,
+            synthesis=synthesis,
+            records=records,
+            rule=rule,
+        )
+    if as_json:
+        print_json(answer.to_json())
+    else:
+        _show(answer)
+
+
+def _show(answer: Answer) -> None:
+    say(answer.question, style="bold")
+    show_facts(
+        [
+            ("method", answer.method),
+            ("validity", answer.validity),
+            ("records", "not public" if answer.records is None else answer.records),
+            *((f"note {number}", f"{text}.") for number, text in enumerate(answer.warnings, start=1)),
+        ]
+    )
+    level = f"{answer.estimates[0].level:.0%}"
+    show_table(
+        "Answer",
+        ("quantity", "estimate", "std. error", f"{level} from", "to", "information"),
+        [
+            (name, one.value, error, one.low, one.high, answer.information_text(place))
+            for place, (name, one, error) in enumerate(
+                zip(answer.names, answer.estimates, answer.standard_errors, strict=True)
+            )
+        ],
+        right=("estimate", "std. error", f"{level} from", "to"),
+    )

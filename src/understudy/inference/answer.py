@@ -1,0 +1,155 @@
+"""What ``infer`` hands back: estimates with intervals, how much was learned, by what method, and what to beware of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.result import Estimate
+from understudy.errors import InputError, MissingExtraError
+
+Floats = NDArray[np.float64]
+Generator = np.random.Generator  # posterior draws compute; they protect nobody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Answer:
+    """One or more estimates. ``information`` says of how large a sample each is worth; ``draws`` are the posterior's.
+
+    ``validity`` is "valid" or "approximate"; a question that cannot be answered has no answer but an error.
+    """
+
+    question: str
+    kind: str
+    names: tuple[str, ...]
+    estimates: tuple[Estimate, ...]
+    standard_errors: tuple[float, ...]
+    information: tuple[float | None, ...]
+    records: int | None
+    method: str
+    validity: str
+    warnings: tuple[str, ...] = ()
+    excluded: float | None = None
+    draws: Floats | None = field(default=None)
+
+    def _one(self) -> Estimate:
+        if len(self.estimates) != 1:
+            raise InputError(f"this answer has {len(self.estimates)} estimates; use estimates, or to_frame().")
+        return self.estimates[0]
+
+    @property
+    def value(self) -> float:
+        return self._one().value
+
+    @property
+    def low(self) -> float:
+        return self._one().low
+
+    @property
+    def high(self) -> float:
+        return self._one().high
+
+    @property
+    def standard_error(self) -> float:
+        self._one()
+        return self.standard_errors[0]
+
+    def information_text(self, place: int = 0) -> str:
+        """How much of the information in the records is left, in words."""
+        worth = self.information[place]
+        if worth is None:
+            return "not known"
+        of = "" if self.records is None else f" of {self.records:,}"
+        return f"like a sample of {worth:,.0f}{of}"
+
+    def __getitem__(self, name: str) -> Estimate:
+        if name not in self.names:
+            raise InputError(f"this answer has no '{name}'; it has {', '.join(self.names[:20])}.")
+        return self.estimates[self.names.index(name)]
+
+    def to_frame(self) -> Any:
+        """A pandas frame, one row per estimate."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtraError("to_frame() needs pandas: pip install 'understudy[infer]'.") from None
+        return pd.DataFrame(self._rows()).set_index("name")
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": name,
+                "estimate": one.value,
+                "standard_error": error,
+                "low": one.low,
+                "high": one.high,
+                "information": worth,
+            }
+            for name, one, error, worth in zip(
+                self.names, self.estimates, self.standard_errors, self.information, strict=True
+            )
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for scripts; what is not finite becomes null."""
+        rows = [
+            {key: value if not isinstance(value, float) or math.isfinite(value) else None for key, value in row.items()}
+            for row in self._rows()
+        ]
+        return {
+            "question": self.question,
+            "kind": self.kind,
+            "level": self.estimates[0].level,
+            "estimates": rows,
+            "records": self.records,
+            "excluded": self.excluded,
+            "method": self.method,
+            "validity": self.validity,
+            "warnings": list(self.warnings),
+        }
+
+    def to_arviz(self) -> Mapping[str, Mapping[str, Floats]]:
+        """The draws as ``arviz.from_dict`` takes them: one chain of independent draws for each estimate."""
+        if self.draws is None:
+            raise InputError("this answer was made by a combining rule and has no posterior draws.")
+        return {"posterior": {name: self.draws[None, :, place] for place, name in enumerate(self.names)}}
+
+    def summary(self) -> str:
+        """A table in the manner of statsmodels."""
+        level = self.estimates[0].level
+        low, high = f"[{(1 - level) / 2:.3f}", f"{(1 + level) / 2:.3f}]"
+        width = max([12, *(len(name) for name in self.names)])
+        line = "=" * (width + 60)
+        head = [
+            line,
+            f"{'Question:':<14}{self.question}",
+            f"{'Method:':<14}{self.method}",
+            f"{'Validity:':<14}{self.validity}",
+            f"{'Records:':<14}{'not public' if self.records is None else f'{self.records:,}'}",
+        ]
+        if self.excluded is not None and self.excluded >= 0.5:
+            head.append(f"{'Left out:':<14}about {self.excluded:,.0f} records with a missing value")
+        rows = [line, f"{'':<{width}}{'coef':>12}{'std err':>12}{low:>12}{high:>12}{'worth':>12}", "-" * len(line)]
+        for row in self._rows():
+            worth = "-" if row["information"] is None else f"{row['information']:,.0f}"
+            rows.append(
+                f"{row['name']:<{width}}{row['estimate']:>12.6g}{row['standard_error']:>12.4g}{row['low']:>12.6g}"
+                f"{row['high']:>12.6g}{worth:>12}"
+            )
+        notes = [f"[{number}] {text}." for number, text in enumerate(self.warnings, start=1)]
+        return "\n".join([*head, *rows, line, *notes])
+
+    def __repr__(self) -> str:
+        if len(self.estimates) == 1:
+            one = self.estimates[0]
+            return f"Answer({self.question}: {one.value:.6g}, {one.level:.0%} [{one.low:.6g}, {one.high:.6g}])"
+        return f"Answer({self.question}: {len(self.estimates)} estimates)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"

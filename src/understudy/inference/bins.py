@@ -1,0 +1,112 @@
+"""Numbers known by their bins: the public density inside a bin gives means and quantiles, and says what is lost.
+
+A release knows an age by its bin. Inside the bin the schema's public density stands in for the truth: uniform over the
+whole numbers, days or reals of the bin, or proportional to 1/x with ``density = "log"``. What follows from that is an
+assumption, not a measurement; ``worst_shift`` says how far it could be off at most.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.schema import Attribute
+from understudy.errors import InputError
+
+Floats = NDArray[np.float64]
+EPOCH = datetime.date(1970, 1, 1)
+NODES = 64
+FUNCTIONS = ("", "log", "sqrt", "square")
+
+
+def as_number(edge: object) -> float:
+    """An edge as a number; dates count days since 1970."""
+    return float((edge - EPOCH).days) if isinstance(edge, datetime.date) else float(edge)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bins:
+    """The bins of a numeric or date attribute with their public density."""
+
+    name: str
+    low: Floats
+    high: Floats
+    whole: bool
+    log: bool
+
+    def nodes(self, bin_number: int) -> tuple[Floats, Floats]:
+        """Points and weights inside a bin: all whole numbers of a short bin, equal shares of any other."""
+        low, high = self.low[bin_number], self.high[bin_number]
+        if self.whole and high - low <= 4096:
+            points = np.arange(low, high)
+            weights = np.log((points + 1) / points) if self.log else np.ones(len(points))
+            return points, weights / weights.sum()
+        middle = (np.arange(NODES) + 0.5) / NODES
+        points = low * (high / low) ** middle if self.log else low + (high - low) * middle
+        if self.whole:
+            points = np.floor(points)
+        return points, np.full(NODES, 1 / NODES)
+
+    def means(self, function: str = "") -> Floats:
+        """The mean of the attribute, or of a listed function of it, in every bin."""
+        result = []
+        for number in range(len(self.low)):
+            points, weights = self.nodes(number)
+            result.append(float(weights @ transform(points, function, self.name)))
+        return np.array(result)
+
+    def variances(self) -> Floats:
+        """The variance inside every bin under the public density: what is assumed and not measured."""
+        spread = []
+        for number in range(len(self.low)):
+            points, weights = self.nodes(number)
+            mean = float(weights @ points)
+            spread.append(float(weights @ (points - mean) ** 2))
+        return np.array(spread)
+
+    def worst_shift(self) -> Floats:
+        """In every bin the largest possible distance between its true mean and the assumed one."""
+        middle = self.means()
+        last = self.high - 1 if self.whole else self.high
+        return np.asarray(np.maximum(middle - self.low, last - middle))
+
+    def quantiles(self, shares: Floats, at: float) -> Floats:
+        """The quantile for each row of shares of the bins; whole numbers are its whole part."""
+        cumulative = np.cumsum(shares, axis=1)
+        target = at * cumulative[:, -1:]
+        place = np.minimum((cumulative < target).sum(axis=1), shares.shape[1] - 1)
+        rows = np.arange(len(shares))
+        inside = shares[rows, place]
+        before = cumulative[rows, place] - inside
+        part = np.clip((target[:, 0] - before) / np.maximum(inside, np.finfo(float).tiny), 0, 1)
+        low, high = self.low[place], self.high[place]
+        value = low * (high / low) ** part if self.log else low + (high - low) * part
+        return np.asarray(value)
+
+
+def bins_of(attribute: Attribute) -> Bins:
+    """The bins of an attribute with edges."""
+    if attribute.kind == "levels":
+        raise InputError(f"'{attribute.name}' has levels, not numbers; ask for proportions of its levels.")
+    edges = np.array([as_number(edge) for edge in attribute.edges])
+    low, high = edges[:-1].copy(), edges[1:].copy()
+    whole = attribute.integer or attribute.kind == "date"
+    if whole:
+        high[-1] += 1  # the last bin holds its upper edge
+    return Bins(name=attribute.name, low=low, high=high, whole=whole, log=attribute.density == "log")
+
+
+def transform(values: Floats, function: str, name: str) -> Floats:
+    """A listed function of an attribute's values."""
+    if function in ("", "C"):
+        return values
+    if function == "square":
+        return np.asarray(values**2)
+    if function == "log" and (values <= 0).any():
+        raise InputError(f"log({name}) needs positive values, and '{name}' may be {values.min():g}.")
+    if function == "sqrt" and (values < 0).any():
+        raise InputError(f"sqrt({name}) needs values of at least 0, and '{name}' may be {values.min():g}.")
+    return np.asarray(np.log(values) if function == "log" else np.sqrt(values))

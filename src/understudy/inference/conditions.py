@@ -1,0 +1,233 @@
+"""Conditions on the attributes of a release, such as ``sex == 'F' and age < 42``, as truth over coded cells.
+
+A release knows numbers by their bins, so a bound must be an edge: a condition that cuts through a bin is refused with
+the edges that can be asked for, because an answer would rest on the assumed density and not on the release.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.schema import Attribute, Schema, level_text
+from understudy.errors import InputError, unknown_name
+
+Flags = NDArray[np.bool_]
+Codes = Mapping[str, NDArray[np.int64]]
+MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+SYMBOLS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Among:
+    """An attribute has one of the listed codes."""
+
+    name: str
+    codes: tuple[int, ...]
+
+    def truth(self, codes: Codes) -> Flags:
+        return np.isin(codes[self.name], self.codes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def asks_missing(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """An attribute is missing."""
+
+    name: str
+    code: int
+
+    def truth(self, codes: Codes) -> Flags:
+        return np.asarray(codes[self.name] == self.code)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def asks_missing(self) -> tuple[str, ...]:
+        return (self.name,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Conditions joined by ``and``, ``or``, or turned round by ``not``."""
+
+    word: str
+    parts: tuple[Condition, ...]
+
+    def truth(self, codes: Codes) -> Flags:
+        values = [part.truth(codes) for part in self.parts]
+        if self.word == "not":
+            return ~values[0]
+        return np.asarray((np.logical_and if self.word == "and" else np.logical_or).reduce(values))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.names))
+
+    @property
+    def asks_missing(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.asks_missing))
+
+
+Condition = Among | Missing | Joined
+
+
+def read_condition(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> Condition:
+    """The condition a parsed expression means; anything outside the grammar is refused."""
+    if isinstance(node, ast.BoolOp):
+        word = "and" if isinstance(node.op, ast.And) else "or"
+        return Joined(word=word, parts=tuple(read_condition(part, schema, names, text) for part in node.values))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return Joined(word="not", parts=(read_condition(node.operand, schema, names, text),))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "missing":
+        if len(node.args) != 1 or node.keywords:
+            raise InputError(f"'{text}': missing() takes one attribute.")
+        attribute = schema[read_name(node.args[0], schema, names, text)]
+        if attribute.missing_code is None:
+            raise InputError(f"'{text}': '{attribute.name}' has no missing values; its schema does not allow them.")
+        return Missing(name=attribute.name, code=attribute.missing_code)
+    if isinstance(node, ast.Compare):
+        return _comparison(node, schema, names, text)
+    raise InputError(
+        f"'{text}' has {ast.unparse(node)[:40]!r} where a condition was expected, such as sex == 'F', age < 42, "
+        "region in ['North', 'West'] or missing(income); conditions are joined by and, or, not."
+    )
+
+
+def read_name(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> str:
+    """The attribute a name means; the nearest known one is suggested."""
+    if not isinstance(node, ast.Name):
+        raise InputError(f"'{text}' has {ast.unparse(node)[:40]!r} where the name of an attribute was expected.")
+    name = names.get(node.id, node.id)
+    if name not in schema.names:
+        derived = {one.name: one.sources for one in schema.derived}
+        if name in derived:
+            raise InputError(
+                f"'{name}' is computed from {', '.join(derived[name])} after synthesis; ask about those instead."
+            )
+        raise unknown_name("attribute", name, schema.names)
+    return name
+
+
+def _comparison(node: ast.Compare, schema: Schema, names: Mapping[str, str], text: str) -> Condition:
+    operands = [node.left, *node.comparators]
+    parts: list[Condition] = []
+    for place, operator in enumerate(node.ops):
+        left, right = operands[place], operands[place + 1]
+        if isinstance(operator, ast.In | ast.NotIn):
+            attribute = schema[read_name(left, schema, names, text)]
+            if not isinstance(right, ast.List | ast.Tuple | ast.Set) or not right.elts:
+                raise InputError(f"'{text}': write the values in brackets, as in region in ['North', 'West'].")
+            codes = {code for item in right.elts for code in _equal(attribute, _constant(item, text), text)}
+            among: Condition = Among(name=attribute.name, codes=tuple(sorted(codes)))
+            parts.append(among if isinstance(operator, ast.In) else Joined(word="not", parts=(among,)))
+            continue
+        symbol = SYMBOLS.get(type(operator))
+        if symbol is None:
+            raise InputError(f"'{text}': use ==, !=, <, <=, >, >= or in.")
+        if isinstance(left, ast.Name) == isinstance(right, ast.Name):
+            raise InputError(f"'{text}': compare an attribute with a value, as in sex == 'F' (levels in quotes).")
+        if not isinstance(left, ast.Name):
+            left, right, symbol = right, left, MIRROR[symbol]
+        attribute = schema[read_name(left, schema, names, text)]
+        value = _constant(right, text)
+        if symbol in ("==", "!="):
+            among = Among(name=attribute.name, codes=_equal(attribute, value, text))
+            parts.append(among if symbol == "==" else Joined(word="not", parts=(among,)))
+        else:
+            parts.append(Among(name=attribute.name, codes=_ordered(attribute, symbol, value, text)))
+    return parts[0] if len(parts) == 1 else Joined(word="and", parts=tuple(parts))
+
+
+def _constant(node: ast.expr, text: str) -> str | int | float | bool:
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    inner = node.operand if isinstance(node, ast.UnaryOp) and negative else node
+    if not isinstance(inner, ast.Constant) or not isinstance(inner.value, str | int | float | bool):
+        raise InputError(f"'{text}' has {ast.unparse(node)[:40]!r} where a value was expected; put levels in quotes.")
+    value = inner.value
+    return -value if negative and isinstance(value, int | float) else value
+
+
+def _equal(attribute: Attribute, value: str | int | float | bool, text: str) -> tuple[int, ...]:
+    wanted = level_text(value)
+    if wanted in attribute.code_names:
+        code = attribute.code_names.index(wanted)
+        if code == attribute.missing_code:
+            raise InputError(f"'{text}': ask for missing values with missing({attribute.name}).")
+        return (code,)
+    special = {level_text(code): attribute.bins + place for place, (code, _) in enumerate(attribute.special)}
+    if wanted in special:
+        return (special[wanted],)
+    if attribute.levels or attribute.kind == "date" or isinstance(value, str):
+        known = [name for code, name in enumerate(attribute.code_names) if code != attribute.missing_code]
+        raise unknown_name(f"level of '{attribute.name}':", wanted, known)
+    raise InputError(
+        f"'{text}': the release knows '{attribute.name}' by bins and cannot tell single values apart; ask for a range "
+        f"between the edges {_listed(attribute)}."
+    )
+
+
+def _listed(attribute: Attribute) -> str:
+    marks = [level_text(mark) for mark in (attribute.levels or attribute.edges)]
+    return ", ".join(marks[:14]) + (", ..." if len(marks) > 14 else "")
+
+
+def _ordered(attribute: Attribute, symbol: str, value: str | int | float | bool, text: str) -> tuple[int, ...]:
+    """The codes below or above a bound that is an edge, or an ordered level."""
+    if attribute.levels:
+        if not attribute.ordered:
+            raise InputError(f"'{text}': the levels of '{attribute.name}' have no order; use == or in.")
+        texts = [level_text(level) for level in attribute.levels]
+        if level_text(value) not in texts:
+            raise unknown_name(f"level of '{attribute.name}':", level_text(value), texts)
+        place = texts.index(level_text(value))
+        first = place if symbol in ("<", ">=") else place + 1
+    else:
+        first = _edge(attribute, symbol, value, text)
+    chosen = range(first) if symbol in ("<", "<=") else range(first, attribute.bins)
+    return tuple(chosen)
+
+
+def _edge(attribute: Attribute, symbol: str, value: str | int | float | bool, text: str) -> int:
+    """The number of bins below the bound."""
+    bound: float | datetime.date
+    if attribute.kind == "date":
+        try:
+            bound = datetime.date.fromisoformat(str(value))
+        except ValueError:
+            raise InputError(f"'{text}': write dates as '2026-01-31'.") from None
+        step: object = datetime.timedelta(days=1)
+        whole = True
+    else:
+        if isinstance(value, str | bool):
+            raise InputError(f"'{text}': '{attribute.name}' is compared with a number.")
+        bound, step, whole = value, 1, attribute.integer
+    edges = list(attribute.edges)
+    if symbol in ("<=", ">"):  # up to and including the bound; for reals a single value has no weight
+        if bound == edges[-1]:
+            return attribute.bins
+        bound = bound + step if whole else bound  # type: ignore[operator]
+    if bound in edges[:-1]:
+        return edges.index(bound)
+    if bound <= edges[0]:  # type: ignore[operator]
+        return 0
+    if bound > edges[-1] or (bound == edges[-1] and not whole):  # type: ignore[operator]
+        return attribute.bins
+    raise InputError(
+        f"'{text}': {symbol} {value} cuts through a bin of '{attribute.name}', and the release does not know where in "
+        f"its bin a value lies. Bounds can be {_listed(attribute)}."
+    )

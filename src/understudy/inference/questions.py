@@ -1,0 +1,227 @@
+"""What can be asked of a release: one small grammar, read from Python's syntax tree and never evaluated.
+
+    proportion(condition)          count(condition)             mean(attribute)
+    quantile(attribute, 0.9)       median(attribute)            difference(question, question)  or  question - question
+    crosstab(a, b, ...)            association(a, b)            outcome ~ terms   (see core/formula.py)
+
+Every function takes ``where=condition`` for a subgroup. Names that are no Python names are written in backticks.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from understudy.core.formula import Formula, parse_formula
+from understudy.core.schema import Schema
+from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.inference.bins import bins_of
+from understudy.inference.conditions import Condition, Joined, read_condition, read_name
+
+FAMILIES = ("linear", "logit", "poisson", "multinomial", "ordered")
+KINDS = ("proportion", "count", "mean", "quantile", "difference", "crosstab", "association", *FAMILIES)
+LONGEST = 5000
+EXAMPLE = "proportion(sex == 'F'), mean(age, where=sex == 'F'), crosstab(sex, smokes) or 'smokes ~ age + sex'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Atom:
+    """One quantity: what is asked (``kind``), of which attributes, on whom."""
+
+    kind: str
+    text: str
+    names: tuple[str, ...] = ()
+    condition: Condition | None = None
+    at: float = 0.5
+    where: Condition | None = None
+    formula: Formula | None = None
+    event: int | None = None
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Every attribute the quantity depends on."""
+        found = [*self.names]
+        for one in (self.condition, self.where):
+            found += [] if one is None else one.names
+        found += [] if self.formula is None else self.formula.names
+        return tuple(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One atom, or the difference of two."""
+
+    text: str
+    atoms: tuple[Atom, ...]
+
+    @property
+    def kind(self) -> str:
+        return "difference" if len(self.atoms) == 2 else self.atoms[0].kind
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for atom in self.atoms for name in atom.used))
+
+
+def parse_question(
+    text: str, schema: Schema, *, family: str | None = None, event: str | None = None, where: str | None = None
+) -> Question:
+    """Read a question. ``family`` and ``event`` go with a formula; ``where`` is a subgroup for any question.
+
+    >>> from understudy.core.schema import Attribute
+    >>> schema = Schema(attributes=(Attribute(name="sex", levels=("F", "M")), Attribute(name="age", edges=(0, 18, 99))))
+    >>> question = parse_question("mean(age, where=sex == 'F')", schema)
+    >>> question.kind, question.used
+    ('mean', ('age', 'sex'))
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"a question must be a text such as {EXAMPLE}.")
+    if len(text) > LONGEST:
+        raise InputError(f"a question may have at most {LONGEST:,} characters.")
+    group = None if where is None else _condition(where, schema)
+    if "~" in re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", text):
+        atoms: tuple[Atom, ...] = (_regression(text, schema, family, event),)
+    else:
+        if family is not None or event is not None:
+            raise InputError("family and event go with a formula such as 'smokes ~ age + sex'.")
+        node, names = _tree(text)
+        atoms = _atoms(node, schema, names, text)
+    if group is not None:
+        atoms = tuple(replace(atom, where=_both(atom.where, group)) for atom in atoms)
+    return Question(text=text.strip(), atoms=atoms)
+
+
+def _both(first: Condition | None, second: Condition) -> Condition:
+    return second if first is None else Joined(word="and", parts=(first, second))
+
+
+def _tree(text: str) -> tuple[ast.expr, Mapping[str, str]]:
+    """The syntax tree, with names in backticks put behind placeholders."""
+    names: dict[str, str] = {}
+
+    def hide(match: re.Match[str]) -> str:
+        names[f"_quoted_{len(names)}"] = match[1]
+        return f"_quoted_{len(names) - 1}"
+
+    plain = re.sub(r"`([^`]+)`", hide, text.strip())
+    try:
+        return ast.parse(plain, mode="eval").body, names
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError(f"'{text}' cannot be read. Ask for example {EXAMPLE}.") from None
+
+
+def _condition(text: str, schema: Schema) -> Condition:
+    node, names = _tree(text)
+    return read_condition(node, schema, names, text)
+
+
+def _atoms(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> tuple[Atom, ...]:
+    parts: tuple[ast.expr, ...] = ()
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        parts = (node.left, node.right)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "difference":
+        if len(node.args) != 2 or node.keywords:
+            raise InputError(f"'{text}': difference() takes two questions.")
+        parts = (node.args[0], node.args[1])
+    if not parts:
+        return (_atom(node, schema, names, text),)
+    atoms = tuple(_atom(part, schema, names, text) for part in parts)
+    if {atom.kind for atom in atoms} & {"crosstab", "association"} or atoms[0].kind != atoms[1].kind:
+        raise InputError(f"'{text}': a difference is between two proportions, counts, means or quantiles.")
+    return atoms
+
+
+def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> Atom:
+    readers = {
+        "proportion": _share,
+        "count": _share,
+        "mean": _number,
+        "median": _number,
+        "quantile": _number,
+        "crosstab": _table,
+        "association": _table,
+    }
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise InputError(f"'{text}' is not a question. Ask for example {EXAMPLE}.")
+    name = node.func.id
+    if name not in readers:
+        raise unknown_name("question", name, (*readers, "difference"))
+    where = None
+    for keyword in node.keywords:
+        if keyword.arg != "where":
+            raise InputError(f"'{text}': {name}() knows the keyword where only, as in where=sex == 'F'.")
+        where = read_condition(keyword.value, schema, names, text)
+    atom: Atom = readers[name](name, node.args, schema, names, text)
+    return replace(atom, where=where)
+
+
+def _share(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, str], text: str) -> Atom:
+    if len(args) != 1:
+        raise InputError(f"'{text}': {kind}() takes one condition, as in {kind}(sex == 'F').")
+    return Atom(kind=kind, text=text, condition=read_condition(args[0], schema, names, text))
+
+
+def _number(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, str], text: str) -> Atom:
+    wanted = 2 if kind == "quantile" else 1
+    if len(args) != wanted:
+        raise InputError(f"'{text}': {kind}() takes an attribute{' and a share' if wanted == 2 else ''}.")
+    name = read_name(args[0], schema, names, text)
+    bins_of(schema[name])  # refuses attributes without numbers
+    at = 0.5
+    if kind == "quantile":
+        value = args[1].value if isinstance(args[1], ast.Constant) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            raise InputError(f"'{text}': the share of a quantile must be a number between 0 and 1.")
+        at = float(value)
+    return Atom(kind="mean" if kind == "mean" else "quantile", text=text, names=(name,), at=at)
+
+
+def _table(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, str], text: str) -> Atom:
+    found = tuple(read_name(arg, schema, names, text) for arg in args)
+    if len(set(found)) != len(found) or not found or (kind == "association" and len(found) != 2):
+        raise InputError(f"'{text}': {kind}() takes {'two' if kind == 'association' else 'some'} different attributes.")
+    return Atom(kind=kind, text=text, names=found)
+
+
+def _regression(text: str, schema: Schema, family: str | None, event: str | None) -> Atom:
+    formula = parse_formula(text, schema.names)
+    outcome = schema[formula.outcome.name]
+    if formula.level is not None:
+        if event is not None and event != formula.level:
+            raise InputError(f"'{text}' names the event '{formula.level}' and event={event!r} another.")
+        event = formula.level
+    if family is None:
+        family = "logit" if event is not None or (outcome.bins == 2 and outcome.levels) else None
+        if family is None:
+            family = "linear" if not outcome.levels else "ordered" if outcome.ordered else "multinomial"
+    if family not in FAMILIES:
+        raise unknown_name("family", family, FAMILIES)
+    numeric = not outcome.levels and formula.outcome.function != "C"
+    if family in ("linear", "poisson") and not numeric:
+        raise UnsupportedError(f"family '{family}' needs a numeric outcome, and '{outcome.name}' has levels.")
+    if family == "poisson" and bins_of(outcome).low[0] < 0:
+        raise UnsupportedError(
+            f"family 'poisson' needs an outcome of at least 0, and '{outcome.name}' may be negative."
+        )
+    if family in ("multinomial", "ordered") and event is not None:
+        raise InputError(f"family '{family}' models every level; leave event out.")
+    if family == "ordered" and outcome.levels and not outcome.ordered:
+        raise UnsupportedError(f"family 'ordered' needs levels with an order, and those of '{outcome.name}' have none.")
+    code = _event(outcome.name, event, schema) if family == "logit" else None
+    if event is not None and code is None:
+        raise InputError(f"family '{family}' has no event; leave it out.")
+    return Atom(kind=family, text=text, formula=formula, event=code)
+
+
+def _event(name: str, event: str | None, schema: Schema) -> int:
+    outcome = schema[name]
+    known = [text for code, text in enumerate(outcome.code_names) if code != outcome.missing_code]
+    if event is None:
+        if outcome.bins != 2 or outcome.special:
+            raise InputError(f"say which of the values of '{name}' is the event, for example event={known[0]!r}.")
+        return 1
+    if str(event) not in known:
+        raise unknown_name(f"event: level of '{name}'", str(event), known)
+    return known.index(str(event))

@@ -1,0 +1,274 @@
+"""Regressions on the shares of a table: many fits at once, one for each draw of the shares.
+
+A coefficient is a function of the population: the maximiser of the expected log-likelihood over its cells. So its
+posterior is what the posterior draws of the shares give, whatever the truth of the model (as a sandwich variance, and
+unlike the model-based one, assumes). Newton's method runs on all draws together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.formula import Factor
+from understudy.core.schema import Schema
+from understudy.errors import ConvergenceError, InputError, UnsupportedError
+from understudy.inference.bins import bins_of
+from understudy.inference.questions import Atom
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+ITERATIONS = 60
+LONGEST_STEP = 4.0  # in the linear predictor
+TOLERANCE = 1e-9
+CERTAIN = 14.0  # a linear predictor this far out means that the likelihood has no maximum
+MOST_COLUMNS = 200
+BLOCK = 2**23  # numbers held at once for many-level outcomes
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Model:
+    """Design, outcome and family over the cells of a table."""
+
+    family: str
+    names: tuple[str, ...]
+    design: Floats  # (cells, columns)
+    outcome: Floats | Integers  # a number, or the code of the level, of each cell
+    columns: tuple[str, ...]
+    levels: tuple[str, ...] = ()
+
+    def fit(self, weights: Floats) -> Floats:
+        """Coefficients for each row of weights of the cells."""
+        total = weights.sum(axis=1, keepdims=True)
+        weights = weights / np.maximum(total, np.finfo(float).tiny)
+        if self.family == "linear":
+            return _least_squares(self.design, np.asarray(self.outcome, np.float64), weights)
+        if self.family in ("logit", "poisson"):
+            return _newton(self.design, np.asarray(self.outcome, np.float64), weights, self.family)
+        return _levels(self, weights)
+
+    def check(self, counts: Floats) -> None:
+        """Refuse what expected counts of the cells cannot identify: levels nobody has, and separated outcomes."""
+        counts = np.where(counts < 0.5, 0.0, counts)
+        support = (np.abs(self.design) * counts[:, None]).sum(axis=0)
+        for name, size in zip(self.columns, support, strict=True):
+            if size <= 0:
+                raise UnsupportedError(
+                    f"'{name}' applies to no one, as far as this release can tell; its coefficient is not identified. "
+                    "Merge the level with another, or leave the term out."
+                )
+        gram = (self.design * counts[:, None]).T @ self.design
+        scale = np.sqrt(np.maximum(np.diag(gram), np.finfo(float).tiny))
+        if np.linalg.matrix_rank(gram / np.outer(scale, scale), tol=1e-9) < len(gram):
+            raise UnsupportedError(
+                "the terms of this model cannot be told apart on the people it is about (one is a combination of the "
+                "others); leave one out."
+            )
+        if self.family == "linear":
+            return
+        if self.levels:
+            sizes = np.bincount(np.asarray(self.outcome, np.int64), weights=counts, minlength=len(self.levels))
+            for name, size in zip(self.levels, sizes, strict=True):
+                if size <= 0:
+                    raise UnsupportedError(f"the outcome is never '{name}', as far as this release can tell.")
+        try:
+            # The level of the linear predictor says whether a maximum exists; Newton walks towards infinity if not.
+            fitted = self.fit(counts[None, :])
+        except ConvergenceError:
+            fitted = np.full((1, len(self.names)), np.inf)
+        if not np.isfinite(fitted).all() or self._reaches(fitted[0], counts) > CERTAIN:
+            raise UnsupportedError(
+                "a predictor decides the outcome for some group (separation), so the coefficients have no finite "
+                "estimate. Leave the term out, or merge its levels."
+            )
+
+    def _reaches(self, coefficients: Floats, counts: Floats) -> float:
+        used = counts > 0
+        if self.family == "poisson":
+            return 0.0
+        if self.family == "logit":
+            return float(np.abs(self.design[used] @ coefficients).max())
+        return float(np.abs(coefficients).max())
+
+
+def make_model(atom: Atom, schema: Schema, codes: Mapping[str, Integers]) -> Model:
+    """The columns of a formula over the cells with the given codes."""
+    assert atom.formula is not None  # noqa: S101 - regressions have one
+    cells = len(next(iter(codes.values())))
+    columns: list[tuple[str, Floats]] = [] if atom.kind == "ordered" else [(INTERCEPT, np.ones(cells))]
+    for term in atom.formula.terms:
+        parts = [_factor(factor, schema, codes) for factor in term]
+        for combination in product(*parts):
+            value = np.ones(cells)
+            for _, one in combination:
+                value = value * one
+            columns.append((":".join(label for label, _ in combination), value))
+    if len(columns) > MOST_COLUMNS:
+        raise UnsupportedError(f"the model has {len(columns):,} coefficients; at most {MOST_COLUMNS} are fitted.")
+    if cells == 0:
+        raise UnsupportedError("no cell of the table is left for this model; the subgroup cannot occur.")
+    labels = tuple(label for label, _ in columns)
+    design = np.stack([value for _, value in columns], axis=1)
+    name = atom.formula.outcome.name
+    attribute = schema[name]
+    if atom.kind in ("linear", "poisson"):
+        outcome: Floats | Integers = bins_of(attribute).means(atom.formula.outcome.function)[codes[name]]
+        return Model(family=atom.kind, names=labels, design=design, outcome=outcome, columns=labels)
+    if atom.kind == "logit":
+        event = (codes[name] == atom.event).astype(np.float64)
+        return Model(family="logit", names=labels, design=design, outcome=event, columns=labels)
+    known = tuple(text for code, text in enumerate(attribute.code_names) if code != attribute.missing_code)
+    if len(known) < 2:
+        raise InputError(f"'{name}' has one level only.")
+    if atom.kind == "multinomial":
+        names = tuple(f"{level}: {label}" for level in known[1:] for label in labels)
+    else:
+        cuts = tuple(f"{low} | {high}" for low, high in pairwise(known))
+        names = (*labels, *cuts)
+    return Model(family=atom.kind, names=names, design=design, outcome=codes[name], columns=labels, levels=known)
+
+
+def _factor(factor: Factor, schema: Schema, codes: Mapping[str, Integers]) -> list[tuple[str, Floats]]:
+    attribute = schema[factor.name]
+    if attribute.levels or factor.function == "C":
+        if factor.function not in ("", "C"):
+            raise InputError(f"{factor} needs a numeric attribute, and '{factor.name}' has levels.")
+        names = attribute.code_names
+        known = [code for code in range(attribute.size) if code != attribute.missing_code]
+        return [
+            (f"{factor.name}[{names[code]}]", (codes[factor.name] == code).astype(np.float64)) for code in known[1:]
+        ]
+    means = bins_of(attribute).means(factor.function)
+    return [(str(factor), means[codes[factor.name]])]
+
+
+def _outer(design: Floats) -> Floats:
+    return np.asarray((design[:, :, None] * design[:, None, :]).reshape(len(design), -1))
+
+
+def _least_squares(design: Floats, outcome: Floats, weights: Floats) -> Floats:
+    size = design.shape[1]
+    scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
+    design = design / scale
+    gram = (weights @ _outer(design)).reshape(-1, size, size)
+    moment = (weights * outcome) @ design
+    return np.asarray(_solve(gram, moment) / scale)
+
+
+def _newton(design: Floats, outcome: Floats, weights: Floats, family: str) -> Floats:
+    size = design.shape[1]
+    scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
+    x = design / scale
+    outer = _outer(x)
+    beta = np.zeros((len(weights), size))
+    if family == "poisson":  # start at the mean, where the weights are sensible
+        mean = np.maximum(weights @ outcome, np.finfo(float).tiny)
+        beta = _least_squares(x, np.ones(len(x)), weights) * np.log(mean)[:, None]
+    for _ in range(ITERATIONS):
+        eta = np.clip(beta @ x.T, -40, 40)
+        mu = np.exp(eta) if family == "poisson" else 1 / (1 + np.exp(-eta))
+        spread = mu if family == "poisson" else mu * (1 - mu)
+        score = (weights * (outcome - mu)) @ x
+        step = _solve(((weights * spread) @ outer).reshape(-1, size, size), score)
+        reach = np.abs(step @ x.T).max(axis=1, keepdims=True)
+        step *= np.minimum(1, LONGEST_STEP / np.maximum(reach, 1e-300))
+        beta = beta + step
+        if float(np.max(np.minimum(reach, LONGEST_STEP))) < TOLERANCE:
+            break
+    return np.asarray(beta / scale)
+
+
+def _levels(model: Model, weights: Floats) -> Floats:
+    """Fisher scoring for outcomes with several levels, in blocks of draws."""
+    codes = np.asarray(model.outcome, np.int64)
+    patterns, place = np.unique(model.design, axis=0, return_inverse=True)
+    cells, levels = len(patterns), len(model.levels)
+    flat = place.reshape(-1) * levels + codes
+    spread = np.zeros((weights.shape[1], cells * levels))
+    spread[np.arange(len(flat)), flat] = 1
+    table = (weights @ spread).reshape(-1, cells, levels)
+    size = len(model.names)
+    block = max(1, BLOCK // (cells * levels * size))
+    scale = np.maximum(np.abs(patterns).max(axis=0), np.finfo(float).tiny)
+    results = [
+        _score_levels(patterns / scale, table[start : start + block], model.family)
+        for start in range(0, len(table), block)
+    ]
+    fitted = np.concatenate(results)
+    if model.family == "multinomial":
+        return np.asarray(fitted / np.tile(scale, levels - 1))
+    fitted[:, : len(scale)] /= scale
+    return fitted
+
+
+def _score_levels(x: Floats, table: Floats, family: str) -> Floats:
+    draws, _, levels = table.shape
+    columns = x.shape[1]
+    share = table.sum(axis=1)
+    share = np.maximum(share / share.sum(axis=1, keepdims=True), 1e-12)
+    if family == "multinomial":
+        beta = np.zeros((draws, (levels - 1) * columns))
+    else:
+        cumulative = np.clip(np.cumsum(share, axis=1)[:, :-1], 1e-9, 1 - 1e-9)
+        beta = np.concatenate([np.zeros((draws, columns)), np.log(cumulative / (1 - cumulative))], axis=1)
+    sizes = table.sum(axis=2)
+    for _ in range(ITERATIONS):
+        chance, change = (_softmax if family == "multinomial" else _cumulative)(x, beta, levels)
+        chance = np.maximum(chance, 1e-15)
+        flat = change.reshape(draws, -1, beta.shape[1])
+        score = np.einsum("sc,scq->sq", (table / chance).reshape(draws, -1), flat)
+        weighted = flat * (sizes[:, :, None] / chance).reshape(draws, -1)[:, :, None]
+        step = _solve(np.swapaxes(weighted, 1, 2) @ flat, score)
+        reach = np.abs(step).max(axis=1, keepdims=True)
+        step *= np.minimum(1, LONGEST_STEP / np.maximum(reach, 1e-300))
+        if family == "ordered":  # thresholds stay in order
+            for _halving in range(30):
+                cuts = (beta + step)[:, columns:]
+                wrong = (np.diff(cuts, axis=1) <= 0).any(axis=1)
+                if not wrong.any():
+                    break
+                step[wrong] /= 2
+        beta = beta + step
+        if float(np.max(np.minimum(reach, LONGEST_STEP))) < 1e-8:
+            break
+    return np.asarray(beta)
+
+
+def _softmax(x: Floats, beta: Floats, levels: int) -> tuple[Floats, Floats]:
+    draws = len(beta)
+    slopes = beta.reshape(draws, levels - 1, -1)
+    eta = np.einsum("slq,cq->scl", slopes, x)
+    eta = np.concatenate([np.zeros((draws, len(x), 1)), eta], axis=2)
+    chance = np.exp(eta - eta.max(axis=2, keepdims=True))
+    chance /= chance.sum(axis=2, keepdims=True)
+    inside = np.eye(levels)[None, None, :, 1:] - chance[:, :, None, 1:]
+    change = chance[:, :, :, None, None] * inside[..., None] * x[None, :, None, None, :]
+    return chance, np.asarray(change.reshape(draws, len(x), levels, -1))
+
+
+def _cumulative(x: Floats, beta: Floats, levels: int) -> tuple[Floats, Floats]:
+    draws, columns = len(beta), x.shape[1]
+    eta = beta[:, None, columns:] - (beta[:, :columns] @ x.T)[:, :, None]
+    below = 1 / (1 + np.exp(-np.clip(eta, -40, 40)))
+    ends = (draws, len(x), 1)
+    whole = np.concatenate([np.zeros(ends), below, np.ones(ends)], axis=2)
+    slope = np.concatenate([np.zeros(ends), below * (1 - below), np.zeros(ends)], axis=2)
+    chance = np.diff(whole, axis=2)
+    of_slope = -np.diff(slope, axis=2)[..., None] * x[None, :, None, :]
+    cuts = np.zeros((draws, len(x), levels, levels - 1))
+    for cut in range(levels - 1):
+        cuts[:, :, cut, cut] = slope[:, :, cut + 1]
+        cuts[:, :, cut + 1, cut] = -slope[:, :, cut + 1]
+    return chance, np.concatenate([of_slope, cuts], axis=3)
+
+
+def _solve(matrices: Floats, vectors: Floats) -> Floats:
+    """Batched solutions; a matrix that is nearly singular gets the least ridge that makes it solvable."""
+    size = matrices.shape[-1]
+    ridge = 1e-12 * np.einsum("sii->s", matrices)[:, None, None] / size + 1e-300
+    return np.asarray(np.linalg.solve(matrices + ridge * np.eye(size), vectors[..., None])[..., 0])
