@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from understudy.release import Release
 
 Progress = Callable[[int, int | None], None]
-DEFAULT_METHOD = "histogram"
+DEFAULT_METHOD = "auto"
 PARTS = ("utility", "risk")
 
 

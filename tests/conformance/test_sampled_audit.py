@@ -154,7 +154,7 @@ def aimed(measurements: Any, unit: str) -> list[np.ndarray]:
 def attack(memory_source, method: str, guarantee: str, unit: str) -> Callable[..., SampledAudit]:
     claim, setting = CLAIMS[guarantee], SETTINGS.get(method, Setting())
     plan = us.plan(SCHEMA, method=method, budget=claim.budget, unit=unit, rows=setting.rows, **dict(setting.options))
-    synthesizer = configure(method, plan.options)
+    synthesizer = configure(plan.method, plan.options)
     sources = [memory_source(SCHEMA, cells) for cells in setting.neighbours(unit)]
 
     def observe(side: int, stream: Any) -> np.ndarray:

@@ -285,7 +285,7 @@ def test_the_exact_number_of_rows_is_never_used(people, schema, monkeypatch, cas
 def test_everything_follows_from_the_journalled_answers(people, schema, tmp_path, case):
     """A run replayed from its journal, without any source, gives the same tables: data enter through the gate alone."""
     plan = case.plan(schema, copies=2)
-    synthesizer = configure(case.method, plan.options)
+    synthesizer = configure(plan.method, plan.options)
     tables = []
     journal = Journal.create(tmp_path / "run", {})
     for source in (us.open_source(people, schema), None):

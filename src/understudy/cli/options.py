@@ -25,7 +25,7 @@ DATA = "Reading the data"
 
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The public schema (TOML).", show_default=False)]
 Method = Annotated[
-    str | None, typer.Option(help="How to synthesize; `understudy methods` lists them.", show_default="histogram")
+    str | None, typer.Option(help="How to synthesize; `understudy methods` lists them.", show_default="auto")
 ]
 Epsilon = Annotated[str | None, typer.Option(help="Total epsilon of the release.", rich_help_panel=BUDGET)]
 Delta = Annotated[str | None, typer.Option(help="Total delta of the release.", rich_help_panel=BUDGET)]

@@ -122,3 +122,8 @@ def check_request(kind: type[Synthesizer], schema: Schema, request: Request) -> 
         )
     for name in request.unit.fixed:
         schema[name]
+
+
+def renamed(plan: Plan, method: str, options: Mapping[str, Option]) -> Plan:
+    """A plan under the name of the method that made it by way of another."""
+    return dataclasses.replace(plan, method=method, options=dict(options))

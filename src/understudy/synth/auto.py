@@ -1,0 +1,82 @@
+"""The default: the method that public facts favour, with the reason in the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.errors import UnsupportedError, unknown_name
+from understudy.models.sample import ROWS_BY
+from understudy.privacy.definition import NonPrivate
+from understudy.privacy.gate import Gate
+from understudy.privacy.plan import Plan
+from understudy.synth.aim import Aim
+from understudy.synth.base import Request, Synthesis, check_request, configure, synthesizers
+from understudy.synth.histogram import Histogram
+from understudy.synth.ipf import Ipf
+
+CLEARLY_BETTER = 0.5
+MOST_ATTRIBUTES = 16
+MODEL_CELLS = 500_000
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auto:
+    """Picks ``histogram``, ``ipf`` or ``aim`` from the schema, the unit and the budget; never from the data.
+
+    The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
+    two-way tables themselves; those are measured all where one model can hold them; otherwise they are chosen
+    adaptively. The plan it makes is the chosen method's own.
+    """
+
+    name: ClassVar[str] = "auto"
+    summary: ClassVar[str] = "the method that public facts favour (the default); the plan says which and why"
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
+
+    rows_by: str = "rounding"
+
+    def __post_init__(self) -> None:
+        if self.rows_by not in ROWS_BY:
+            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        check_request(type(self), schema, request)
+        if isinstance(request.budget, NonPrivate):
+            return _with_reason(Histogram().plan(schema, request), "histogram: the only method without a guarantee.")
+        whole, pairs = self._whole_table(schema, request), self._all_pairs(schema, request)
+        if whole is not None and (pairs is None or _noise(whole, len(pairs.steps)) < CLEARLY_BETTER * _noise(pairs, 1)):
+            reason = "histogram: the full table is small enough that its noise is below that of separate margins."
+            return _with_reason(whole, reason)
+        if pairs is not None:
+            return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
+        plan = Aim(rows_by=self.rows_by).plan(schema, request)
+        return _with_reason(plan, "aim: all two-way tables together are too large for one model, so they are chosen.")
+
+    def _whole_table(self, schema: Schema, request: Request) -> Plan | None:
+        try:
+            return Histogram(rows_by=self.rows_by).plan(schema, request)
+        except UnsupportedError:
+            return None
+
+    def _all_pairs(self, schema: Schema, request: Request) -> Plan | None:
+        if not 2 <= len(schema.names) <= MOST_ATTRIBUTES or schema.cells() > MODEL_CELLS:
+            return None
+        try:
+            return Ipf(rows_by=self.rows_by).plan(schema, request)
+        except UnsupportedError:
+            return None
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        return configure(plan.method, plan.options).run(plan, schema, gate, stream)
+
+
+def _noise(plan: Plan, tables: int) -> float:
+    """Noise variance summed over the cells of all measured tables; a full table is summed to each of ``tables``."""
+    return tables * sum(step.cells * (step.standard_deviation or 0.0) ** 2 for step in plan.steps if step.margin)
+
+
+def _with_reason(plan: Plan, reason: str) -> Plan:
+    return replace(plan, notes=(f"Chosen by public facts: {reason}", *plan.notes))

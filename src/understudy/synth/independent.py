@@ -1,0 +1,37 @@
+"""One-way margins only: the baseline every other method has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.privacy.gate import Gate
+from understudy.privacy.plan import Plan
+from understudy.synth.base import Request, Synthesis, renamed, synthesizers
+from understudy.synth.ipf import Ipf
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Independent:
+    """Noisy one-way margins and no dependence beyond structural zeros: what ``ipf`` does with ``margins = 1``."""
+
+    name: ClassVar[str] = "independent"
+    summary: ClassVar[str] = "one-way margins only, attributes independent; a baseline"
+    guarantees: ClassVar[tuple[str, ...]] = Ipf.guarantees
+
+    rows_by: str = "rounding"
+
+    def __post_init__(self) -> None:
+        self._ipf()  # checks the options
+
+    def _ipf(self) -> Ipf:
+        return Ipf(margins="1", rows_by=self.rows_by)
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        return renamed(self._ipf().plan(schema, request), self.name, {"rows_by": self.rows_by})
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        return self._ipf().run(plan, schema, gate, stream)
