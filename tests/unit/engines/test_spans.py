@@ -144,3 +144,10 @@ def test_few_bounds_and_many_are_searched_alike(count):
     bounds = np.cumsum(np.random.default_rng(count).random(count) + 0.1)
     values = np.concatenate([bounds, bounds - 1e-9, bounds + 1e-9, [np.nan, np.inf, -np.inf, 0.0]])
     np.testing.assert_array_equal(_last_not_above(bounds, values), np.searchsorted(bounds, values, side="right") - 1)
+
+
+def test_batches_may_differ_in_type():
+    """Files read together need not agree: the integer 1 is not the boolean true, whatever was looked up before."""
+    attribute = Attribute(name="x", levels=(False, True), missing=True, outside="missing")
+    codes, _, problem = encoded(attribute, [pa.array([True, False]), pa.array([1, 0]), pa.array([False, True])])
+    assert (codes, problem) == ([[1, 0], [2, 2], [0, 1]], "")
