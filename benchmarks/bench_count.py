@@ -208,7 +208,10 @@ def machine() -> str:
     with Path("/proc/cpuinfo").open() as lines:
         model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "pyarrow", "duckdb"))
-    return f"{len(os.sched_getaffinity(0))} processors ({model}), Python {platform.python_version()}, {packages}"
+    load = f"load average {os.getloadavg()[0]:.1f} (other work included)"
+    return (
+        f"{len(os.sched_getaffinity(0))} processors ({model}), Python {platform.python_version()}, {packages}; {load}"
+    )
 
 
 def markdown(results: dict[int, dict[str, Cost]]) -> str:
