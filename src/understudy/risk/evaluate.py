@@ -122,3 +122,25 @@ def _surely(left: Estimate, subjects: int) -> bool:
     """Above 0 even after the greatest of so many subjects was picked (Bonferroni)."""
     wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / subjects) / Z
     return left.value - wider * (left.value - left.low) > 0
+
+
+def risk_against_epsilon(results: Sequence[tuple[str, Release, Section]]) -> pa.Table:
+    """Of several releases of the same data: epsilon and the greatest residual risk of each attack (for the figure)."""
+    rows = []
+    for name, release, section in results:
+        stated = release.statement.guarantee
+        epsilon = getattr(stated, "epsilon", None)
+        worst: dict[str, dict[str, Any]] = {}
+        for row in section.frames["attacks"].to_pylist():
+            if row["attack"] not in worst or row["residual_low"] > worst[row["attack"]]["residual_low"]:
+                worst[row["attack"]] = row
+        rows += [
+            {
+                "release": name,
+                "guarantee": str(stated),
+                "epsilon": None if epsilon is None else float(epsilon),
+                **{key: row[key] for key in ("attack", "subject", "residual", "residual_low", "residual_high")},
+            }
+            for row in worst.values()
+        ]
+    return pa.Table.from_pylist(rows)

@@ -68,6 +68,43 @@ def frames() -> dict[str, pa.Table]:
                 for term in ("(intercept)", "x", "x[$a$]")
             )
         ),
+        "rank_ranges": table(
+            *(
+                {"attribute": name, "record": n, "copy": m, "true_rank": 5.0, "low": 1.0 + n, "high": 2.0 + n + m}
+                for name in NAMES
+                for n in range(25)
+                for m in (1, 2)
+            )
+        ),
+        "rank_attribution": table(
+            *({"attribute": name, "copies": 3, "helped": 0.2, "confused": 0.1} for name in NAMES)
+        ),
+        "attacks": table(
+            *(
+                {
+                    "attack": "linkability",
+                    "subject": name,
+                    "residual": r,
+                    "residual_low": r - 0.2,
+                    "residual_high": r + 0.2,
+                }
+                for name, r in zip(NAMES, (0.1, 0.5, -0.1), strict=True)
+            )
+        ),
+        "risk_by_epsilon": table(
+            *(
+                {"release": f"r{e}", "epsilon": e, "attack": attack, "residual": 0.1}
+                for e in (0.1, 1.0, None)
+                for attack in ("linkability", "membership")
+            )
+        ),
+        "membership_curve": table(
+            *(
+                {"score": score, "false_positive_rate": x / 9, "true_positive_rate": (x / 9) ** 0.5}
+                for score in ("nearest distance", "density ratio")
+                for x in range(10)
+            )
+        ),
         "tradeoff": table(
             *({"release": f"r{e}", "epsilon": e, "s_pmse_2": 5.0, "s_pmse_3": 3.0} for e in (0.1, 1.0, None)),
         ),

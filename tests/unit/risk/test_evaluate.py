@@ -278,3 +278,16 @@ def test_a_synthesizer_adds_the_shadow_attack(schema, tables):
     assert found.frames["shadow_models"].num_rows == 2
     with pytest.raises(InputError, match="speaks Arrow"):
         run(schema, data, data, synthesizer=lambda table: [1], only=("shadow_models",))
+
+
+def test_risk_against_epsilon_has_the_worst_subject_of_each_attack(schema, tables):
+    from understudy.risk.evaluate import risk_against_epsilon
+
+    release = us.wrap(tables["small"], schema)
+    section = evaluate_risk(release, tables["data"], only=("linkability", "attribution"))
+    table = risk_against_epsilon([("one", release, section)]).to_pylist()
+    assert {row["attack"] for row in table} == {"linkability", "attribution"}
+    assert {row["epsilon"] for row in table} == {None}
+    for row in table:
+        same = [other["residual_low"] for other in outcomes(section) if other["attack"] == row["attack"]]
+        assert row["residual_low"] == max(same)

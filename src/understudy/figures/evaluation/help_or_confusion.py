@@ -1,0 +1,28 @@
+"""Several copies against one: for how many people they narrow the range, and whether the truth is still in it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from understudy.figures.drawing import Drawing
+from understudy.figures.evaluation.base import BAD, Canvas, Frames, draws_from, figures, shortened
+
+QUIET = "#b8bec9"
+
+
+@figures.add
+@draws_from("rank_attribution")
+def help_or_confusion(frames: Frames) -> Drawing:
+    """Bars of the people helped (to the right) and confused (to the left), by attribute."""
+    rows = frames["rank_attribution"].to_pylist()
+    canvas = Canvas(6.4, 0.35 * len(rows) + 1.4)
+    axis = canvas.axes[0, 0]
+    for place, row in enumerate(rows):
+        axis.barh(place, 100 * row["helped"], color=BAD, label="the intruder is helped" if place == 0 else None)
+        axis.barh(place, -100 * row["confused"], color=QUIET, label="the intruder is confused" if place == 0 else None)
+    axis.axvline(0, color="k", linewidth=0.6)
+    axis.set_yticks(range(len(rows)), [shortened(str(row["attribute"])) for row in rows])
+    axis.invert_yaxis()
+    axis.set_xlabel(f"percent of people whose range {rows[0]['copies']} copies narrow, against one")
+    axis.legend(frameon=False, fontsize=8)
+    return canvas.finished(pa.Table.from_pylist(rows))

@@ -1,0 +1,29 @@
+"""Risk per attribute and attack: residual risk with its interval."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from understudy.figures.drawing import Drawing
+from understudy.figures.evaluation.base import BAD, ORIGINAL, Canvas, Frames, draws_from, figures, shortened
+
+MOST = 40
+
+
+@figures.add
+@draws_from("attacks")
+def risk_by_attribute(frames: Frames) -> Drawing:
+    """Every subject of every attack, the greatest first; red where the whole interval lies above 0."""
+    rows = sorted(frames["attacks"].to_pylist(), key=lambda row: -row["residual_low"])[:MOST]
+    canvas = Canvas(7.2, 0.24 * len(rows) + 1.2)
+    axis = canvas.axes[0, 0]
+    for place, row in enumerate(rows):
+        colour = BAD if row["residual_low"] > 0 else ORIGINAL
+        axis.plot([row["residual_low"], row["residual_high"]], [place, place], color=colour, linewidth=1.6)
+        axis.plot(row["residual"], place, "o", color=colour, markersize=4)
+    axis.axvline(0, color="k", linewidth=0.6)
+    axis.set_yticks(range(len(rows)), [shortened(f"{row['attack']}: {row['subject']}", 50) for row in rows], fontsize=7)
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.set_xlim(-1.05, 1.05)
+    axis.set_xlabel("residual risk (0: nothing beyond guessing, 1: everything)")
+    return canvas.finished(pa.Table.from_pylist(rows))
