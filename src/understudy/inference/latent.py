@@ -54,16 +54,18 @@ class Tilted:
 
 
 def tilted(column: Column, tilt: float) -> Tilted:
-    """The law proportional to exp(log + tilt x)."""
-    x = column.support
-    log = column.log + tilt * x
+    """The law proportional to exp(log + tilt x), cut to where it can be seen."""
+    log = column.log + tilt * column.support
     top = float(log.max())
-    weights = np.exp(log - top)
+    seen = np.flatnonzero(log > top - NATS)
+    first, last = int(seen[0]), int(seen[-1])
+    weights = np.exp(np.maximum(log[first : last + 1] - top, -2 * NATS))  # far below it numbers would be denormal
     total = float(weights.sum())
     law = weights / total
+    x = np.arange(column.start + first, column.start + last + 1)
     mean = float(law @ x)
     return Tilted(
-        start=column.start,
+        start=column.start + first,
         law=law,
         log_scale=top + math.log(total),
         mean=mean,
