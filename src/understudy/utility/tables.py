@@ -77,8 +77,8 @@ def degrees_of_freedom(original: ArrayLike, synthetic: ArrayLike) -> int:
 def voas_williamson(original: ArrayLike, synthetic: ArrayLike) -> float:
     """VW = sum diff^2 / e with diff = s - d c/(1-c), e = c (s + d); df on average for rows drawn from the original.
 
-    >>> voas_williamson([10, 20, 30], [12, 18, 30])
-    0.2870813397129187
+    >>> round(voas_williamson([10, 20, 30], [12, 18, 30]), 6)
+    0.574163
     """
     return _vw(_cells(original, synthetic))
 
@@ -91,8 +91,8 @@ def pmse(original: ArrayLike, synthetic: ArrayLike) -> float:
 def s_pmse(original: ArrayLike, synthetic: ArrayLike) -> float:
     """VW / df: Raab's U for k = n. 0 if only one cell is filled: such a table cannot differ.
 
-    >>> s_pmse([10, 20, 30], [12, 18, 30])
-    0.14354066985645936
+    >>> round(s_pmse([10, 20, 30], [12, 18, 30]), 6)
+    0.287081
     """
     cells = _cells(original, synthetic)
     return _per_df(_vw(cells), cells.df)
