@@ -29,10 +29,11 @@ from understudy.privacy.dirichlet_profile import PriorShape, delta
 from understudy.privacy.small_breach import SmallBreach, is_small
 
 DIGITS = 10  # of a calibrated prior, rounded up: few enough for the urn's whole numbers
-CLOSE = 1e-11  # relative width at which a bisection stops
+CLOSE = 1e-9  # relative width at which a bisection stops
 FINEST = 1e-9  # relative width at which an interval that cannot be certified counts as failing
 SAFETY = 1e-9  # relative: computed deltas are held this far below the promise, for rounding
 SMALLEST = 1e-12
+MOST_JUMPS = 40_000  # records times rows: there are no more jumps than that
 
 
 def pure_prior(epsilon: float, rows: int) -> float:
@@ -121,6 +122,11 @@ def exact_breach_prior(
     An interval is certified when that is at most the promise, and halved when it is not. Returns the prior and whether
     it is exact: with too many tables to list, or with ``bound``, the union bound is certified instead.
     """
+    if records * rows > MOST_JUMPS:
+        raise UnsupportedError(
+            f"{records:,} records and {rows:,} rows make too many jumps to check one by one (their product is limited "
+            f"to {MOST_JUMPS:,}). Use ApproxDP, which is exact at any size, or rule='theorem'."
+        )
     exact = not bound and (exact_is_feasible(cells, records, rows) or is_small(cells, records, rows))
     small = SmallBreach(cells, records, rows, epsilon) if exact and not cells > rows else None
     jumps = small.jumps() if small else _threshold_jumps(epsilon, records, rows)

@@ -1,7 +1,8 @@
 """The Dirichlet-multinomial draw as a run makes it: an urn over a domain of any size, with the loss it was set for.
 
 ``privacy.dirichlet`` holds the exact law for audits and inference; here is the draw itself, its calibration by
-Machanavajjhala et al. 2008, Theorem 4.1, and the rounding that keeps everything in whole numbers.
+Machanavajjhala et al. 2008, Theorem 4.1, or by the exact delta of the draw, and the rounding that keeps everything in
+whole numbers.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -18,13 +20,16 @@ from understudy.core.domain import Domain
 from understudy.core.exact import float_down, float_up, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError
-from understudy.privacy.definition import Unit
+from understudy.privacy.calibrate_dirichlet import calibrated_prior
+from understudy.privacy.definition import ApproxDP, Unit
 from understudy.privacy.dirichlet import SOURCE
 from understudy.privacy.draws import polya_urn
 from understudy.privacy.event import ApproxLoss, Event, PureLoss
 
 Integers = NDArray[np.int64]
 PRIOR_BITS = 16  # a prior larger than needed by at most 2^-15 of itself, for an urn that fits in 64 bits
+EXACT_SOURCE = "docs/theory/dirichlet.md, Theorems 3 and 4"
+MOST_EXACT = 1_000_000  # rows up to which the exact delta is computed
 SLACK = Fraction(1, 2**48)  # covers the last digits of log and exp
 
 
@@ -87,3 +92,34 @@ def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
 
 def pure_loss(epsilon: Fraction) -> PureLoss:
     return PureLoss(epsilon=epsilon, source=SOURCE)
+
+
+def exact_is_known(unit: Unit) -> bool:
+    """Whether a larger prior is proved to protect better (docs/theory/dirichlet.md), so that exact delta can set it.
+
+    Elsewhere the pure calibration is used; it keeps every approximate promise with the same epsilon.
+    """
+    return unit.kind == "replace" and unit.rows_per_unit == 1
+
+
+def exact_loss(epsilon: Fraction, delta: Fraction) -> ApproxLoss:
+    return ApproxLoss(epsilon=epsilon, delta=delta, source=EXACT_SOURCE)
+
+
+def exact_prior_for(loss: ApproxLoss, rows: int, records: int, cells: int) -> Fraction:
+    """The smallest prior for which one draw from a table of public size is (epsilon, delta)-differentially private.
+
+    Nobody is protected in a table without records, and a table of one cell is known beforehand. Above ``MOST_EXACT``
+    rows the pure prior is taken, which is larger.
+    """
+    if cells < 2:
+        return Fraction(1)
+    if rows > MOST_EXACT:
+        return prior_for(loss.epsilon, rows, Unit(kind="replace"))
+    return round_prior(_exact_prior(loss.epsilon, loss.delta, max(rows, 1), max(records, 1), cells))
+
+
+@lru_cache(maxsize=4096)
+def _exact_prior(epsilon: Fraction, delta: Fraction, rows: int, records: int, cells: int) -> Fraction:
+    budget = ApproxDP(epsilon=epsilon, delta=delta)
+    return calibrated_prior(budget, records=records, rows=rows, cells=cells, unit=Unit(kind="replace"))[0]

@@ -25,6 +25,7 @@ from understudy.privacy.profile import Witness
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BLOCK = 2_000_000  # numbers worked on at once
+FLOOR = 1e-60  # probabilities below it are not looked into, and count as lost
 NEGLIGIBLE = 1e-15  # of the sum so far: the outputs left out have together less than this, and are counted as lost
 
 
@@ -128,24 +129,35 @@ def _pair_blocks(x: float, y: float, rest: float, rows: int, enough: float) -> I
 
 def _delta_pair(x: float, y: float, rest: float, rows: int, epsilon: float) -> float:
     """Hockey-stick divergence of "row in i" against "row in j", both cells otherwise of size x and y."""
-    total = 0.0
     weight_i, weight_j, weight_rest = (log_weights(size, rows) for size in (x + 1, y, rest))
     norm = log_weights(x + 1 + y + rest, rows)[rows]
-    marginal = np.exp(weight_j + log_weights(x + 1 + rest, rows)[::-1] - norm)
-    beyond = np.append(np.cumsum(marginal[::-1])[::-1][1:], 0.0)
+    beyond_i = _tail(weight_i + log_weights(y + rest, rows)[::-1] - norm)
+    beyond_j = _tail(weight_j + log_weights(x + 1 + rest, rows)[::-1] - norm)
     gain = np.log1p(np.arange(rows + 1) / x)
+    most, total = int(np.argmax(beyond_i <= FLOOR)), 0.0
+    last = rows
     for there in range(rows + 1):
         level = epsilon + math.log1p(there / y)
         # The loss grows with m_i: only outputs from here on exceed epsilon.
         first = int(np.searchsorted(gain, level, side="right"))
-        if first > rows - there:
-            return total  # and no larger m_j has any
-        here = np.arange(first, rows - there + 1)
+        if first > min(most, rows - there):
+            break  # and no larger m_j has any
+        here = np.arange(first, min(most, rows - there) + 1)
         chances = np.exp(weight_i[here] + weight_rest[rows - there - here] + (weight_j[there] - norm))
         total += float(chances @ -np.expm1(level - gain[here]))
-        if beyond[there] <= NEGLIGIBLE * total:
-            return min(1.0, total + float(beyond[there]))
-    return min(1.0, total)
+        if there == 0:
+            most = min(most, int(np.argmax(beyond_i <= max(NEGLIGIBLE * total, FLOOR))))
+        if beyond_j[there] <= max(NEGLIGIBLE * total, FLOOR):
+            last = there
+            break
+    # What lies beyond both ends counts as lost, where it can exceed epsilon at all.
+    reached = gain[rows] > epsilon
+    return min(1.0, total + (float(beyond_i[most]) + float(beyond_j[last]) if reached else 0.0))
+
+
+def _tail(logs: Floats) -> Floats:
+    """P(value > t) for t = 0, 1, ..., from log probabilities."""
+    return np.append(np.cumsum(np.exp(logs)[::-1])[::-1][1:], 0.0)
 
 
 def _delta_two_cells(first: float, second: float, records: int, rows: int, epsilon: float) -> float:

@@ -56,15 +56,27 @@ def draw_strata(
     order = np.lexsort((inner, stratum))
     starts = np.searchsorted(stratum[order], np.arange(len(mechanisms) + 1))
     drawn: list[tuple[Integers, Integers]] = []
-    for number, mechanism in enumerate(mechanisms):
+    domains = strata_domains(schema, strata, margin)
+    for number, (mechanism, domain) in enumerate(zip(mechanisms, domains, strict=True)):
         own = order[starts[number] : starts[number + 1]]
-        given = tuple(zip(strata, (int(c) for c in np.unravel_index(number, schema.shape(strata))), strict=True))
-        domain = Domain(schema=schema, margin=rest, given=given)
         found, times = mechanism.draw(inner[own], values[own], domain, stream, *purpose, number)
-        drawn.append((_whole_number(schema, margin, rest, found, dict(given)), times))
+        drawn.append((_whole_number(schema, margin, rest, found, dict(domain.given)), times))
     flat = np.concatenate([cell for cell, _ in drawn])
     sort = np.argsort(flat, kind="stable")
     return flat[sort], np.concatenate([times for _, times in drawn])[sort]
+
+
+def strata_domains(schema: Schema, strata: tuple[str, ...], margin: tuple[str, ...] | None = None) -> list[Domain]:
+    """The domain of each stratum, in the order of the strata's cells; one domain if there are no strata."""
+    rest = tuple(name for name in (schema.names if margin is None else margin) if name not in strata)
+    return [
+        Domain(
+            schema=schema,
+            margin=rest,
+            given=tuple(zip(strata, (int(c) for c in np.unravel_index(number, schema.shape(strata))), strict=True)),
+        )
+        for number in range(schema.cells(strata))
+    ]
 
 
 def _number(schema: Schema, names: tuple[str, ...], codes: dict[str, Integers], rows: int) -> Integers:
