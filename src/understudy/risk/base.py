@@ -164,6 +164,7 @@ attacks: Registry[type[Attack]] = Registry(
         "neighbours",
         "protections",
         "ranks",
+        "reverse_release",
         "roc",
         "success",
     ),
