@@ -20,6 +20,7 @@ STABLE = (
     "plan",
     "synthesize",
     "resume",
+    "evaluate",
     "read_release",
     "wrap",
     "verify",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -110,7 +111,7 @@ def compare(
         release=release,
         original=original,
         copies=copies,
-        original_rows=lambda: _rows(confidential),
+        original_rows=cache(lambda: _rows(confidential)),  # two families read them
         holdout=None if holdout is None else _codes(holdout, release.schema, "the holdout data"),
         models=chosen_models,
         ways=chosen,

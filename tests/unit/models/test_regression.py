@@ -77,6 +77,17 @@ def test_logit(frame):
     assert design.labels == ("(intercept)", "age", "edu[b]", "edu[c]")  # nobody has 'unused'
 
 
+def test_rows_of_codes_alone_are_fitted_by_their_combinations(frame):
+    design, fit = fitted(frame, "y ~ edu * sex")
+    codes = encode_table(pa.Table.from_pandas(frame, preserve_index=False), SCHEMA)
+    ((x, _, weights),) = design.blocks(Rows(codes=codes, values={}))()
+    assert len(x) == 12  # 2 outcomes, 3 levels, 2 sexes
+    assert weights.sum() == fit.rows == len(frame.dropna())
+    grouped = design.fit(Rows(codes=codes, values={}))
+    assert np.allclose(grouped.coefficients, fit.coefficients)
+    assert np.allclose(grouped.errors, fit.errors)
+
+
 def test_the_reference_occurs_in_every_table(frame):
     codes = [
         encode_table(pa.Table.from_pandas(part, preserve_index=False), SCHEMA)
