@@ -29,7 +29,8 @@ def table_of(counts, schema=SCHEMA):
 def make(counts=COUNTS, schema=SCHEMA, seed=1, **asked):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return us.synthesize(us.open_source(table_of(counts, schema), schema), stream=SeededStream(seed), **asked)
+        source = us.open_source(table_of(counts, schema), schema)
+        return us.synthesize(source, method="histogram", stream=SeededStream(seed), **asked)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_the_plan_states_the_noise(unit, budget, event):
 
 def test_under_add_remove_a_large_cross_measures_its_total_apart():
     wide = us.Schema(attributes=tuple(us.Attribute(name=f"v{i}", levels=tuple(range(10))) for i in range(5)))
-    plan = us.plan(wide, unit="add_remove", budget=us.PureDP(epsilon=1))
+    plan = us.plan(wide, method="histogram", unit="add_remove", budget=us.PureDP(epsilon=1))
     assert [step.label for step in plan.steps] == ["full cross-tabulation", "number of rows"]
     assert sum(step.event.l1 / step.event.scale for step in plan.steps) <= 1
     assert plan.steps[1].event.scale >= 50
@@ -57,7 +58,7 @@ def test_under_add_remove_a_large_cross_measures_its_total_apart():
 
 def test_two_cells_with_a_public_total_need_half_the_noise():
     two = us.Schema(attributes=(us.Attribute(name="a", levels=("x", "y")),))
-    plan = us.plan(two, budget=us.PureDP(epsilon=1))
+    plan = us.plan(two, method="histogram", budget=us.PureDP(epsilon=1))
     assert plan.events == (GeometricNoise(l1=Fraction(1), scale=Fraction(1)),)
     release = make(np.array([30, 70]), two, budget=us.PureDP(epsilon=50))
     assert release.measurements[0].cells == "first"
@@ -122,7 +123,7 @@ def test_the_plain_draw_has_the_multinomial_law():
 def test_a_cross_that_is_too_large_is_refused_with_its_size():
     wide = us.Schema(attributes=tuple(us.Attribute(name=f"v{i}", levels=tuple(range(10))) for i in range(30)))
     with pytest.raises(UnsupportedError, match=r"1,000,000,000.* cells; histogram takes at most 10,000,000"):
-        us.plan(wide, budget=us.PureDP(epsilon=1))
+        us.plan(wide, method="histogram", budget=us.PureDP(epsilon=1))
 
 
 @pytest.mark.parametrize(
@@ -147,11 +148,11 @@ def test_a_cross_that_is_too_large_is_refused_with_its_size():
 )
 def test_bad_requests_are_refused_before_any_data(asked, error, words):
     with pytest.raises(error, match=words):
-        us.plan(SCHEMA, **asked)
+        us.plan(SCHEMA, **{"method": "histogram", **asked})
 
 
 def test_fixed_attributes_keep_the_sensitivity_of_the_rest():
-    plan = us.plan(SCHEMA, budget=us.PureDP(epsilon=1), unit=us.Unit(fixed=("a",)))
+    plan = us.plan(SCHEMA, method="histogram", budget=us.PureDP(epsilon=1), unit=us.Unit(fixed=("a",)))
     assert plan.steps[0].event.l1 == 2
 
 
@@ -176,7 +177,7 @@ def test_utility_is_not_worse_than_clip_and_rescale(data_folder, name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             release = us.synthesize(
-                source, budget=us.PureDP(epsilon=1), unit="add_remove", rows=5000, rows_by="multinomial",
+                source, method="histogram", budget=us.PureDP(epsilon=1), unit="add_remove", rows=5000, rows_by="multinomial",
                 stream=SeededStream(seed),
             )  # fmt: skip
         noisy = np.maximum(release.measurements[0].values, 0)
