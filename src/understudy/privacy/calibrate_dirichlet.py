@@ -33,6 +33,7 @@ CLOSE = 1e-9  # relative width at which a bisection stops
 FINEST = 1e-9  # relative width at which an interval that cannot be certified counts as failing
 SAFETY = 1e-9  # relative: computed deltas are held this far below the promise, for rounding
 SMALLEST = 1e-12
+LARGEST_TWO_CELL_SCAN = 4_000_000  # records times rows
 MOST_JUMPS = 40_000  # records times rows: there are no more jumps than that
 
 
@@ -94,11 +95,13 @@ def theorem_prior(epsilon: float, promise: float, cells: int, records: int) -> f
 
 
 def exact_approx_prior(epsilon: float, promise: float, cells: int, records: int, rows: int) -> float:
-    """The smallest prior with delta(epsilon) <= promise, under replace."""
+    """The smallest prior with delta(epsilon) <= promise, under replace (for many rows in two cells, an upper bound)."""
     unit = Unit(kind="replace")
+    bounded = bounds_two_cells(cells, records, rows)
 
     def holds(prior: float) -> bool:
-        return delta(PriorShape.symmetric(prior, cells, rows), records, unit, epsilon) <= promise * (1 - SAFETY)
+        shape = PriorShape.bound_for_two_cells(prior, rows) if bounded else PriorShape.symmetric(prior, cells, rows)
+        return delta(shape, records, unit, epsilon) <= promise * (1 - SAFETY)
 
     top = pure_prior(epsilon, rows)
     low = top
@@ -107,6 +110,11 @@ def exact_approx_prior(epsilon: float, promise: float, cells: int, records: int,
         if low < SMALLEST:
             return low
     return _bisect(holds, low, min(top, low * 4))
+
+
+def bounds_two_cells(cells: int, records: int, rows: int) -> bool:
+    """Whether two cells are calibrated by a bound instead of a scan of all splits for every prior tried."""
+    return cells == 2 and records * rows > LARGEST_TWO_CELL_SCAN
 
 
 def exact_breach_prior(
@@ -230,7 +238,9 @@ def calibrated_prior(
     if isinstance(budget, ApproxDP):
         if rule == "union":
             raise InputError("rule 'union' bounds the breach probability of Definition 6; ask for ProbabilisticDP.")
-        return _rounded(exact_approx_prior(epsilon, promise, cells, records, rows)), "exact delta, by bisection"
+        bounded = bounds_two_cells(cells, records, rows)
+        how = "upper bound on delta (two cells, many rows)" if bounded else "exact delta"
+        return _rounded(exact_approx_prior(epsilon, promise, cells, records, rows)), f"{how}, by bisection"
     prior, exact = exact_breach_prior(epsilon, promise, cells, records, rows, bound=rule == "union")
     what = "exact breach probability" if exact else "upper bound (union) on the breach probability"
     return _rounded(prior), f"{what}, every jump checked"

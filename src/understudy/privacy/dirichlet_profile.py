@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.errors import InternalError
+from understudy.errors import InternalError, UnsupportedError
 from understudy.privacy.definition import Unit
 from understudy.privacy.dirichlet import DirichletMultinomial
 from understudy.privacy.loss import LossDistribution
@@ -25,6 +25,7 @@ from understudy.privacy.profile import Witness
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 BLOCK = 2_000_000  # numbers worked on at once
+LARGEST_SCAN = 2_000_000_000  # records times rows, where all splits or all sizes are scanned
 FLOOR = 1e-60  # probabilities below it are not looked into, and count as lost
 NEGLIGIBLE = 1e-15  # of the sum so far: the outputs left out have together less than this, and are counted as lost
 
@@ -46,6 +47,14 @@ class PriorShape:
         return cls(smallest=smallest, second=second, total=mechanism.total, cells=mechanism.cells, rows=mechanism.rows)
 
     @classmethod
+    def bound_for_two_cells(cls, prior: float, rows: int) -> PriorShape:
+        """Two cells of equal prior with a third, of prior 0, to which the other records may move.
+
+        By the theorem on merging cells it loses at least as much as every split over two cells, and needs no scan.
+        """
+        return cls(smallest=prior, second=prior, total=2 * prior, cells=3, rows=rows)
+
+    @classmethod
     def symmetric(cls, prior: float, cells: int, rows: int) -> PriorShape:
         return cls(smallest=prior, second=prior, total=prior * cells, cells=cells, rows=rows)
 
@@ -64,6 +73,11 @@ def delta(shape: PriorShape, records: int, unit: Unit, epsilon: float) -> float:
     """The exact delta(epsilon) of one draw from any table of ``records`` rows (add_remove: of up to so many)."""
     if shape.cells == 1:
         return 0.0
+    if (unit.kind == "add_remove" or shape.cells == 2) and records * shape.rows > LARGEST_SCAN:
+        raise UnsupportedError(
+            f"{records:,} records and {shape.rows:,} rows would need a scan of more than {LARGEST_SCAN:,} terms; use "
+            "fewer of either (three cells or more under replace need no scan)."
+        )
     if unit.kind == "add_remove":
         return _delta_add_remove(shape, records, epsilon)
     if shape.cells == 2:

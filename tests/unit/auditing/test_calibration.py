@@ -153,6 +153,25 @@ def test_noise_for_named_margins():
     assert gauss.scale == pytest.approx(2)
 
 
+def test_many_rows_in_two_cells_are_calibrated_by_a_bound(monkeypatch):
+    budget, size = us.ApproxDP(epsilon=1, delta=1e-6), {"records": 60, "rows": 60, "cells": 2}
+    exact = us.calibrate(us.DirichletMultinomial, budget, **size)
+    monkeypatch.setattr("understudy.privacy.calibrate_dirichlet.LARGEST_TWO_CELL_SCAN", 1)
+    bound = us.calibrate(us.DirichletMultinomial, budget, **size)
+    assert "upper bound" in bound.basis
+    assert exact.prior <= bound.prior < us.calibrate(us.DirichletMultinomial, us.PureDP(epsilon=1), **size).prior
+    assert us.audit(bound.mechanism, records=60).delta(1) <= 1e-6
+    monkeypatch.undo()
+    large = us.calibrate(us.DirichletMultinomial, budget, records=50_000, rows=50_000, cells=2)
+    with pytest.raises(UnsupportedError, match="scan"):
+        us.audit(large.mechanism, records=50_000).delta(1)
+
+
+def test_too_many_jumps_are_refused():
+    with pytest.raises(UnsupportedError, match="jumps"):
+        us.calibrate(us.DirichletMultinomial, BREACH, records=1000, rows=1000, cells=10_000)
+
+
 def test_how_much_less_than_the_theorem():
     table = prior_table(4.6, 1e-5, records=15, cells=233_726)
     assert table["prior"].to_pylist() == sorted(table["prior"].to_pylist(), reverse=True)
