@@ -2,7 +2,8 @@
 
 The intruder links each person to the nearest synthetic records on the other attributes, in ranks, and reads the ranks
 of the attribute from them: a set of ranks from each of M copies, and from all copies the range they span. Several
-copies may help, by agreeing near the truth, or confuse, by agreeing elsewhere or on nothing.
+copies may help, by agreeing near the truth, or confuse, by agreeing elsewhere or on nothing. Ranks are reverse-mapped
+first: a synthetic rank stands for the original value that has it, so margins that differ a little make no miss.
 
 What "narrow" means here. The M guesses span a range; over all people a share c of those ranges holds the truth. One
 copy gives one guess, and a range around it that holds the truth equally often is guess +- h, with h the c-quantile of
@@ -154,20 +155,22 @@ def attack_attribute(material: Material, scene: Scene, target: str) -> Guesses:
     chosen = material.sample(n, MOST_PEOPLE, "rank_attribution")
     ranks = mid_rank_matrix(scene.people.positions[:, known])[chosen]
     true_code = scene.people.codes[chosen, column]
+    people_ranks = mid_ranks(scene.people.positions[:, column])
+    of_rank = np.sort(people_ranks)  # reverse mapping: the original value of a rank, as its own mid-rank
     together: list[float] = []
     low, high, hits, pooled = [], [], [], np.zeros((len(chosen), material.schema.shape()[column]), np.int64)
     for copy in scene.copies:
         sized = copy.take(same_size(len(copy), n, material.seed))
         least, greatest, table, first = linked_ranks(ranks, sized, known, column, pooled.shape[1])
-        low.append(least)
-        high.append(greatest)
+        low.append(of_rank[np.floor(least).astype(np.int64) - 1])
+        high.append(of_rank[np.floor(greatest).astype(np.int64) - 1])
         hits.append(table[np.arange(len(chosen)), true_code] > 0)
         pooled += table
         together.append(independent_guesses(np.bincount(first)))
     return Guesses(
         people=chosen,
         size=n,
-        true_rank=mid_ranks(scene.people.positions[:, column])[chosen],
+        true_rank=people_ranks[chosen],
         true_code=true_code,
         low=np.array(low),
         high=np.array(high),
