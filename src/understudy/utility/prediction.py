@@ -2,7 +2,8 @@
 from real rows?
 
 The test rows are the holdout or, without one, a random half of the original; the reference learns from the (other)
-original rows and always from as many rows as the synthetic one. Every attribute is predicted from all others.
+original rows and always from as many rows as the synthetic one. Every attribute is predicted from all others. Without a
+holdout the release was made from the test rows too, and may look better than the reference: ``tested_on`` says which.
 """
 
 from __future__ import annotations

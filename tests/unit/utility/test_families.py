@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -147,3 +148,50 @@ def test_train_on_synthetic_test_on_holdout(kit, people, schema, source):
     assert rows["age"]["test_rows"] == 600
     assert rows["age"]["trained_on_real"] > rows["age"]["trained_on_synthetic"] + 0.05
     assert rows["age"]["gain_kept"] < 0.5
+
+
+def test_the_same_values_in_other_types():
+    """Missing values and numbers of every kind pandas and Arrow know, on either side."""
+    day = datetime.date
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="flag", levels=(False, True), missing=True),
+            us.Attribute(name="grade", levels=(1, 2, 3), missing=True),
+            us.Attribute(name="day", edges=(day(2020, 1, 1), day(2021, 1, 1), day(2022, 1, 1)), missing=True),
+            us.Attribute(name="size", edges=(0, 1.5, 10), outside="missing", missing=True),
+            us.Attribute(name="count", edges=(0, 5, 10), integer=True, missing=True),
+        )
+    )
+    rng = np.random.default_rng(0)
+    rows = 200
+    frame = pd.DataFrame(
+        {
+            "flag": pd.array(rng.random(rows) < 0.5, dtype="boolean"),
+            "grade": rng.integers(1, 4, rows).astype(float),
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, rows), "D"),
+            "size": np.round(rng.random(rows) * 12, 3),
+            "count": pd.array(rng.integers(0, 10, rows), dtype="Int64"),
+        }
+    )
+    frame.loc[:20, "flag"], frame.loc[10:30, "grade"], frame.loc[5:9, "day"] = pd.NA, np.nan, pd.NaT
+    frame.loc[40:44, "count"], frame.loc[3, "size"] = pd.NA, np.inf
+    other = pa.table(
+        {
+            "flag": pa.array([None if pd.isna(value) else bool(value) for value in frame["flag"]]),
+            "grade": pa.array([None if pd.isna(value) else str(int(value)) for value in frame["grade"]]),
+            "day": pa.array([None if pd.isna(value) else value.date() for value in frame["day"]]),
+            "size": pa.array([None if np.isinf(value) else Decimal(str(value)) for value in frame["size"]]),
+            "count": pa.array([None if pd.isna(value) else f" +{value}" for value in frame["count"]]),
+        }
+    )
+    models = ("size ~ flag + grade + day + count", "flag ~ C(size) + count")
+    found = evaluate_utility(
+        us.wrap(other, schema),
+        us.open_source(frame, schema),
+        models=models,
+        families=("margins", "numeric", "patterns", "regressions"),
+    )
+    assert {row["mean_s_pmse"] for row in found.frames["ways"].to_pylist()} == {0}
+    assert [row["ks"] for row in found.frames["numeric"].to_pylist()] == [0, 0, 0]
+    assert all(row["overlap"] == pytest.approx(1) for row in found.frames["regressions"].to_pylist())
+    assert {row["difference"] for row in found.frames["missing_patterns"].to_pylist()} == {0}
