@@ -5,10 +5,10 @@ of the attribute from them: a set of ranks from each of M copies, and from all c
 copies may help, by agreeing near the truth, or confuse, by agreeing elsewhere or on nothing. Ranks are reverse-mapped
 first: a synthetic rank stands for the original value that has it, so margins that differ a little make no miss.
 
-What "narrow" means here. The M guesses span a range; over all people a share c of those ranges holds the truth. One
-copy gives one guess, and a range around it that holds the truth equally often is guess +- h, with h the c-quantile of
-the single guess's error. For a person the M copies *narrow* the range if theirs is shorter than that, *help* if it
-also holds the truth, and *confuse* if it is shorter and does not.
+What "narrow" means here. The ranks from M copies span a range; over all people a share c of those ranges holds the
+truth. The range from one copy is shorter and holds it less often; widened on both sides by the least h with which it
+holds the truth as often, it is what one copy tells with the same reliability. For a person the M copies *narrow* the
+range if theirs is shorter than that, *help* if it also holds the truth, and *confuse* if it is shorter and does not.
 """
 
 from __future__ import annotations
@@ -105,9 +105,10 @@ class Guesses:
         holds = (low <= self.true_rank) & (self.true_rank <= high)
         width = high - low
         share = float(holds.mean())
-        reach = np.quantile(errors[0], share, method="higher") if share else 0.0
-        top, bottom = float(self.size), 1.0
-        one = np.minimum(middle[0] + reach, top) - np.maximum(middle[0] - reach, bottom)
+        outside = np.maximum(np.maximum(self.low[0] - self.true_rank, self.true_rank - self.high[0]), 0.0)
+        # The least widening of one copy's range after which it holds the truth as often.
+        reach = np.sort(outside)[max(int(holds.sum()) - 1, 0)] if holds.any() else 0.0
+        one = np.minimum(self.high[0] + reach, float(self.size)) - np.maximum(self.low[0] - reach, 1.0)
         narrow = width < one
         # The chance error of a rank drawn at random, for the same true ranks.
         away = self.true_rank - 1

@@ -200,3 +200,19 @@ def test_epsilon_bounds_are_those_of_the_audit():
     assert roc.one_run_epsilon(200, 200, 190, delta=1e-5) == pytest.approx(2.3970, abs=5e-5)
     assert roc.one_run_epsilon(100, 100, 50) == 0
     assert roc.one_run_epsilon(100, 0, 0) == 0
+
+
+def test_one_copy_narrows_nothing_and_three_that_agree_on_the_truth_help():
+    draw = np.random.default_rng(0)
+    people = _records(np.column_stack([draw.integers(0, 3, 200), draw.integers(0, 4, 200), draw.integers(0, 9, 200)]))
+    noisy = []
+    for _ in range(3):
+        values = people.positions.astype(np.int64)
+        moved = draw.uniform(size=200) < 0.3
+        values[moved, 2] = draw.integers(0, 9, moved.sum())
+        noisy.append(_records(values))
+    alone = attack_attribute(material(people, *noisy), Scene(people=people, copies=(noisy[0],)), "c").summary()
+    assert (alone["narrowed"], alone["one_copy_width"]) == (0, alone["range_width"])
+    three = attack_attribute(material(people, *noisy), Scene(people=people, copies=tuple(noisy)), "c").summary()
+    assert three["range_holds_truth"] > alone["range_holds_truth"]
+    assert three["helped"] > three["confused"]
