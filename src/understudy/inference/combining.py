@@ -166,20 +166,25 @@ def wald_test(
     trace = float(np.trace(np.linalg.solve(within, between)))
     t = d * (m - 1)
     if rule == "T_p":
-        r = trace / (m * d)
-        scale, inner = 1 + r, 1 + (1 - 2 / t) / r if r > 0 and t > 2 else math.inf
+        r, sign = trace / (m * d), 1.0
     else:
-        r = (1 + 1 / m) * trace / d
+        r, sign = (1 + 1 / m) * trace / d, -1.0
         if r <= 1:
             raise UnsupportedError(
                 "the tables differ by less than their own sampling variance; this test says nothing."
             )
-        scale, inner = r - 1, 1 - (1 - 2 / t) / r if t > 2 else 1 - 1 / r
-    freedom = 4 + (t - 4) * inner**2 if t > 4 else t * (1 + 1 / d) * inner**2 / 2
+    scale = abs(r + sign)
+    if r == 0:
+        freedom = math.inf
+    elif d == 1:
+        freedom = t * (1 + sign / r) ** 2
+    elif t > 4:
+        freedom = 4 + (t - 4) * (1 + sign * (1 - 2 / t) / r) ** 2
+    else:
+        freedom = t * (1 + 1 / d) * (1 + sign / r) ** 2 / 2
     statistic = distance / (d * scale)
-    return WaldTest(
-        statistic=statistic, numerator=d, denominator=float(freedom), p_value=float(f.sf(statistic, d, freedom))
-    )
+    p_value = float(f.sf(statistic, d, freedom) if math.isfinite(freedom) else chi2.sf(d * statistic, d))
+    return WaldTest(statistic=statistic, numerator=d, denominator=float(freedom), p_value=p_value)
 
 
 def coverage_of_rule(
