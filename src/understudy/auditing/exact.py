@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.auditing.calibration import Calibration
 from understudy.auditing.priors import Prior, log_prior
 from understudy.auditing.rows import RowMeasures, row_measures
 from understudy.auditing.space import (
@@ -324,7 +325,7 @@ class Audit:
 
 
 def audit(
-    mechanism: Auditable,
+    mechanism: Auditable | Calibration,
     *,
     records: int,
     unit: Unit | str = "replace",
@@ -345,6 +346,8 @@ def audit(
     >>> round(result.epsilon, 6), round(result.delta(2), 6)
     (2.397895, 0.003526)
     """
+    if isinstance(mechanism, Calibration):
+        mechanism = mechanism.mechanism
     if not isinstance(mechanism, Auditable):
         raise InputError(
             f"mechanism ({type(mechanism).__name__}) has no law that can be audited exactly; use a mechanism such as "

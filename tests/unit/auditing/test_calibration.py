@@ -68,7 +68,7 @@ def test_theorem_4_4_as_printed():
 def test_an_exact_prior_keeps_its_promise_and_a_smaller_one_does_not(size, epsilon, delta):
     budget = us.ApproxDP(epsilon=epsilon, delta=delta)
     found = us.calibrate(us.DirichletMultinomial, budget, **size)
-    assert us.audit(found.mechanism, records=size["records"]).delta(epsilon) <= delta
+    assert us.audit(found, records=size["records"]).delta(epsilon) <= delta
     less = us.DirichletMultinomial(prior=found.prior * 0.999, rows=size["rows"], cells=size["cells"])
     assert us.audit(less, records=size["records"]).delta(epsilon) > delta
     more = us.DirichletMultinomial(prior=found.prior * 1.5, rows=size["rows"], cells=size["cells"])
