@@ -8,7 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from understudy import api
-from understudy.cli.evaluate import INTERNAL, _document, _draw, _finding, _read, _show_findings, _target, _write_csv
+from understudy.cli.internal import (
+    INTERNAL,
+    document,
+    draw,
+    finding_row,
+    read_synthetic,
+    show_findings,
+    target_folder,
+    write_csv,
+)
 from understudy.cli.options import (
     AsJson,
     DatabaseQuery,
@@ -80,11 +89,11 @@ def attack(
     """
     from understudy.risk.evaluate import evaluate_risk
 
-    folder = None if out is None else _target(out)
+    folder = None if out is None else target_folder(out)
     reading = read_data_options(
         missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
     )
-    made = _read(release, None if schema is None else read_schema(schema), reading)
+    made = read_synthetic(release, None if schema is None else read_schema(schema), reading)
     with working("attacking") as progress:
         people = api.open_source(files_of(confidential), made.schema, **reading)
         others = api.open_source(files_of(holdout), made.schema, **reading) if holdout else None
@@ -100,8 +109,8 @@ def attack(
     if folder is not None:
         publish_folder(folder, lambda place: _write(place, section), private=True)
     if as_json:
-        document = _document(release.resolve().name, Evaluation(risk=section))
-        print_json({"audience": document["audience"], "release": document["release"], **document["risk"]})
+        whole = document(release.resolve().name, Evaluation(risk=section))
+        print_json({"audience": whole["audience"], "release": whole["release"], **whole["risk"]})
         return
     say(INTERNAL, style="bold red")
     _show(section)
@@ -117,11 +126,11 @@ def _write(place: Path, section: Section) -> None:
     import pyarrow as pa
 
     (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
-    _write_csv(pa.Table.from_pylist([_finding(finding) for finding in section.findings]), place / "findings.csv")
+    write_csv(pa.Table.from_pylist([finding_row(finding) for finding in section.findings]), place / "findings.csv")
     for title, frame in section.frames.items():
         if frame.num_columns:
-            _write_csv(frame, place / f"{title}.csv")
-    _draw(section.frames, place / "figures")
+            write_csv(frame, place / f"{title}.csv")
+    draw(section.frames, place / "figures")
 
 
 def _show(section: Section) -> None:
@@ -139,4 +148,4 @@ def _show(section: Section) -> None:
             ],
             right=COLUMNS[2:],
         )
-    _show_findings("Findings", section)
+    show_findings("Findings", section)

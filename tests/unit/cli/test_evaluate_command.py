@@ -41,6 +41,14 @@ def test_it_writes_tables_and_figures(release, folder, run):
     assert (written / "findings.csv").read_bytes() == before
 
 
+def test_without_matplotlib_the_tables_are_written_and_the_omission_is_told(release, folder, run, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = run("evaluate release --confidential people.csv --ways 2 --part utility --out evaluation")
+    assert "figures were left out" in result.stderr
+    assert (folder / "evaluation" / "utility" / "ways.csv").is_file()
+    assert not (folder / "evaluation" / "figures").exists()
+
+
 @pytest.mark.parametrize("target", ["release", "release/evaluation", "release/a/b", "link/evaluation"])
 def test_nothing_goes_into_a_release(release, folder, refused, target):
     (folder / "link").symlink_to(release)
