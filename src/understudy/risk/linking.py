@@ -74,6 +74,19 @@ class Links:
             by_vector[chosen] = np.add.reduceat(counts[members], offsets[:-1])
         return by_vector[self.original.point_of]
 
+    def single(self) -> Integers:
+        """The synthetic record linked to each original record where there is exactly one, else -1."""
+        lone = np.flatnonzero(self.sizes() == 1)
+        found = np.full(len(self.vector_of), -1, np.int64)
+        if not len(lone):
+            return found
+        if self._tree is None or self._groups is None:
+            points = np.array([self.vectors(int(self.vector_of[record]))[0] for record in lone])
+        else:
+            points = self._tree.members(self._groups, self.vector_of[lone])[1]
+        found[lone] = self.synthetic.records[self.synthetic.offsets[points]]
+        return found
+
     def vectors(self, vector: int) -> Integers:
         """The distinct synthetic vectors nearest to one distinct original vector."""
         if self._tree is not None and self._groups is not None:

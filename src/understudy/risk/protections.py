@@ -107,14 +107,13 @@ def compare_protections(release: Release, confidential: Any, *, target: str, see
         forth = link(people, ranks)
         guess = attack_attribute(material, Scene(people=material.original, copies=(made,)), target)
         summary = guess.summary()
-        alone = np.flatnonzero(forth.sizes() == 1)
-        own = sum(int(forth.of(int(i))[0]) == i for i in alone) if strength is not None else None
+        own = None if strength is None else int(np.sum(forth.single() == np.arange(len(people))))
         rows.append(
             {
                 "protection": name,
                 "strength": strength,
                 "two_way_distance": two_way_distance(material, made),
-                "clones": mutual(forth, link(ranks, people)) / len(people),
+                "clones": mutual(people, ranks) / len(people),
                 "true_links": None if own is None else own / len(people),
                 "target": target,
                 "hit": summary["hit_one_copy"],

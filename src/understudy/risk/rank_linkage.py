@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.risk.base import Found, Material, Scene, attacks, columns_of
+from understudy.risk.base import Floats, Found, Integers, Material, Scene, attacks, columns_of
 from understudy.risk.linking import CRITERIA, Links, link
+from understudy.risk.neighbours import distinct_rows
 from understudy.risk.ranks import mid_rank_matrix, same_size
 from understudy.risk.success import Tally
 
 __all__ = ["CRITERIA", "Links", "RankLinkage", "link"]
 
+MOST_PEOPLE = 100_000  # who are linked, among all synthetic records
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -36,51 +38,44 @@ class RankLinkage:
 
     def _play(self, scene: Scene, material: Material, rows: list[dict[str, Any]]) -> dict[str, Tally]:
         people = mid_rank_matrix(scene.people.positions)
+        chosen = material.sample(len(people), MOST_PEOPLE, self.name)
+        shared = distinct_rows(people)
+        alone = int(np.sum(np.diff(shared.offsets)[shared.point_of[chosen]] == 1))
         tallies = {}
         for number, copy in enumerate(scene.copies, start=1):
             size = same_size(len(copy), len(people), material.seed)
             synthetic = mid_rank_matrix(copy.positions[size])
             for criterion in ("sum", "maximum"):
-                forth = link(people, synthetic, criterion)
-                clones = mutual(forth, link(synthetic, people, criterion))
+                forth = link(people[chosen], synthetic, criterion)
                 if scene.copies is material.copies and scene.people is material.original:
-                    rows.append(_distances(forth, number, criterion, people.shape[1]))
-                alone = int(np.sum(np.diff(forth.original.offsets) == 1))
+                    rows.append(_distances(forth, number, criterion, people.shape))
                 tallies[f"copy {number}, {criterion}"] = Tally(
-                    successes=clones, guesses=alone, asked=len(people), note="among people without a twin in the data"
+                    successes=_returned(forth, people, synthetic, criterion, chosen),
+                    guesses=alone,
+                    asked=len(chosen),
+                    note="among people without a twin in the data",
                 )
         return tallies
 
 
-def mutual(forth: Links, back: Links) -> int:
-    """How many original records have one nearest synthetic record whose one nearest original record they are."""
-    single = np.flatnonzero(np.diff(forth.original.offsets) == 1)  # vectors with a single record on them
-    lone = forth.sizes() == 1
-    lone_back = back.sizes() == 1
-    if forth._tree is None or forth._groups is None:
-        return sum(
-            bool(lone[i] and lone_back[j := forth.of(i)[0]] and back.of(int(j))[0] == i) for i in range(len(lone))
-        )
-    target = np.full(len(forth.by_vector), -1, np.int64)
-    chosen = single[lone[forth.original.records[forth.original.offsets[single]]]]
-    if len(chosen):
-        target[chosen] = forth._tree.members(forth._groups, chosen)[1]
-    count = 0
-    # A synthetic vector with one record, nearest to one original vector only, whose nearest is that vector again.
-    assert back._tree is not None and back._groups is not None  # noqa: S101, PT018 - the same criterion made it
-    points = target[chosen]
-    records = forth.synthetic.records[forth.synthetic.offsets[points]] if len(points) else points
-    good = lone_back[records] if len(records) else np.zeros(0, bool)
-    if good.any():
-        vectors = back.original.point_of[records[good]]
-        nearest = back._tree.members(back._groups, vectors)[1]
-        count = int(np.sum(nearest == chosen[good]))
-    return count
+def mutual(people: Floats, synthetic: Floats, criterion: str = "sum", chosen: Integers | None = None) -> int:
+    """How many of the (chosen) people have one nearest synthetic record whose one nearest person they are."""
+    chosen = np.arange(len(people)) if chosen is None else chosen
+    return _returned(link(people[chosen], synthetic, criterion), people, synthetic, criterion, chosen)
 
 
-def _distances(links: Links, copy: int, criterion: str, attributes: int) -> dict[str, Any]:
+def _returned(forth: Links, people: Floats, synthetic: Floats, criterion: str, chosen: Integers) -> int:
+    nearest = forth.single()
+    sure = nearest >= 0
+    if not sure.any():
+        return 0
+    back = link(synthetic[nearest[sure]], people, criterion)
+    return int(np.sum(back.single() == chosen[sure]))
+
+
+def _distances(links: Links, copy: int, criterion: str, shape: tuple[int, ...]) -> dict[str, Any]:
     """Least rank distances as shares of the largest possible one."""
-    most = (len(links.vector_of) - 1) * (attributes if criterion == "sum" else 1)
+    most = (shape[0] - 1) * (shape[1] if criterion == "sum" else 1)
     shares = links.distances / most
     return {
         "copy": copy,
