@@ -35,7 +35,7 @@ def entries() -> dict[tuple[str, str], Validity]:
     listed = tomllib.loads(files("understudy.inference").joinpath("validity.toml").read_text(encoding="utf-8"))
     found = {}
     for method, kinds in listed.items():
-        for kind, entry in kinds.items():
+        for kind, entry in listed.get(kinds.get("like"), kinds).items():
             found[method, kind] = Validity(**entry)
     return found
 

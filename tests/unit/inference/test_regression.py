@@ -1,0 +1,97 @@
+"""Regressions on shares agree with statsmodels on the same rows, family by family."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.errors import UnsupportedError
+from understudy.inference.estimands import make_estimand
+from understudy.inference.questions import parse_question
+
+sm = pytest.importorskip("statsmodels.api")
+
+
+def table(estimand, seed: int = 0) -> np.ndarray:
+    """Counts of the groups of a regression, every cell filled."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate([[0.0, 0.0], rng.integers(3, 60, estimand.parts[0].count - 2)])
+
+
+def model_of(schema, text: str, **settings):
+    estimand = make_estimand(parse_question(text, schema, **settings), schema)
+    return estimand, estimand.parts[0].model
+
+
+@pytest.mark.parametrize(
+    ("text", "family"),
+    [("age ~ sex + health", "linear"), ("smokes ~ log(age) * sex", "logit"), ("age ~ sex + smokes", "poisson")],
+)
+def test_one_number_outcomes(text, family, schema):
+    estimand, model = model_of(schema, text, family=family)
+    counts = table(estimand)[2:]
+    kinds = {"linear": sm.families.Gaussian(), "logit": sm.families.Binomial(), "poisson": sm.families.Poisson()}
+    peer = sm.GLM(model.outcome, model.design, family=kinds[family], freq_weights=counts).fit(tol=1e-12)
+    assert model.fit(counts[None, :])[0] == pytest.approx(peer.params, rel=1e-6, abs=1e-8)
+    both = model.fit(np.stack([counts, counts[::-1]]))
+    assert both[0] == pytest.approx(peer.params, rel=1e-6, abs=1e-8)
+
+
+def test_multinomial_outcome(schema):
+    estimand, model = model_of(schema, "health ~ age + sex", family="multinomial")
+    counts = table(estimand)[2:].astype(int)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    peer = sm.MNLogit(model.outcome[rows], model.design[rows]).fit(disp=0, method="newton", tol=1e-12)
+    assert model.fit(counts[None, :].astype(float))[0] == pytest.approx(np.asarray(peer.params).T.ravel(), abs=1e-6)
+
+
+def test_ordered_outcome(schema):
+    from statsmodels.miscmodels.ordinal_model import OrderedModel
+
+    estimand, model = model_of(schema, "health ~ age + sex", family="ordered")
+    counts = table(estimand)[2:].astype(int)
+    rows = np.repeat(np.arange(len(counts)), counts)
+    scale = np.array([100.0, 1.0])
+    peer = OrderedModel(model.outcome[rows], model.design[rows] / scale, distr="logit").fit(
+        disp=0, method="bfgs", gtol=1e-10, maxiter=2000
+    )
+    slopes = np.asarray(peer.params)[:2] / scale
+    cuts = peer.model.transform_threshold_params(peer.params)[1:-1]
+    assert model.fit(counts[None, :].astype(float))[0] == pytest.approx([*slopes, *cuts], abs=2e-5)
+
+
+def test_categories_of_bins_and_interactions_have_their_columns(schema):
+    _, model = model_of(schema, "smokes ~ C(age) + sex")
+    assert model.columns == ("(intercept)", "age[[28,42)]", "age[[42,54)]", "age[[54,64)]", "age[[64,97]]", "sex[M]")
+    _, model = model_of(schema, "age ~ sex * health")
+    assert model.columns[-2:] == ("sex[M]:health[fair]", "sex[M]:health[good]")
+
+
+def test_separation_is_refused(schema):
+    estimand, model = model_of(schema, "smokes ~ sex")
+    counts = table(estimand)[2:]
+    men_who_do_not = (model.design[:, 1] == 1) & (model.outcome == 0)
+    model.check(counts)
+    with pytest.raises(UnsupportedError, match="separation"):
+        model.check(np.where(men_who_do_not, 0, counts))
+
+
+def test_a_level_nobody_has_is_refused_by_name(schema):
+    estimand, model = model_of(schema, "age ~ health")
+    counts = table(estimand)[2:]
+    with pytest.raises(UnsupportedError, match=r"health\[fair\]"):
+        model.check(np.where(model.design[:, 1] == 1, 0.2, counts))
+
+
+def test_terms_that_cannot_be_told_apart_are_refused(schema):
+    estimand, model = model_of(schema, "age ~ sex + health")
+    counts = table(estimand)[2:]
+    same = (model.design[:, 1] == 1) == (model.design[:, 3] == 1)
+    with pytest.raises(UnsupportedError, match=r"told apart|applies to no one"):
+        model.check(np.where(same & (model.design[:, 2] == 0), counts, 0))
+
+
+def test_an_outcome_that_never_has_a_level_is_refused(schema):
+    estimand, model = model_of(schema, "health ~ sex", family="multinomial")
+    with pytest.raises(UnsupportedError, match="never 'good'"):
+        model.check(np.where(np.asarray(model.outcome) == 2, 0, table(estimand)[2:]))
