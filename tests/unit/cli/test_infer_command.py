@@ -1,0 +1,51 @@
+"""``understudy infer``: questions to a release folder on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def released(folder, run):
+    run("synthesize people.csv --schema people.toml --epsilon 8 --out release")
+    return folder / "release"
+
+
+def test_an_answer_as_json(released, run):
+    result = run("infer release", 'proportion(sex == "F")', "--json")
+    answer = json.loads(result.stdout)
+    assert answer["kind"] == "proportion"
+    (one,) = answer["estimates"]
+    assert one["low"] < 0.5 < one["high"]
+    assert answer["records"] == 120
+    assert answer["validity"] == "valid"
+
+
+def test_an_answer_for_people(released, run):
+    shown = run("infer release", "age ~ sex", "--where", "age >= 15", "--level", "0.9").stdout
+    assert "sex[M]" in shown
+    assert "90% from" in shown
+    assert "like a sample of" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("proportion(sexx == 'F')",), "did you mean 'sex'"),
+        (("proportion(age < 20)",), "cuts through a bin"),
+        (("nonsense",), "not a question"),
+        (("mean(age)", "--rule", "rubin"), "missing data"),
+        (("mean(age)", "--rule", "T_s"), "Leave rule out"),
+        (("mean(age)", "--synthesis", "simple", "--records", "5"), "leave out"),
+        (("smokes ~ sex", "--event", "maybe"), "maybe"),
+        (("proportion(sex == 'F', where=smokes == 'yes')",), "may not exist"),
+    ],
+)
+def test_refusals_say_why(released, refused, arguments, says):
+    refused("infer release", *arguments, says=says)
+
+
+def test_a_folder_that_is_no_release(refused):
+    refused("infer nowhere", "mean(age)", says="not a release folder")
