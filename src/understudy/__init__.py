@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from understudy.api import open_source as open_source
     from understudy.api import plan as plan
     from understudy.api import resume as resume
+    from understudy.api import sample as sample
     from understudy.api import synthesize as synthesize
     from understudy.auditing.calibration import calibrate as calibrate
     from understudy.auditing.exact import audit as audit
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from understudy.release.export import export as export
 
 _HOME = {
-    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "synthesize"),
+    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
 from understudy.core.result import Evaluation, Section
-from understudy.core.schema import Schema
+from understudy.core.schema import Level, Schema
 from understudy.errors import InputError, UntrackedWarning, unknown_name
 from understudy.privacy.definition import Definition, Unit, read_unit
 from understudy.privacy.plan import Option, Plan
@@ -174,7 +174,7 @@ def infer(
     question: str,
     *,
     family: str | None = None,
-    event: str | None = None,
+    event: Level | None = None,
     where: str | None = None,
     level: float = 0.95,
     draws: int | None = None,
@@ -234,6 +234,14 @@ def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
 
 def _opened(data: Any, schema: Schema) -> Source:
     return data if isinstance(data, Source) else open_source(data, schema)
+
+
+def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
+    """More rows from a release's own measurements, without the data and at no cost; refused for ``dirichlet``."""
+    from understudy.privacy.streams import SecureStream
+    from understudy.release.sampling import sample_again
+
+    return sample_again(release, rows=rows, copies=copies, stream=SecureStream())
 
 
 def open_source(data: Any, schema: Schema, **reading: Any) -> Source:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import AsJson
+from understudy.cli.options import AsJson, read_output_path
 from understudy.cli.output import print_json, show_table
+from understudy.cli.show import release_document, show_release
 from understudy.errors import InputError
 
 
@@ -36,6 +37,33 @@ def verify(
     if not passed:
         failed = ", ".join(check.name for check in checks if not check.passed)
         raise InputError(f"{folder} does not pass: {failed}. Do not use or pass on this release.")
+
+
+def sample(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
+    rows: Annotated[int, typer.Option("--rows", help="Rows of each new table.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="The new release folder.", show_default=False)],
+    copies: Annotated[int, typer.Option("--copies", help="How many tables.")] = 1,
+    csv: Annotated[bool, typer.Option("--csv", help="Write CSV files too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw more rows from what a release measured, without the data and at no further cost.
+
+    Example: `understudy sample release/ --rows 1000000 --out larger/`
+
+    Refused for methods that draw from the data themselves (dirichlet): there another draw is another charge.
+    """
+    from understudy import api
+    from understudy.release import read_release
+
+    target = read_output_path(out)
+    release = api.sample(read_release(folder), rows=rows, copies=copies)
+    release.write(target, csv=csv)
+    if as_json:
+        print_json(release_document(release, target))
+    else:
+        show_release(release, target)
 
 
 def methods(*, as_json: AsJson = False) -> None:

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError, unknown_name
@@ -39,6 +40,7 @@ from understudy.synth.margins import (
     is_public,
     known_margins,
     margin_label,
+    public_records,
     synthesis_from,
     total_of,
 )
@@ -141,7 +143,7 @@ class Aim:
         known = known_margins(schema, gate, plan.unit)
         gate.count_ahead([*(step.margin for step in fixed), *candidates])
         measured = gate.measure([query_of(step) for step in fixed])
-        total = total_of(plan, schema, gate, measured)
+        total = total_of(schema, public_records(plan, gate), measured)
         rounds = self.rounds * len(schema.names)
         spent = currency.amount * Fraction(len(fixed), rounds)
         part = currency.amount / rounds
@@ -172,6 +174,13 @@ class Aim:
             notes=(f"{state.number} rounds of choosing and measuring.",),
         )  # fmt: skip
         return synthesis
+
+    def again(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
+    ) -> Synthesis:
+        """Tables from what was measured: post-processing, as often as anybody likes."""
+        total = total_of(schema, records, measured)
+        return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known={})[0]
 
     def _affordable(self, schema: Schema, unit: Unit) -> list[Margin]:
         """Candidates with which alone a model would fit, structural zeros included."""

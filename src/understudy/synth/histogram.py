@@ -6,6 +6,7 @@ field on small crosses; a large sparse cross has more noise than people and belo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -128,11 +129,22 @@ class Histogram:
             return self._run_plain(plan, schema, gate)
         first = int(schema.allowed().sum()) == 2 and plan.unit.public_total
         measured = gate.measure([query_of(step, "first" if first else "all") for step in plan.steps])
-        table, total, notes = self._fit(plan, schema, gate, measured, first)
+        return self.again(plan, schema, measured, gate.records if plan.unit.public_total else None, stream)
+
+    def again(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
+    ) -> Synthesis:
+        """Tables from what was measured: post-processing, as often as anybody likes."""
+        if not measured:
+            raise UnsupportedError(
+                "this release was drawn from the data themselves; nothing was measured to draw from."
+            )
+        table, total = self._fit(schema, measured, records)
+        notes: tuple[str, ...] = ()
         rows = plan.rows if plan.rows is not None else min(max(round(total), 0), MAX_ROWS)
         if not table.any():
             table = schema.allowed().astype(np.float64)
-            notes = (*notes, "The noisy table has no positive part; rows are spread evenly over the possible cells.")
+            notes = ("The noisy table has no positive part; rows are spread evenly over the possible cells.",)
         copies = tuple(
             CodedTable.from_cells(schema, draw_cells(table, rows, self.rows_by, stream, "rows", copy))
             for copy in range(1, plan.copies + 1)
@@ -146,24 +158,21 @@ class Histogram:
         )
 
     def _fit(
-        self, plan: Plan, schema: Schema, gate: Gate, measured: list[Measurement], first: bool
-    ) -> tuple[NDArray[np.float64], float, tuple[str, ...]]:
-        """The nearest table of counts, from noisy and public values only."""
+        self, schema: Schema, measured: Sequence[Measurement], records: int | None
+    ) -> tuple[NDArray[np.float64], float]:
+        """The nearest table of counts and its total, from noisy and public values only."""
         allowed = schema.allowed()
-        if first:
-            records = gate.records
+        if measured[0].cells == "first" and records is not None:
             one = min(max(int(measured[0].values), 0), records)
             table = np.zeros(allowed.shape)
             table[allowed] = (one, records - one)
-            return table, records, ()
+            return table, records
         noisy = measured[0].values
-        if plan.unit.public_total:
-            total: float = gate.records
-        elif len(measured) == 2:
-            total = float(measured[1].values)
+        if records is not None:
+            total = float(records)
         else:
-            total = float(noisy.sum())
-        return nearest_table(noisy, total, allowed), total, ()
+            total = float(measured[1].values) if len(measured) == 2 else float(noisy.sum())
+        return nearest_table(noisy, total, allowed), total
 
     def _run_plain(self, plan: Plan, schema: Schema, gate: Gate) -> Synthesis:
         rows = plan.rows if plan.rows is not None else gate.records

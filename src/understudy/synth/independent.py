@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.privacy.gate import Gate
@@ -35,3 +37,9 @@ class Independent:
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return self._ipf().run(plan, schema, gate, stream)
+
+    def again(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
+    ) -> Synthesis:
+        """Tables from what was measured: post-processing, as often as anybody likes."""
+        return self._ipf().again(plan, schema, measured, records, stream)

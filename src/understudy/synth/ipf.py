@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import unknown_name
@@ -18,6 +20,7 @@ from understudy.synth.margins import (
     check_margin_sizes,
     known_margins,
     measure_steps,
+    public_records,
     read_margins,
     synthesis_from,
     total_of,
@@ -71,6 +74,13 @@ class Ipf:
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         measured = gate.measure([query_of(step) for step in plan.steps])
-        total = total_of(plan, schema, gate, measured)
+        total = total_of(schema, public_records(plan, gate), measured)
         known = known_margins(schema, gate, plan.unit)
         return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known=known)[0]
+
+    def again(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
+    ) -> Synthesis:
+        """Tables from what was measured: post-processing, as often as anybody likes."""
+        total = total_of(schema, records, measured)
+        return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known={})[0]

@@ -117,10 +117,15 @@ def known_margins(schema: Schema, gate: Gate, unit: Unit) -> dict[Margin, NDArra
     return {fixed: gate.public(fixed)} if fixed and schema.cells(fixed) <= LARGEST_MARGIN else {}
 
 
-def total_of(plan: Plan, schema: Schema, gate: Gate, measured: Sequence[Measurement]) -> float:
+def public_records(plan: Plan, gate: Gate) -> int | None:
+    """The number of records where it is public."""
+    return gate.records if plan.unit.public_total else None
+
+
+def total_of(schema: Schema, records: int | None, measured: Sequence[Measurement]) -> float:
     """The number of records: public under ``replace``, else every noisy estimate of it, averaged by precision."""
-    if plan.unit.public_total:
-        return float(gate.records)
+    if records is not None:
+        return float(records)
     total, weight = 0.0, 0.0
     for one in measured:
         cells = int(schema.allowed(one.margin).sum()) if one.margin else 1
