@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 FULL ?=
 DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use.
-EXTRAS ?= dev,stat
+EXTRAS ?= dev,stat,infer
 
 # pip names each package as it comes; the rest of its talk and its warnings are left out, its errors are not.
 # --editable: a change in src/ needs no new installation; only a change in pyproject.toml does.

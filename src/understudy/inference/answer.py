@@ -48,6 +48,14 @@ class Answer:
         return self._one().value
 
     @property
+    def estimate(self) -> float:
+        return self._one().value
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self._one().low, self._one().high
+
+    @property
     def low(self) -> float:
         return self._one().low
 
@@ -102,10 +110,12 @@ class Answer:
             {key: value if not isinstance(value, float) or math.isfinite(value) else None for key, value in row.items()}
             for row in self._rows()
         ]
+        single = {key: value for key, value in rows[0].items() if key != "name"} if len(rows) == 1 else {}
         return {
             "question": self.question,
             "kind": self.kind,
             "level": self.estimates[0].level,
+            **single,
             "estimates": rows,
             "records": self.records,
             "excluded": self.excluded,

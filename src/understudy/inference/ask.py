@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.result import Estimate
+from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.inference.combining import RUBIN, check_rule, combine, coverage_of_rule
@@ -18,6 +21,7 @@ from understudy.release.value import Release
 Floats = NDArray[np.float64]
 DRAWS = 4000
 DRAWS_OF_REGRESSION = 1500
+LITTLE = 0.01  # of the information in the records
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 
@@ -27,7 +31,7 @@ def ask(
     question: str,
     *,
     family: str | None = None,
-    event: str | None = None,
+    event: Level | None = None,
     where: str | None = None,
     level: float = 0.95,
     draws: int | None = None,
@@ -108,6 +112,8 @@ def _from_draws(release: Release, estimand: Estimand, evidence: Evidence, drawn:
     warnings = [*evidence.warnings, *estimand.losses]
     if validity.note:
         warnings.append(validity.note)
+    if any(worth is not None and worth < LITTLE * counted for worth in information):
+        warnings.append("the noise of this release leaves little to say here; the answer is close to its prior")
     if share >= 0.5:
         warnings.append(f"about {share:,.0f} of {counted:,.0f} records with a missing value are left out")
     return Answer(
@@ -195,6 +201,9 @@ def _by_rule(
             part.model.check((counts.mean(axis=0) @ member)[2:])
     values, variances = _delta_method(estimand, counts, records)
     combined = combine(values, variances, rule=chosen, kappa=kappa)
+    if estimand.of_counts and chosen.startswith("T_s"):
+        # A count is of the records themselves, not of the population they are a sample of.
+        combined = replace(combined, variance=combined.variance - kappa * combined.within)
     low, high = combined.interval(level)
     value = combined.value
     if estimand.whole:
@@ -204,9 +213,10 @@ def _by_rule(
     validity = validity_of(release, estimand.question.kind)
     if validity.note:
         warnings.append(validity.note)
-    full = variances.mean(axis=0) * kappa
     with np.errstate(divide="ignore", invalid="ignore"):
-        kept = np.clip(full / combined.variance, 0, 1) * records
+        kept = np.clip(variances.mean(axis=0) * kappa / combined.variance, 0, 1) * records
+    if estimand.of_counts:
+        kept = np.full_like(kept, np.nan)
     return Answer(
         question=estimand.question.text,
         kind=estimand.question.kind,

@@ -178,15 +178,17 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
 
 def _widened(estimand: Estimand, schema: Schema, margin: tuple[str, ...]) -> Integers:
     """The group of every cell of a margin that holds the margin of the question."""
-    shape = schema.shape(estimand.margin)
-    grid = np.indices(schema.shape(margin)).reshape(len(margin), -1)
-    codes = tuple(grid[margin.index(name)] for name in estimand.margin)
-    return np.asarray(estimand.labels[np.ravel_multi_index(codes, shape)])
+    return _spread(estimand.labels, schema, estimand.margin, margin)
+
+
+def _spread(values: Integers, schema: Schema, narrow: tuple[str, ...], wide: tuple[str, ...]) -> Integers:
+    """Values of the cells of a margin, repeated over the other attributes of a wider one (both in schema order)."""
+    shape = [schema[name].size if name in narrow else 1 for name in wide]
+    return np.broadcast_to(values.reshape(shape), schema.shape(wide)).reshape(-1)
 
 
 def _strata(schema: Schema, margin: tuple[str, ...], fixed: tuple[str, ...]) -> Integers:
-    grid = np.indices(schema.shape(margin)).reshape(len(margin), -1)
-    return np.asarray(np.ravel_multi_index(tuple(grid[margin.index(name)] for name in fixed), schema.shape(fixed)))
+    return _spread(np.arange(schema.cells(fixed)), schema, fixed, margin)
 
 
 def _stratum(

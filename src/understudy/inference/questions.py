@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from understudy.core.formula import Formula, parse_formula
-from understudy.core.schema import Schema
+from understudy.core.schema import Level, Schema, level_text
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.bins import bins_of
 from understudy.inference.conditions import Condition, Joined, read_condition, read_name
@@ -66,7 +66,7 @@ class Question:
 
 
 def parse_question(
-    text: str, schema: Schema, *, family: str | None = None, event: str | None = None, where: str | None = None
+    text: str, schema: Schema, *, family: str | None = None, event: Level | None = None, where: str | None = None
 ) -> Question:
     """Read a question. ``family`` and ``event`` go with a formula; ``where`` is a subgroup for any question.
 
@@ -185,11 +185,11 @@ def _table(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, 
     return Atom(kind=kind, text=text, names=found)
 
 
-def _regression(text: str, schema: Schema, family: str | None, event: str | None) -> Atom:
+def _regression(text: str, schema: Schema, family: str | None, event: Level | None) -> Atom:
     formula = parse_formula(text, schema.names)
     outcome = schema[formula.outcome.name]
     if formula.level is not None:
-        if event is not None and event != formula.level:
+        if event is not None and level_text(event) != formula.level:
             raise InputError(f"'{text}' names the event '{formula.level}' and event={event!r} another.")
         event = formula.level
     if family is None:
@@ -215,13 +215,14 @@ def _regression(text: str, schema: Schema, family: str | None, event: str | None
     return Atom(kind=family, text=text, formula=formula, event=code)
 
 
-def _event(name: str, event: str | None, schema: Schema) -> int:
+def _event(name: str, event: Level | None, schema: Schema) -> int:
     outcome = schema[name]
     known = [text for code, text in enumerate(outcome.code_names) if code != outcome.missing_code]
     if event is None:
         if outcome.bins != 2 or outcome.special:
             raise InputError(f"say which of the values of '{name}' is the event, for example event={known[0]!r}.")
         return 1
-    if str(event) not in known:
-        raise unknown_name(f"event: level of '{name}'", str(event), known)
-    return known.index(str(event))
+    wanted = level_text(event)
+    if wanted not in known:
+        raise unknown_name(f"event: level of '{name}'", wanted, known)
+    return known.index(wanted)

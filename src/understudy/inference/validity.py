@@ -1,7 +1,7 @@
 """Which questions have valid answers from which releases: the one list behind ``docs/inference-table.md``.
 
 Every pair of a method of synthesis and a kind of question has an entry; the build fails if one is missing. Coverage is
-of 95 percent intervals, measured by ``benchmarks/inference.py`` on generated populations.
+of 95 percent intervals, measured by ``benchmarks/bench_inference.py`` on generated populations.
 """
 
 from __future__ import annotations

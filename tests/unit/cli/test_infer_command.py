@@ -19,6 +19,7 @@ def test_an_answer_as_json(released, run):
     assert answer["kind"] == "proportion"
     (one,) = answer["estimates"]
     assert one["low"] < 0.5 < one["high"]
+    assert answer["estimate"] == one["estimate"]  # one estimate stands at the top too
     assert answer["records"] == 120
     assert answer["validity"] == "valid"
 

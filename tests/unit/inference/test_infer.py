@@ -67,6 +67,12 @@ def test_more_noise_is_less_information_and_a_wider_interval(sample, make_releas
     assert narrow.information_text().endswith("of 2,000")
 
 
+def test_an_answer_that_is_nearly_the_prior_says_so(sample, make_release):
+    answer = us.infer(make_release(sample, budget=us.PureDP(epsilon="0.005")), "proportion(sex == 'F')", rng=rng())
+    assert any("close to its prior" in text for text in answer.warnings)
+    assert answer.high - answer.low > 0.5
+
+
 def test_missing_values_are_left_out_and_counted(noisy, sample):
     missing = sample["smokes"].null_count
     answer = us.infer(noisy, "proportion(smokes == 'yes')", rng=rng())
@@ -74,6 +80,7 @@ def test_missing_values_are_left_out_and_counted(noisy, sample):
     assert any("left out" in text for text in answer.warnings)
     asked = us.infer(noisy, "proportion(missing(smokes))", rng=rng())
     assert asked.low * 2000 < missing < asked.high * 2000
+    assert (asked.estimate, asked.interval) == (asked.value, (asked.low, asked.high))
 
 
 def test_the_public_number_of_records_is_in_the_folder(sample, make_release, tmp_path, monkeypatch):
