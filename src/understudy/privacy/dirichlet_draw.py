@@ -8,7 +8,7 @@ whole numbers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -88,6 +88,11 @@ def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
         raise InputError(f"prior ({float(prior):g}) must be positive: with 0 an empty cell stays empty.")
     exact = math.log1p(float_up(rows / prior)) * unit.rows_per_unit
     return Fraction(float_up(Fraction(exact) * (1 + SLACK)))
+
+
+def row_unit(unit: Unit, strata: tuple[str, ...]) -> Unit:
+    """The unit for which a draw's loss is stated: within strata one row, as the accountant adds up a unit's rows."""
+    return replace(unit, rows_per_unit=1) if strata else unit
 
 
 def pure_loss(epsilon: Fraction) -> PureLoss:

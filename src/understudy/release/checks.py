@@ -16,7 +16,7 @@ from understudy.core.exact import from_text
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.accountant import compose, satisfies
 from understudy.privacy.definition import NonPrivate
-from understudy.privacy.dirichlet_draw import SLACK, DirichletDraw, epsilon_of
+from understudy.privacy.dirichlet_draw import SLACK, DirichletDraw, epsilon_of, row_unit
 from understudy.privacy.event import Event, NoNoise, PureLoss, Strata
 from understudy.privacy.plain import PlainMultinomial
 from understudy.privacy.sensitivity import margin_sensitivity
@@ -106,12 +106,14 @@ def _draws_are_charged(release: Release) -> str:
     if plan is None or not draws:
         return "no draw straight from the data"
     for step, draw in zip((step for step in plan.steps if step.action == "draw"), draws, strict=True):
+        strata = isinstance(step.event, Strata)
         losses = step.event.strata if isinstance(step.event, Strata) else ((step.event,),)
+        unit = row_unit(plan.unit, plan.unit.fixed if strata else ())
         for (loss,), mechanism in zip(losses, draw["mechanisms"], strict=True):
             if mechanism["mechanism"] == DirichletDraw.name and isinstance(loss, PureLoss):
                 prior, rows = from_text(mechanism["prior"], "prior"), int(mechanism["rows"])
                 # The loss was set first and the prior rounded up from it, so only the last digits can differ.
-                if epsilon_of(prior, rows, plan.unit) > loss.epsilon * (1 + 4 * SLACK):
+                if epsilon_of(prior, rows, unit) > loss.epsilon * (1 + 4 * SLACK):
                     raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.")
             elif mechanism["mechanism"] == PlainMultinomial.name and not isinstance(loss, NoNoise):
                 raise InputError(f"the draw '{draw['label']}' has no protection, but was charged as if it had.")

@@ -20,7 +20,7 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.models.sample import apportion
-from understudy.privacy.definition import ApproxDP, Definition, PureDP
+from understudy.privacy.definition import ApproxDP, Definition, PureDP, Unit
 from understudy.privacy.dirichlet_draw import (
     DirichletDraw,
     epsilon_of,
@@ -30,6 +30,7 @@ from understudy.privacy.dirichlet_draw import (
     prior_for,
     pure_loss,
     round_prior,
+    row_unit,
 )
 from understudy.privacy.event import ApproxLoss, PureLoss, Strata
 from understudy.privacy.gate import Gate
@@ -75,7 +76,7 @@ class Dirichlet:
         strata = self._strata_of(schema, request)
         margin = schema.names
         domain = Domain(schema=schema, margin=margin)
-        budget, loss, notes = self._loss(request)
+        budget, loss, notes = self._loss(request, strata)
         event = Strata(strata=((loss,),) * schema.cells(strata)) if strata else loss
         steps = tuple(
             Step(label=f"copy {copy}", margin=margin, action="draw", event=event, cells=domain.possible)
@@ -106,22 +107,28 @@ class Dirichlet:
             )
         return strata
 
-    def _loss(self, request: Request) -> tuple[Definition, PureLoss | ApproxLoss, tuple[str, ...]]:
-        """What one copy may cost, and what the release then promises."""
+    def _loss(
+        self, request: Request, strata: tuple[str, ...]
+    ) -> tuple[Definition, PureLoss | ApproxLoss, tuple[str, ...]]:
+        """What one copy may cost, in each stratum, and what the release then promises.
+
+        The rows of one unit may lie in as many strata as it has rows, so a stratum's loss is stated for one row.
+        """
         asked = request.budget
         assert isinstance(asked, PureDP | ApproxDP)  # noqa: S101 - checked by the caller
+        times = request.unit.rows_per_unit if strata else 1
         if self.prior == "auto":
             notes = (f"Each copy is charged epsilon / {request.copies}.",) if request.copies > 1 else ()
             if isinstance(asked, ApproxDP) and exact_is_known(request.unit):
                 loss = exact_loss(asked.epsilon / request.copies, asked.delta / request.copies)
                 return asked, loss, (*notes, "The prior is set by the exact delta of the draw.")
-            return asked, pure_loss(asked.epsilon / request.copies), notes
+            return asked, pure_loss(asked.epsilon / (request.copies * times)), notes
         rows = request.rows if request.rows is not None else request.records
         if rows is None:
             raise InputError("with a prior of your own, say how many rows are drawn (rows): epsilon depends on both.")
-        each = epsilon_of(round_prior(read_exact(self.prior, "prior")), rows, request.unit)
+        each = epsilon_of(round_prior(read_exact(self.prior, "prior")), rows, row_unit(request.unit, strata))
         # Rounded up to a short decimal, so that what is charged can be read.
-        total = Fraction(show_up(each * request.copies, 6))
+        total = Fraction(show_up(each * request.copies * times, 6))
         if total > asked.epsilon:
             raise BudgetError(
                 f"a prior of {self.prior} with {rows:,} rows and {request.copies} copies costs epsilon = "
@@ -130,7 +137,7 @@ class Dirichlet:
             )
         return (
             PureDP(epsilon=total),
-            pure_loss(total / request.copies),
+            pure_loss(total / (request.copies * times)),
             (f"The prior of {self.prior} per cell implies epsilon = {show_up(total)} for {request.copies} copies.",),
         )
 
@@ -144,7 +151,9 @@ class Dirichlet:
             loss = step.event.strata[0][0] if isinstance(step.event, Strata) else step.event
             assert isinstance(loss, PureLoss | ApproxLoss)  # noqa: S101 - planned above
             mechanisms = [
-                DirichletDraw(prior=self._prior(loss, count, size, domain, plan), rows=count, loss=loss)
+                DirichletDraw(
+                    prior=self._prior(loss, count, size, domain, row_unit(plan.unit, strata)), rows=count, loss=loss
+                )
                 for count, size, domain in zip(rows, sizes, domains, strict=True)
             ]
             draws.append(gate.draw(mechanisms, margin=schema.names, label=step.label, copy=copy, strata=strata))
@@ -161,9 +170,9 @@ class Dirichlet:
             return sizes
         return [int(share) for share in apportion(np.array(sizes), plan.rows)] if strata else [plan.rows]
 
-    def _prior(self, loss: PureLoss | ApproxLoss, rows: int, records: int, domain: Domain, plan: Plan) -> Fraction:
+    def _prior(self, loss: PureLoss | ApproxLoss, rows: int, records: int, domain: Domain, unit: Unit) -> Fraction:
         if self.prior != "auto":
             return round_prior(read_exact(self.prior, "prior"))
         if isinstance(loss, ApproxLoss):
             return exact_prior_for(loss, rows, records, domain.possible)
-        return prior_for(loss.epsilon, rows, plan.unit)
+        return prior_for(loss.epsilon, rows, unit)

@@ -135,3 +135,18 @@ def test_a_domain_beyond_64_bits_is_refused():
 def test_rows_under_add_remove_are_the_constant():
     release = make(budget=us.PureDP(epsilon=1), unit="add_remove", rows=37)
     assert release.frame().num_rows == 37
+
+
+def test_units_of_several_rows_in_strata_are_charged_once(tmp_path):
+    """The accountant adds a unit's rows over strata, so a stratum's loss is one row's; prior and total must agree."""
+    unit = us.Unit(fixed=("area",), rows_per_unit=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        release = us.synthesize(
+            us.open_source(ROWS, SCHEMA), method="dirichlet", budget=us.PureDP(epsilon=3), unit=unit, out=tmp_path / "r"
+        )
+    loss = release.provenance.events[0].strata[0][0]
+    assert loss.epsilon == 1
+    prior = Fraction(release.provenance.draws[0]["mechanisms"][0]["prior"])
+    assert prior == prior_for(Fraction(1), 50, us.Unit())
+    assert all(check.passed for check in us.verify(tmp_path / "r"))
