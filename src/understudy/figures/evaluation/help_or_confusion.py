@@ -24,5 +24,5 @@ def help_or_confusion(frames: Frames) -> Drawing:
     axis.set_yticks(range(len(rows)), [shortened(str(row["attribute"])) for row in rows])
     axis.invert_yaxis()
     axis.set_xlabel(f"percent of people whose range {rows[0]['copies']} copies narrow, against one")
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     return canvas.finished(pa.Table.from_pylist(rows))
