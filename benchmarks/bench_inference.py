@@ -69,6 +69,7 @@ def speed() -> None:
         alpha = ROWS / np.expm1(2 / copies)
         x = rng.binomial(PEOPLE, 0.25, 500)
         released = rng.binomial(ROWS, rng.beta(alpha + x, alpha + PEOPLE - x, (copies, 500))).T
+        beta_binomial(released[:2], rows=ROWS, records=PEOPLE, alpha=(alpha, alpha)).draws(10, rng)  # libraries loaded
         costs: dict[int, float] = {}
         for width in (1, 3, 6, 10, 16):  # steps of one, and the best of several proposals
             spent, found = 0.0, []
