@@ -21,6 +21,7 @@ STABLE = (
     "synthesize",
     "resume",
     "evaluate",
+    "infer",
     "read_release",
     "wrap",
     "verify",

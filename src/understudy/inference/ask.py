@@ -112,6 +112,8 @@ def _from_draws(release: Release, estimand: Estimand, evidence: Evidence, drawn:
     warnings = [*evidence.warnings, *estimand.losses]
     if validity.note:
         warnings.append(validity.note)
+    if release.statement.unit.rows_per_unit > 1:
+        warnings.append("a unit may have several rows; they are treated as independent, so intervals may be too short")
     if any(worth is not None and worth < LITTLE * counted for worth in information):
         warnings.append("the noise of this release leaves little to say here; the answer is close to its prior")
     if share >= 0.5:

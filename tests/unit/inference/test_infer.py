@@ -73,6 +73,11 @@ def test_an_answer_that_is_nearly_the_prior_says_so(sample, make_release):
     assert answer.high - answer.low > 0.5
 
 
+def test_several_rows_of_a_unit_are_warned_of(sample, make_release):
+    release = make_release(sample, unit=us.Unit(kind="replace", rows_per_unit=3))
+    assert any("several rows" in text for text in us.infer(release, "mean(age)", rng=rng()).warnings)
+
+
 def test_missing_values_are_left_out_and_counted(noisy, sample):
     missing = sample["smokes"].null_count
     answer = us.infer(noisy, "proportion(smokes == 'yes')", rng=rng())
