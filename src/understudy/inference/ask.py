@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 DRAWS = 4000
 DRAWS_OF_REGRESSION = 1500
 LITTLE = 0.01  # of the information in the records
+FEW_ROWS = 30
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 
@@ -201,12 +202,18 @@ def _by_rule(
     for part, member in zip(estimand.parts, estimand.members, strict=True):
         if part.model is not None:
             part.model.check((counts.mean(axis=0) @ member)[2:])
-    values, variances = _delta_method(estimand, counts, records)
+    if min(float(inside.min()) for inside in estimand.inside(counts)) < FEW_ROWS:
+        warnings.append(
+            f"combining rules are for large samples, and this rests on fewer than {FEW_ROWS} rows of a table"
+        )
+    allowed = release.schema.allowed(estimand.margin).reshape(-1)
+    possible = np.bincount(estimand.labels, weights=allowed, minlength=estimand.groups) > 0
+    values, variances = _delta_method(estimand, counts, possible, records)
     combined = combine(values, variances, rule=chosen, kappa=kappa)
     if estimand.of_counts and chosen.startswith("T_s"):
         # A count is of the records themselves, not of the population they are a sample of.
         combined = replace(combined, variance=combined.variance - kappa * combined.within)
-    low, high = combined.interval(level)
+    low, high = np.clip(combined.interval(level), *estimand.bounds)
     value = combined.value
     if estimand.whole:
         value, low, high = np.floor(value), np.floor(low), np.floor(high)
@@ -237,12 +244,19 @@ def _by_rule(
     )
 
 
-def _delta_method(estimand: Estimand, counts: Floats, records: int) -> tuple[Floats, Floats]:
-    """Values and sampling variances of each table: numerical derivatives by the shares, multinomial covariance."""
+def _delta_method(
+    estimand: Estimand, counts: Floats, possible: NDArray[np.bool_], records: int
+) -> tuple[Floats, Floats]:
+    """Values and sampling variances of each table: numerical derivatives by the shares, multinomial covariance.
+
+    Variances are taken half a row away from the table, in every group that can occur: a group that no row is in has
+    no variance of its own, and an interval of no width would be wrong.
+    """
     rows = counts.sum(axis=1, keepdims=True)
-    shares = counts / rows
+    nearby = counts + 0.5 * possible
+    shares = nearby / nearby.sum(axis=1, keepdims=True)
     scale = float(records) if estimand.of_counts else 1.0
-    values, variances = [], []
+    variances = []
     for share, size in zip(shares, rows[:, 0], strict=True):
         step = 1e-5
         moved = np.concatenate([share + step * np.eye(len(share)), np.maximum(share - step * np.eye(len(share)), 0)])
@@ -250,9 +264,8 @@ def _delta_method(estimand: Estimand, counts: Floats, records: int) -> tuple[Flo
         gaps = (moved[: len(share)] - moved[len(share) :]).max(axis=1)
         slopes = (found[1 : len(share) + 1] - found[len(share) + 1 :]) / gaps[:, None]
         mean = share @ slopes
-        values.append(found[0])
         variances.append((share @ (slopes - mean) ** 2) / size)
-    return np.array(values), np.array(variances)
+    return estimand.evaluate(counts / rows * scale), np.array(variances)
 
 
 def _simulated(rule: str, synthesis: str, *, records: int, rows: int, copies: int, level: float) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.schema import Schema
-from understudy.errors import UnsupportedError
+from understudy.errors import InputError, UnsupportedError
 from understudy.inference.bins import bins_of
 from understudy.inference.questions import Atom, Question
 from understudy.inference.regression import Model, make_model
@@ -57,6 +57,14 @@ class Estimand:
     @property
     def of_counts(self) -> bool:
         return self.parts[0].of_counts
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What the quantity can be at most: a share lies between 0 and 1 whatever a normal approximation says."""
+        kind = self.parts[0].names[0]
+        if self.question.atoms[0].kind == "crosstab" or kind == "proportion":
+            return (0.0, 1.0) if len(self.parts) == 1 else (-1.0, 1.0)
+        return (0.0, np.inf) if self.of_counts and len(self.parts) == 1 else (-np.inf, np.inf)
 
     @property
     def whole(self) -> bool:
@@ -130,7 +138,10 @@ def _marked(groups: Integers, keep: NDArray[np.bool_], missing: NDArray[np.bool_
 def _share(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     del schema
     assert atom.condition is not None  # noqa: S101 - the grammar gives every share its condition
-    groups = np.where(atom.condition.truth(codes), FIRST + 1, FIRST)
+    holds = atom.condition.truth(codes)
+    if not holds.any():
+        raise InputError(f"'{atom.text}': no value that the schema allows meets the condition.")
+    groups = np.where(holds, FIRST + 1, FIRST)
     if atom.kind == "count":
         return Part(groups=groups, count=4, names=("count",), evaluate=lambda v: v[:, FIRST + 1 :], of_counts=True)
 

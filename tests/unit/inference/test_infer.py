@@ -194,6 +194,16 @@ def test_anybody_elses_tables(sample, schema):
     assert counted.value == pytest.approx(2 * sample["sex"].to_pylist().count("F"))
 
 
+def test_a_rule_never_gives_an_interval_without_width_or_outside_0_and_1(sample, schema):
+    women = np.array(sample["sex"].to_pylist()) == "F"
+    release = us.wrap([sample.filter(women).slice(0, 20)], schema)
+    answer = us.infer(release, "proportion(sex == 'F')", synthesis="simple", records=20)
+    assert answer.low < 1 == answer.high
+    assert any("fewer than 30 rows" in text for text in answer.warnings)
+    cells = us.infer(release, "crosstab(sex)", synthesis="simple", records=20)
+    assert cells["sex=M"].low == 0 < cells["sex=M"].high
+
+
 def test_delta_method_agrees_with_the_binomial_formula(sample, schema):
     release = us.wrap([sample], schema)
     answer = us.infer(release, "proportion(health == 'bad')", synthesis="simple", records=2000)

@@ -94,6 +94,7 @@ def test_a_subgroup_for_any_question(schema):
         ("proportion(sex)", "a condition was expected"),
         ("proportion(age < 30)", "cuts through a bin"),
         ("proportion(age == 30)", "single values"),
+        ("proportion(age < 16)", "no value that the schema allows"),
         ("proportion(age < 'x')", "compared with a number"),
         ("proportion(sex < 'M')", "have no order"),
         ("proportion(missing(sex))", "no missing values"),
