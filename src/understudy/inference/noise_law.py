@@ -59,7 +59,11 @@ class SumOfNoise:
         sums = np.fft.irfft(spectrum, length)[: self.reach + 1]
         resolved = sums > RESOLVED * sums[0]
         last = int(np.argmin(resolved)) - 1 if not resolved.all() else len(sums) - 1
-        log = np.log(sums[: max(last, 1) + 1])
+        if last >= 1:
+            log = np.log(sums[: last + 1])
+        else:  # hardly any noise: a distance of one is one of the noises away by one, and the others at 0
+            single_log = self._single(1)
+            log = np.log(sums[0]) + np.array([0.0, single_log[1] - single_log[0] + math.log(self.count)])
         slope = log[-1] - log[-2]
         beyond = np.arange(1, self.reach + 1 - (len(log) - 1) + 1)
         return np.concatenate([log, log[-1] + slope * beyond])

@@ -178,6 +178,17 @@ def test_law_of_a_sum_of_noises(noise, count):
     assert (np.diff(far) <= 1e-9).all()  # it keeps falling, also where it is continued
 
 
+@pytest.mark.parametrize("scale", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("count", [2, 30])
+def test_hardly_any_noise(scale, count):
+    """The law stays finite and falls; a table behind such counts is the counts."""
+    law = SumOfNoise(mechanism=Geometric(scale=scale), count=count).log_pmf(np.arange(50))
+    assert np.isfinite(law).all()
+    assert (np.diff(law) < 0).all()
+    posterior = noisy_table([3, 5, 0], mechanism=Geometric(scale=scale), records=8, cells=count)
+    assert posterior.cell_mean == pytest.approx([3, 5, 0], abs=0.5)
+
+
 def test_two_cells_are_the_beta_binomial():
     released = np.array([[30, 70], [41, 59]])
     both = beta_binomial(released[:, 0], rows=100, records=80, alpha=(15.0, 10.0), prior=(1.0, 2.0))
