@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.errors import InputError
+from understudy.errors import InputError, UnsupportedError
 from understudy.inference.latent import LatentTable
 from understudy.inference.noise_law import SumOfNoise
 from understudy.inference.windows import find_columns
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+WIDEST = 20_000_000  # how far noise on an unknown number of people may reach
 LARGE = 1e4  # from here on Stirling's series gives the difference of two log gammas without cancellation
 
 
@@ -154,6 +155,11 @@ def noisy_table(
     laws = {int(count): SumOfNoise(mechanism=mechanism, count=int(count)) for count in np.unique(merged)}
     widest = max(law.reach for law in laws.values())
     if records is None:
+        if widest > WIDEST:
+            raise UnsupportedError(
+                f"the noise (scale {float(mechanism.scale):g}) is so wide that a number of people that is not public "
+                "cannot be told from it."
+            )
         extra = 0 if total is None else max(0, total[0])
         top = int(max(values.max(initial=0), extra, 0)) + widest + 50
     else:

@@ -178,6 +178,21 @@ def test_law_of_a_sum_of_noises(noise, count):
     assert (np.diff(far) <= 1e-9).all()  # it keeps falling, also where it is continued
 
 
+@pytest.mark.parametrize("noise", [Geometric, DiscreteGaussian])
+def test_wide_noise_on_a_coarser_lattice(noise, monkeypatch):
+    from understudy.inference import noise_law
+
+    errors = np.arange(0, 60_000, 37)
+    coarse = SumOfNoise(mechanism=noise(scale=2000), count=5).log_pmf(errors)
+    monkeypatch.setattr(noise_law, "WIDE", 1e9)
+    fine = SumOfNoise(mechanism=noise(scale=2000), count=5).log_pmf(errors)
+    seen = fine > fine[0] - 20
+    assert coarse[seen] == pytest.approx(fine[seen], abs=1e-4)
+    monkeypatch.undo()
+    wide = noisy_table([4_000_000, -70], mechanism=noise(scale=10**7), records=100, cells=9)
+    assert wide.cell_mean.sum() == pytest.approx(100)
+
+
 @pytest.mark.parametrize("scale", [0.01, 0.05, 0.2])
 @pytest.mark.parametrize("count", [2, 30])
 def test_hardly_any_noise(scale, count):
@@ -297,6 +312,7 @@ def test_log_rising_keeps_its_digits():
         (lambda: noisy_table([1, 2], mechanism=Geometric(scale=1), cells=2, clamped=True), "clamped"),
         (lambda: noisy_table([1, 2], mechanism=Geometric(scale=1), measured=[True, False]), "every cell"),
         (lambda: noisy_table([1, 2], mechanism="laplace"), "mechanism"),
+        (lambda: noisy_table([1, 2], mechanism=Geometric(scale=10**7)), "so wide"),
     ],
 )
 def test_bad_input_says_what_was_expected(call, says):
