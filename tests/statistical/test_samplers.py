@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,9 +131,18 @@ def test_the_two_descriptions_of_the_choice_agree() -> None:
     assert np.allclose(permute_and_flip(SCORES, 6.0), exponential_noise_maximum(SCORES, 6.0), atol=1e-9)
 
 
-def choices(stream: Stream, scale: float) -> NDArray[np.int64]:
+def softmax(scores: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
+    """The exponential mechanism, which the maximum with Gumbel noise is."""
+    weights = np.exp((scores - scores.max()) / scale)
+    return weights / weights.sum()
+
+
+LAWS = {"exponential": permute_and_flip, "gumbel": softmax}
+
+
+def choices(stream: Stream, scale: float, law: Any = "exponential") -> NDArray[np.int64]:
     exact = Fraction(scale)
-    drawn = [stream.noisy_argmax(SCORES, exact) for _ in range(CHOICES)]
+    drawn = [stream.noisy_argmax(SCORES, exact, law) for _ in range(CHOICES)]
     return np.bincount(drawn, minlength=len(SCORES))
 
 
@@ -141,15 +151,18 @@ def lumped(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([values[0] + values[4], *values[1:4]])
 
 
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("stream", STREAMS)
-def test_choices_follow_the_stated_law(stream: str) -> None:
-    assert fits(lumped(choices(STREAMS[stream](), CHOICE_SCALE)), lumped(permute_and_flip(SCORES, CHOICE_SCALE)))
+def test_choices_follow_the_stated_law(stream: str, law: str) -> None:
+    expected = lumped(LAWS[law](SCORES, CHOICE_SCALE))
+    assert fits(lumped(choices(STREAMS[stream](), CHOICE_SCALE, law)), expected)
 
 
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("factor", [0.7, 1.4])
-def test_choices_of_another_scale_are_caught(factor: float) -> None:
-    law = lumped(permute_and_flip(SCORES, CHOICE_SCALE))
-    assert not fits(lumped(choices(SecureStream(), CHOICE_SCALE * factor)), law)
+def test_choices_of_another_scale_are_caught(factor: float, law: str) -> None:
+    expected = lumped(LAWS[law](SCORES, CHOICE_SCALE))
+    assert not fits(lumped(choices(SecureStream(), CHOICE_SCALE * factor, law)), expected)
 
 
 @pytest.mark.parametrize("bound", [2, 6, 37, 3 * 2**61])

@@ -18,6 +18,7 @@ from understudy.privacy.event import (
     Event,
     GaussianNoise,
     GeometricNoise,
+    GumbelMax,
     NoisyMax,
     NoNoise,
     PureLoss,
@@ -59,10 +60,12 @@ def test_what_each_event_costs() -> None:
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.0, 12.5, 1e6])
 def test_losses_equal_those_opendp_states(sensitivity: int, scale: float) -> None:
     """Asked of the very measurements that are run. Its maps round up in floating point; ours are exact."""
-    choice, laplace, normal = (make(scale) for make in (streams._noisy_max, streams._laplace, streams._gaussian))
+    laplace, normal = streams._laplace(scale), streams._gaussian(scale)
+    choice, gumbel = streams._noisy_max(scale, "exponential"), streams._noisy_max(scale, "gumbel")
     exact = F(scale)
     pairs = (
         (choice.map(sensitivity), loss_of(NoisyMax(sensitivity=F(sensitivity), scale=exact), REPLACE).epsilon),
+        (gumbel.map(sensitivity), loss_of(GumbelMax(sensitivity=F(sensitivity), scale=exact), REPLACE).rho),
         (laplace.map(sensitivity), loss_of(GeometricNoise(l1=F(sensitivity), scale=exact), REPLACE).epsilon),
         (
             normal.map(float(sensitivity)),

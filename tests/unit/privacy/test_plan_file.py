@@ -40,7 +40,7 @@ def make_plan(**changes: object) -> Plan:
         make_plan(steps=()),
         make_plan(budget=ApproxDP(epsilon=1, delta="1e-9"), rows=10**6, records=5, copies=3),
         make_plan(budget=NonPrivate(), steps=(Step(label="all", margin=(), action="measure", event=NoNoise()),)),
-        make_plan(unit=Unit(kind="add_remove", rows_per_unit=3, unit_id="per son", fixed=("b", "a"))),
+        make_plan(unit=Unit(kind="replace", rows_per_unit=3, unit_id="per son", fixed=("b", "a"))),
         make_plan(options={"prior": "0.5", "rounds": 3, "tight": True, "odd key = [": 0.1}, adaptive=True),
         make_plan(notes=('says "hi"\n\t\\', "é\x7f\x00"), schema_fingerprint=""),
         make_plan(
