@@ -111,9 +111,9 @@ def layout(tables: Iterable[tuple[Margin, NDArray[Any], float]]) -> Noisy:
     gathered: dict[Margin, tuple[Floats, float]] = {}
     for margin, values, variance in tables:
         if margin:
-            variance = max(variance, LEAST_VARIANCE)
+            precision = 1.0 / max(variance, LEAST_VARIANCE)
             table, weight = gathered.get(margin, (np.zeros(values.shape), 0.0))
-            gathered[margin] = (table + values / variance, weight + 1.0 / variance)
+            gathered[margin] = (table + precision * values, weight + precision)
     return Noisy(
         margins=tuple(gathered),
         tables=tuple(table / weight for table, weight in gathered.values()),

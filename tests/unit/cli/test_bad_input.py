@@ -144,7 +144,8 @@ def test_a_schema_with_a_typo(folder, refused, change, says):
 def test_a_cross_tabulation_that_is_too_large(folder, refused, run):
     many = "\n".join(f'[[attribute]]\nname = "a{n}"\nlevels = ["x", "y", "z"]' for n in range(60))
     (folder / "wide.toml").write_text(f"version = 1\n{many}\n")  # 3^60 cells: more than 64 bits hold
-    message = refused("plan --schema wide.toml --method histogram --epsilon 1", says="42,391,158,275,216,203,514,294,433,201 cells")
+    command = "plan --schema wide.toml --method histogram --epsilon 1"
+    message = refused(command, says="42,391,158,275,216,203,514,294,433,201 cells")
     assert "at most 10,000,000" in message
     shown = json.loads(run("schema describe --schema wide.toml --json").stdout)
     assert (shown["cells"], shown["possible_cells"]) == (3**60, None)

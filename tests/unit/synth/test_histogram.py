@@ -177,8 +177,8 @@ def test_utility_is_not_worse_than_clip_and_rescale(data_folder, name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             release = us.synthesize(
-                source, method="histogram", budget=us.PureDP(epsilon=1), unit="add_remove", rows=5000, rows_by="multinomial",
-                stream=SeededStream(seed),
+                source, method="histogram", budget=us.PureDP(epsilon=1), unit="add_remove", rows=5000,
+                rows_by="multinomial", stream=SeededStream(seed),
             )  # fmt: skip
         noisy = np.maximum(release.measurements[0].values, 0)
         clipped = generator.multinomial(5000, noisy.ravel() / noisy.sum()).reshape(true.shape)
