@@ -8,6 +8,7 @@ it. None of them can be run here: the classes are for audit only. See docs/theor
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
@@ -51,15 +52,15 @@ def check_stochastic(matrix: ArrayLike, what: str) -> NDArray[np.float64]:
     return array
 
 
-class AuditOnly:
+class AuditOnly(ABC):
     """Base of the laws: no noise is drawn here, and nothing is claimed that the audit has not found."""
 
     __slots__ = ()
     name: ClassVar[str]
 
+    @abstractmethod
     def law(self, table: Table) -> Law:
         """Every output of one input with its probability."""
-        raise NotImplementedError
 
     def event(self, sensitivity: Sensitivity) -> Event:
         """Charged as no protection: what it really gives, the audit says."""

@@ -7,6 +7,7 @@ betray its input (Mironov 2012). See docs/theory/geometric.md and docs/theory/di
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,7 +35,7 @@ def read_scale(scale: Number) -> Fraction:
     return Fraction(float_up(exact))
 
 
-class IntegerNoise:
+class IntegerNoise(ABC):
     """What the two laws share: adding noise to counts without leaving 64 bits, and the law of the difference."""
 
     __slots__ = ()
@@ -60,11 +61,11 @@ class IntegerNoise:
     def __str__(self) -> str:
         return f"{self.name}(scale = {float(self.scale):.6g})"
 
-    def _draw(self, stream: Stream, size: int) -> Integers:
-        raise NotImplementedError
+    @abstractmethod
+    def _draw(self, stream: Stream, size: int) -> Integers: ...
 
-    def _log_law(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
-        raise NotImplementedError
+    @abstractmethod
+    def _log_law(self, distance: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from understudy.privacy.noise import DiscreteGaussian, Geometric
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.privacy.steps import measure_step, query_of
-from understudy.synth.base import Request, Synthesis, check_request, synthesizers
+from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.currency import Currency
 from understudy.synth.margins import (
     Margin,
@@ -103,14 +103,10 @@ class Aim:
         chosen = self._measure(schema, example, request, noise)
         steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
                           standard_deviation=chosen.standard_deviation, repeats=left))  # fmt: skip
-        return Plan(
-            schema_fingerprint=schema.fingerprint,
+        return planned(
+            schema,
+            request,
             method=self.name,
-            budget=request.budget,
-            unit=request.unit,
-            copies=request.copies,
-            rows=request.rows,
-            records=request.records,
             steps=tuple(steps),
             options={
                 "ways": self.ways,

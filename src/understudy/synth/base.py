@@ -15,7 +15,7 @@ from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.privacy.definition import Definition, Unit
 from understudy.privacy.gate import Gate
-from understudy.privacy.plan import Option, Plan
+from understudy.privacy.plan import Option, Plan, Step
 
 MAX_ROWS = 500_000_000
 MAX_COPIES = 1000
@@ -122,6 +122,33 @@ def check_request(kind: type[Synthesizer], schema: Schema, request: Request) -> 
         )
     for name in request.unit.fixed:
         schema[name]
+
+
+def planned(
+    schema: Schema,
+    request: Request,
+    *,
+    method: str,
+    steps: tuple[Step, ...],
+    options: Mapping[str, Option],
+    budget: Definition | None = None,
+    adaptive: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """The plan that answers a request; ``budget`` where less is promised away than was asked for."""
+    return Plan(
+        schema_fingerprint=schema.fingerprint,
+        method=method,
+        budget=request.budget if budget is None else budget,
+        unit=request.unit,
+        copies=request.copies,
+        rows=request.rows,
+        records=request.records,
+        steps=steps,
+        options=dict(options),
+        adaptive=adaptive,
+        notes=notes,
+    )
 
 
 def renamed(plan: Plan, method: str, options: Mapping[str, Option]) -> Plan:

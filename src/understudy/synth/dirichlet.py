@@ -36,7 +36,7 @@ from understudy.privacy.event import ApproxLoss, PureLoss, Strata
 from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.table_draws import strata_domains
-from understudy.synth.base import Request, Synthesis, check_request, synthesizers
+from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 
 MAX_STRATA = 10_000
 ROWS_DRAWN = "drawn from the Dirichlet posterior of the data (each copy a fresh draw)"
@@ -83,14 +83,11 @@ class Dirichlet:
             for copy in range(1, request.copies + 1)
         )
         options: dict[str, str] = {"strata": self.strata, "prior": self.prior}
-        return Plan(
-            schema_fingerprint=schema.fingerprint,
+        return planned(
+            schema,
+            request,
             method=self.name,
             budget=budget,
-            unit=request.unit,
-            copies=request.copies,
-            rows=request.rows,
-            records=request.records,
             steps=steps,
             options=options,
             notes=notes,

@@ -30,7 +30,7 @@ from understudy.privacy.plain import PlainMultinomial
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.steps import measure_step, query_of
-from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, synthesizers
+from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, planned, synthesizers
 
 MAX_CELLS = 10_000_000
 TOTAL_SHARE = Fraction(1, 50)
@@ -73,14 +73,10 @@ class Histogram:
         else:
             steps, notes = self._noisy_steps(schema, request, possible)
         options = {"prior": self.prior} if isinstance(request.budget, NonPrivate) else {"rows_by": self.rows_by}
-        return Plan(
-            schema_fingerprint=schema.fingerprint,
+        return planned(
+            schema,
+            request,
             method=self.name,
-            budget=request.budget,
-            unit=request.unit,
-            copies=request.copies,
-            rows=request.rows,
-            records=request.records,
             steps=steps,
             options=options,
             notes=notes,

@@ -15,7 +15,7 @@ from understudy.models.sample import ROWS_BY
 from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan
 from understudy.privacy.steps import query_of
-from understudy.synth.base import Request, Synthesis, check_request, synthesizers
+from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.margins import (
     check_margin_sizes,
     known_margins,
@@ -60,14 +60,10 @@ class Ipf:
         build_tree(
             schema, [*margins, schema.margin(request.unit.fixed)]
         )  # refuses, before anything is charged, a model that would not fit in memory
-        return Plan(
-            schema_fingerprint=schema.fingerprint,
+        return planned(
+            schema,
+            request,
             method=self.name,
-            budget=request.budget,
-            unit=request.unit,
-            copies=request.copies,
-            rows=request.rows,
-            records=request.records,
             steps=measure_steps(schema, margins, request.unit, request.budget, self.split),
             options={"margins": self.margins, "split": self.split, "rows_by": self.rows_by},
         )
