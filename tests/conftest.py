@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+# Scripts that make golden values or stress the machine: they need other packages, or hours.
+collect_ignore_glob = ["golden/make_*.py", "stress/*.py"]
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
