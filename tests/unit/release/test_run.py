@@ -12,6 +12,7 @@ import understudy as us
 from understudy.errors import BudgetError, DisclosureError, InputError, UntrackedWarning
 from understudy.privacy.journal import Journal
 from understudy.privacy.streams import SecureStream, SeededStream
+from understudy.release import run as run_module
 
 SCHEMA = us.Schema(
     attributes=(
@@ -255,7 +256,7 @@ def test_a_missing_parent_folder_is_refused_before_the_charge(tmp_path, source, 
 
 
 def test_a_release_beyond_the_memory_is_refused_before_the_charge(tmp_path, source, ledger, monkeypatch):
-    monkeypatch.setattr(os, "sysconf", lambda name: 2**10)  # a machine with one megabyte
+    monkeypatch.setattr(run_module, "available_memory", lambda: 2**20)
     with pytest.raises(InputError, match=r"GB of memory(.|\n)*Nothing was charged"):
         us.synthesize(source, budget=HALF, rows=10**6, out=tmp_path / "release", **paid(ledger))
     assert spent(ledger) == 0
@@ -291,3 +292,7 @@ def test_no_key_or_seed_reaches_any_file(tmp_path, source, ledger, monkeypatch):
             assert key.hex().encode() not in written
     with pytest.raises(DisclosureError):
         stream.__reduce_ex__(4)
+
+
+def test_available_memory_is_that_of_this_machine():
+    assert 2**20 < run_module.available_memory() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
