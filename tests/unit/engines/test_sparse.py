@@ -79,9 +79,9 @@ def test_an_empty_table_has_no_cells():
 
 def test_groups_that_do_not_fit_memory_go_to_the_disk():
     """The groups alone, 16 bytes each, are more than DuckDB may hold."""
-    rows = 4_500_000
+    rows = 7_000_000
     batches = [np.arange(start, rows, 20, dtype=np.int64) * 1_000_003 for start in range(20)]
-    cells, counts = count_cells(batches, memory="64MB")
+    cells, counts = count_cells(batches, memory="96MB")
     np.testing.assert_array_equal(cells, np.arange(rows) * 1_000_003)
     assert (counts == 1).all()
 
