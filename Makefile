@@ -14,8 +14,11 @@ PYTEST_ARGS ?=
 # FULL=1 runs everything; without it the tests marked "full" are left out.
 FULL ?=
 DEMO_OUT ?= demo-output
-# Extras of pyproject.toml that the tests use.
-EXTRAS ?= dev,stat,infer
+# Extras of pyproject.toml that the tests use; with FULL=1 all of them (Spark and numpyro are large), so that nothing is left out.
+comma := ,
+EXTRAS ?= dev,$(if $(FULL),all,stat$(comma)infer$(comma)report)
+# One mark per set of extras: FULL=1 after a plain run installs what is missing.
+DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
 # pip names each package as it comes; the rest of its talk and its warnings are left out, its errors are not.
 # --editable: a change in src/ needs no new installation; only a change in pyproject.toml does.
@@ -33,26 +36,26 @@ demo: $(VENV)/.installed-package ## Make a synthetic release of a generated popu
 	@echo "understudy demo --out $(DEMO_OUT)"
 	@$(BIN)/understudy demo --out "$(DEMO_OUT)" --overwrite
 
-test: $(VENV)/.installed-dev ## Run the tests (FULL=1: all of them, the long ones too)
+test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
 	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
-lint: $(VENV)/.installed-dev ## Check style and types: ruff and strict mypy
+lint: $(DEV_MARK) ## Check style and types: ruff and strict mypy
 	@echo "ruff check, ruff format --check, mypy --strict"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: $(VENV)/.installed-dev ## Rewrite the sources in the house style
+format: $(DEV_MARK) ## Rewrite the sources in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-docs: $(VENV)/.installed-dev ## Build the documentation into site/
+docs: $(DEV_MARK) ## Build the documentation into site/
 	@echo "mkdocs build --strict"
 	@$(BIN)/mkdocs build --strict 2>&1 | sed '/^INFO /d'  # --quiet would hide the warnings that strict counts
 	@echo "open site/index.html"
 
-bench: $(VENV)/.installed-dev ## Run every benchmark in benchmarks/ and print its table
+bench: $(DEV_MARK) ## Run every benchmark in benchmarks/ and print its table
 	@for script in benchmarks/bench_*.py; do \
 	  [ -e "$$script" ] || { echo "there are no benchmarks in benchmarks/"; break; }; \
 	  echo "== $$script"; $(BIN)/python "$$script"; done
@@ -80,7 +83,7 @@ $(VENV)/.installed-package: pyproject.toml | $(BIN)/python
 	@$(PIP_INSTALL) . $(PIP_PROGRESS)
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+$(DEV_MARK): pyproject.toml | $(BIN)/python
 	@echo "installing understudy with everything the tests need (some minutes the first time)"
 	@$(PIP_INSTALL) ".[$(EXTRAS)]" $(PIP_PROGRESS)
 	@touch $@ $(VENV)/.installed-package
