@@ -1,6 +1,6 @@
 """What every test shares: which tests run, and where the data sets are.
 
-Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser or Spark is skipped, with the
+Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node or Spark is skipped, with the
 reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run cannot pass by
 skipping.
 """
@@ -26,9 +26,15 @@ def full_run() -> bool:
 
 
 def _missing_for_browser() -> str | None:
+    if importlib.util.find_spec("playwright") is None:
+        return "needs playwright: install the extra 'dev'"
     if any(shutil.which(name) for name in BROWSERS):
         return None
     return f"needs headless Chromium, and none of {', '.join(BROWSERS)} is on the PATH"
+
+
+def _missing_for_node() -> str | None:
+    return None if shutil.which("node") else "needs node (18 or newer), and it is not on the PATH"
 
 
 def _missing_for_spark() -> str | None:
@@ -43,7 +49,7 @@ def _missing_for_spark() -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if full_run():
         return
-    components = {"browser": _missing_for_browser(), "spark": _missing_for_spark()}
+    components = {"browser": _missing_for_browser(), "node": _missing_for_node(), "spark": _missing_for_spark()}
     for item in items:
         if item.get_closest_marker("full"):
             item.add_marker(pytest.mark.skip(reason="a long test: runs with FULL=1"))
