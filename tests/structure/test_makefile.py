@@ -57,6 +57,6 @@ def test_the_check_of_everything_runs_lint_and_every_test():
     assert os.access(script, os.X_OK)
     text = script.read_text()
     assert "set -euo pipefail" in text
-    assert re.search(r"^make lint$", text, re.MULTILINE)
+    assert re.search(r"^make lint FULL=1$", text, re.MULTILINE)
     assert re.search(r"^make test FULL=1$", text, re.MULTILINE)
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
