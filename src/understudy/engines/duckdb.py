@@ -22,6 +22,7 @@ from understudy.engines.base import DENSE_CELLS, Progress, engines
 from understudy.engines.bounding import rows_to_leave_out
 from understudy.engines.encode import Encoder, check_columns, code_type, columns_to_read
 from understudy.engines.kernel import flat_cells
+from understudy.engines.packing import pack, word_groups
 from understudy.engines.readers import Reader
 from understudy.engines.sparse import count_cells
 from understudy.engines.tally import Tally
@@ -167,13 +168,21 @@ class DuckDBSource:
         )
         bounded._unit = unit
         bounded._left_out = rows_to_leave_out(
-            (batch.column(0) for batch in self._reader.batches([unit.unit_id])),
+            self._ids_and_words(unit.unit_id),
+            words=len(word_groups(self.schema)),
             column=unit.unit_id,
             limit=unit.rows_per_unit,
             stream=stream,
             missing_text=self._missing_text,
         )
         return bounded
+
+    def _ids_and_words(self, unit_id: str) -> Iterator[tuple[pa.Array, list[NDArray[np.int64]]]]:
+        """The id of every row and its codes as words. Rows that break the schema are counted by the first scan."""
+        encoder = Encoder(self.schema, missing_text=self._missing_text)
+        wanted = list(dict.fromkeys((*self.schema.names, unit_id)))
+        for raw in self._reader.batches(wanted):
+            yield raw.column(unit_id), pack(encoder.encode(raw), self.schema)
 
     def _margin(self, margin: Sequence[str]) -> tuple[str, ...]:
         self.schema.margin(margin)  # refuses unknown and repeated names

@@ -45,7 +45,7 @@ class KeyedStream:
     dtype('uint64')
     """
 
-    __slots__ = ("_key", "_pid", "_used", "secure")
+    __slots__ = ("_handed_out", "_key", "_pid", "_used", "secure")
 
     def __init__(self, *, key: bytes | None = None) -> None:
         if key is not None and (not isinstance(key, bytes) or len(key) != KEY_BYTES):
@@ -54,6 +54,7 @@ class KeyedStream:
         self._key = os.urandom(KEY_BYTES) if key is None else key
         self._pid = os.getpid()
         self._used: dict[bytes, int] = {}
+        self._handed_out: list[bytes] = []
 
     def require_own_process(self) -> None:
         """Raises in a forked child."""
@@ -66,6 +67,8 @@ class KeyedStream:
         if count < 0:
             raise InputError(f"the number of words ({count}) must not be negative.")
         name = encode_purpose(purpose)
+        if any(name.startswith(given) for given in self._handed_out):
+            raise InternalError("these words were handed out to other processes; they cannot be drawn here too.")
         start = self._used.get(name, 0)
         if start + count > SUBSTREAM_WORDS:
             raise InternalError(f"a substream is limited to {SUBSTREAM_WORDS} words; use more purposes.")
@@ -75,11 +78,50 @@ class KeyedStream:
         raw = keystream(substream_key, block, skip + count * WORD_BYTES)
         return np.frombuffer(raw, dtype="<u8", offset=skip, count=count).astype(np.uint64, copy=False)
 
+    def hand_out(self, *purpose: str | int) -> TravellingKey:
+        """The key, for tasks in other processes that draw the substreams whose names begin with ``purpose``.
+
+        A purpose is handed out once and never drawn here, so that each word exists in one place. Who takes it must
+        give every substream to one task and start it anew whenever the task is run again: a repeated task then draws
+        the same words, and two versions of one draw cannot exist.
+        """
+        self.require_own_process()
+        name = encode_purpose(purpose)
+        if any(used.startswith(name) or name.startswith(used) for used in (*self._used, *self._handed_out)):
+            raise InternalError("these words were drawn or handed out before; use another purpose.")
+        self._handed_out.append(name)
+        return TravellingKey(self._key, self.secure)
+
     def __repr__(self) -> str:
         return "KeyedStream()" if self.secure else "KeyedStream(not secure)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise DisclosureError("a random stream cannot be saved or copied: its key would undo the privacy.")
+
+
+class TravellingKey:
+    """The key of a stream on its way into the closure of a task: the one thing about a stream that can be serialized.
+
+    It shows nothing of itself, and is good only for making a stream where it arrives. Whoever sends it answers for the
+    way: an encrypted network, and no file.
+    """
+
+    __slots__ = ("_key", "_secure")
+
+    def __init__(self, key: bytes, secure: bool) -> None:
+        self._key, self._secure = key, secure
+
+    def stream(self) -> KeyedStream:
+        """A stream at the beginning of every substream; a task makes one each time it runs."""
+        stream = KeyedStream(key=self._key)
+        stream.secure = self._secure
+        return stream
+
+    def __repr__(self) -> str:
+        return "TravellingKey()"
+
+    def __reduce__(self) -> tuple[type[TravellingKey], tuple[bytes, bool]]:
+        return TravellingKey, (self._key, self._secure)
 
 
 def keystream(key: bytes, first_block: int, count: int) -> bytes:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from understudy.core.mechanism import Integers, SelectionLaw
 from understudy.errors import DisclosureError, InputError, InternalError
-from understudy.privacy.draws import KeyedStream
+from understudy.privacy.draws import KeyedStream, TravellingKey
 
 # OpenDP hands noise over as Python lists; in parts of this size a table of a billion cells needs no more memory.
 DRAWS_PER_CALL = 2**16
@@ -78,6 +78,10 @@ class SecureStream:
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         return self._words.words(count, *purpose)
 
+    def hand_out(self, *purpose: str | int) -> TravellingKey:
+        """The key of the words for tasks elsewhere; see ``KeyedStream.hand_out``. Noise never leaves this process."""
+        return self._words.hand_out(*purpose)
+
     def _noise(self, measurement: Callable[[list[int]], list[int]], size: int) -> Integers:
         self._words.require_own_process()
         noise = np.empty(size, dtype=np.int64)
@@ -133,6 +137,10 @@ class SeededStream:
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         return self._words.words(count, *purpose)
+
+    def hand_out(self, *purpose: str | int) -> TravellingKey:
+        """The key of the words for tasks elsewhere; see ``KeyedStream.hand_out``. Noise never leaves this process."""
+        return self._words.hand_out(*purpose)
 
     def _laplace(self, scale: float, size: int) -> Integers:
         success = -math.expm1(-1 / scale)

@@ -233,6 +233,25 @@ def test_one_bounded_source_always_keeps_the_same_rows():
     assert source.bounded(Unit(), SeededStream(1)) is source
 
 
+def test_which_rows_are_kept_does_not_depend_on_their_order():
+    rng = np.random.default_rng(4)
+    schema = Schema(
+        attributes=(Attribute(name="x", levels=tuple(range(50))), Attribute(name="y", levels=tuple(range(3)))),
+        ignore=("id",),
+    )
+    frame = pa.table({"x": rng.integers(0, 50, 400), "y": rng.integers(0, 3, 400), "id": rng.integers(0, 40, 400)})
+    unit = Unit(rows_per_unit=3, unit_id="id")
+
+    def counts(table, seed=1):
+        return open_source(table, schema).bounded(unit, SeededStream(seed)).count([("x", "y")])[0].values
+
+    first = counts(frame)
+    assert first.sum() == 120
+    for seed in range(3):
+        np.testing.assert_array_equal(counts(frame.take(np.random.default_rng(seed).permutation(400))), first)
+    assert not np.array_equal(counts(frame, seed=2), first)
+
+
 def test_one_id_in_two_types_is_one_unit(tmp_path):
     import pyarrow.parquet as pq
 

@@ -168,3 +168,22 @@ def test_bounds_of_uniform_draws() -> None:
     for bound in (0, -1, 2**63 + 1):
         with pytest.raises(InputError, match="bound"):
             uniform_below(stream, bound, 1, "a")
+
+
+def test_a_key_that_was_handed_out_draws_the_same_words_elsewhere_and_none_here():
+    here, same = (KeyedStream(key=bytes(range(32))) for _ in range(2))
+    key = here.hand_out("draw", 1)
+    assert repr(key) == "TravellingKey()"
+    there = pickle.loads(pickle.dumps(key)).stream()  # noqa: S301
+    again = key.stream()
+    expected = same.words(5, "draw", 1, "place")
+    assert there.secure is False
+    for stream in (there, again):
+        assert np.array_equal(stream.words(5, "draw", 1, "place"), expected)
+    with pytest.raises(InternalError, match="handed out"):
+        here.words(1, "draw", 1, "place")
+    assert len(here.words(1, "draw", 2)) == 1
+    for purpose in (("draw",), ("draw", 1), ("draw", 1, "place"), ("draw", 2)):
+        with pytest.raises(InternalError, match="before"):
+            here.hand_out(*purpose)
+    assert KeyedStream().hand_out("x").stream().secure is True
