@@ -65,6 +65,7 @@ SETTINGS = {
     # A tenth of its budget pays for choices, which show little; and the parts spent on tables are spread, so it takes a
     # larger fault, and a person who differs in every attribute, to see it in this many runs.
     "aim": Setting(options=(("rounds", 2),), many_tables=True, divisor=8, left=0, full=True),
+    "mst": Setting(many_tables=True, divisor=4, left=0, full=True),
     "independent": Setting(many_tables=True, divisor=4, left=0, full=True),
     "ipf": Setting(many_tables=True, full=True),
 }

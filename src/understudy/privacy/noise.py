@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from understudy.core.exact import Number, float_up, from_text, read_exact, to_text
 from understudy.core.mechanism import Integers, Stream
 from understudy.errors import InputError, InternalError, unknown_name
-from understudy.privacy.event import Event, GaussianNoise, GeometricNoise, Sensitivity
+from understudy.privacy.event import Event, GaussianNoise, GeometricNoise, NoNoise, Sensitivity
 from understudy.privacy.streams import LARGEST_SCALE, NOISE_BOUND, SMALLEST_SCALE
 
 
@@ -162,13 +162,38 @@ def log_normaliser(sigma: float) -> float:
     return 0.5 * math.log(2 * math.pi) + math.log(sigma) + math.log1p(2 * tail)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """No noise and no protection: an infinite loss, charged as one. For synthesis without a guarantee."""
+
+    name: ClassVar[str] = "exact"
+
+    @property
+    def variance(self) -> float:
+        return 0.0
+
+    def event(self, sensitivity: Sensitivity) -> Event:  # noqa: ARG002 - no guarantee, whatever the sensitivity
+        return NoNoise()
+
+    def run(self, values: Integers, stream: Stream) -> Integers:  # noqa: ARG002 - nothing is drawn
+        return _counts(values)
+
+    def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
+        return np.where(_counts(out) == _counts(values), 0.0, -np.inf)
+
+    def to_json(self) -> dict[str, str]:
+        return {"mechanism": self.name}
+
+
 NoiseMechanism = Geometric | DiscreteGaussian
 MECHANISMS: dict[str, Callable[..., NoiseMechanism]] = {c.name: c for c in (Geometric, DiscreteGaussian)}
 
 
-def mechanism_from_json(data: Mapping[str, str]) -> NoiseMechanism:
+def mechanism_from_json(data: Mapping[str, str]) -> NoiseMechanism | Exact:
     """Read back what ``to_json`` wrote; the scale must be one that a mechanism could have had, bit for bit."""
     name = str(data.get("mechanism", ""))
+    if name == Exact.name and len(data) == 1:
+        return Exact()
     if name not in MECHANISMS:
         raise unknown_name("mechanism", name, MECHANISMS)
     if set(data) != {"mechanism", "scale"}:

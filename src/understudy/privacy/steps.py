@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from understudy.errors import InternalError
-from understudy.privacy.event import GaussianNoise, GeometricNoise, Sensitivity
+from understudy.privacy.event import GaussianNoise, GeometricNoise, NoNoise, Sensitivity
 from understudy.privacy.gate import Query
-from understudy.privacy.noise import DiscreteGaussian, Geometric
+from understudy.privacy.noise import DiscreteGaussian, Exact, Geometric
 from understudy.privacy.plan import Step
 
 Noise = Geometric | DiscreteGaussian
@@ -33,4 +33,6 @@ def query_of(step: Step, cells: str = "all") -> Query:
         return Query(
             margin=step.margin, mechanism=DiscreteGaussian(scale=step.event.scale), label=step.label, cells=cells
         )
+    if isinstance(step.event, NoNoise) and step.action == "measure":
+        return Query(margin=step.margin, mechanism=Exact(), label=step.label, cells=cells)
     raise InternalError(f"step '{step.label}' is not a measurement.")

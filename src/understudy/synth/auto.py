@@ -14,7 +14,7 @@ from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan
 from understudy.synth.aim import Aim
 from understudy.synth.base import Request, Synthesis, check_request, configure, synthesizers
-from understudy.synth.histogram import Histogram
+from understudy.synth.histogram import MAX_CELLS, Histogram
 from understudy.synth.ipf import Ipf
 
 CLEARLY_BETTER = 0.5
@@ -45,7 +45,12 @@ class Auto:
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         if isinstance(request.budget, NonPrivate):
-            return _with_reason(Histogram().plan(schema, request), "histogram: the only method without a guarantee.")
+            if schema.cells() <= MAX_CELLS:
+                return _with_reason(
+                    Histogram().plan(schema, request), "histogram: without a guarantee nothing is lost."
+                )
+            reason = "ipf: without a guarantee, and too many cells for the full table."
+            return _with_reason(Ipf(rows_by=self.rows_by).plan(schema, request), reason)
         whole, pairs = self._whole_table(schema, request), self._all_pairs(schema, request)
         if whole is not None and (pairs is None or _noise(whole, len(pairs.steps)) < CLEARLY_BETTER * _noise(pairs, 1)):
             reason = "histogram: the full table is small enough that its noise is below that of separate margins."

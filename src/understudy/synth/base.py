@@ -76,7 +76,7 @@ class Synthesizer(Protocol):
 
 
 synthesizers: Registry[type[Synthesizer]] = Registry(
-    "method", "understudy.synth", not_entries=("base", "currency", "margins")
+    "method", "understudy.synth", not_entries=("base", "currency", "margins", "strata")
 )
 
 

@@ -27,13 +27,15 @@ from understudy.privacy.definition import NonPrivate
 from understudy.privacy.event import NoNoise
 from understudy.privacy.gate import Gate
 from understudy.privacy.plain import PlainMultinomial
-from understudy.privacy.plan import Plan, Step
+from understudy.privacy.plan import Option, Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.steps import measure_step, query_of
 from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, planned, synthesizers
 
 MAX_CELLS = 10_000_000
 TOTAL_SHARE = Fraction(1, 50)
+POSTPROCESS = ("nearest", "published")
+PRIOR = "1"  # synthpop's default (Raab 2022, footnote 17)
 TABLE, TOTAL = "full cross-tabulation", "number of rows"
 
 
@@ -42,20 +44,27 @@ TABLE, TOTAL = "full cross-tabulation", "number of rows"
 class Histogram:
     """Noise on the full cross-tabulation.
 
-    ``rows_by``: ``rounding`` (low variance) or ``multinomial``. ``prior`` is the prior count of the version without
-    a guarantee (``NonPrivate``), spread over all possible cells.
+    ``rows_by``: ``rounding`` (low variance; the default) or ``multinomial``. ``postprocess``: ``nearest`` (the nearest
+    table of counts), or ``published`` for what Raab (2022) published: negative counts set to zero, scaled to shares, a
+    constant number of independent rows. ``prior`` is its prior count, and that of the version without a guarantee
+    (``NonPrivate``), spread over all possible cells.
     """
 
     name: ClassVar[str] = "histogram"
     summary: ClassVar[str] = "noise on every cell of the full cross-tabulation; best for small crosses"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
 
-    rows_by: str = "rounding"
-    prior: str = "1"
+    rows_by: str | None = None
+    postprocess: str = "nearest"
+    prior: str = PRIOR
 
     def __post_init__(self) -> None:
-        if self.rows_by not in ROWS_BY:
+        if self.rows_by is not None and self.rows_by not in ROWS_BY:
             raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+        if self.postprocess not in POSTPROCESS:
+            raise unknown_name("postprocess", self.postprocess, POSTPROCESS)
+        if self.postprocess == "published" and self.rows_by == "rounding":
+            raise InputError("postprocess = published means multinomial rows; leave rows_by out.")
         if read_exact(self.prior, "prior") < 0:
             raise InputError(f"prior ({self.prior}) must not be negative.")
 
@@ -68,11 +77,21 @@ class Histogram:
                 "margin-based method, drop attributes ([[ignore]]), or use wider bins."
             )
         possible = int(schema.allowed().sum())
+        if self.postprocess == "published" and request.rows is None and not request.unit.public_total:
+            raise InputError(
+                "the published method draws a constant number of rows; under add_remove say how many (rows)."
+            )
         if isinstance(request.budget, NonPrivate):
             steps, notes = self._plain_steps(schema, request, cells)
         else:
             steps, notes = self._noisy_steps(schema, request, possible)
-        options = {"prior": self.prior} if isinstance(request.budget, NonPrivate) else {"rows_by": self.rows_by}
+        options: dict[str, Option] = {"prior": self.prior}
+        if not isinstance(request.budget, NonPrivate):
+            options = {"rows_by": self._rows_by}
+            if self.postprocess != "published" and self.prior != PRIOR:
+                raise InputError(f"prior ({self.prior}) belongs to postprocess = published; leave it out.")
+            if self.postprocess == "published":
+                options |= {"postprocess": self.postprocess, "prior": self.prior}
         return planned(
             schema,
             request,
@@ -81,6 +100,10 @@ class Histogram:
             options=options,
             notes=notes,
         )
+
+    @property
+    def _rows_by(self) -> str:
+        return self.rows_by or ("multinomial" if self.postprocess == "published" else "rounding")
 
     def _plain_steps(self, schema: Schema, request: Request, cells: int) -> tuple[tuple[Step, ...], tuple[str, ...]]:
         if request.rows is None and not request.unit.public_total:
@@ -106,7 +129,7 @@ class Histogram:
                 "everything in this schema is fixed or constant under this unit; nothing is left to protect."
             )
         (whole,) = noise_for(request.budget, [table])
-        if unit.public_total:
+        if unit.public_total or self.postprocess == "published":
             return (measure_step(label=TABLE, margin=schema.names, noise=whole, sensitivity=table, cells=possible),), ()
         # The sum of the noisy cells estimates the number of rows; a charged total is better once the cells are many.
         total = margin_sensitivity(schema, (), unit)
@@ -142,13 +165,13 @@ class Histogram:
             table = schema.allowed().astype(np.float64)
             notes = ("The noisy table has no positive part; rows are spread evenly over the possible cells.",)
         copies = tuple(
-            CodedTable.from_cells(schema, draw_cells(table, rows, self.rows_by, stream, "rows", copy))
+            CodedTable.from_cells(schema, draw_cells(table, rows, self._rows_by, stream, "rows", copy))
             for copy in range(1, plan.copies + 1)
         )
         return Synthesis(
             tables=copies,
             measurements=tuple(measured),
-            rows_drawn=DESCRIPTIONS[self.rows_by],
+            rows_drawn=DESCRIPTIONS[self._rows_by],
             copies_share_measurements=True,
             notes=notes,
         )
@@ -164,6 +187,9 @@ class Histogram:
             table[allowed] = (one, records - one)
             return table, records
         noisy = measured[0].values
+        if self.postprocess == "published":
+            raised = noisy + float(read_exact(self.prior, "prior")) / int(allowed.sum())
+            return np.where(allowed, np.maximum(raised, 0.0), 0.0), float(records or 0)
         if records is not None:
             total = float(records)
         else:

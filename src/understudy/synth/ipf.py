@@ -1,32 +1,54 @@
-"""Synthesis from chosen margins (Raab's ipf), fitted jointly with the noise of every table known."""
+"""Synthesis from chosen margins (Raab's ipf), fitted jointly with the noise of every table known.
+
+``postprocess = published`` does what Raab (2022) published instead: equal shares, negative counts set to a tiny
+positive number, every table scaled to shares, iterative proportional fitting, a constant number of independent rows.
+Without a guarantee (``NonPrivate``) the same is done with exact tables and a prior count.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.exact import read_exact
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.errors import unknown_name
-from understudy.models.fit import build_tree
+from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.models.fit import Known, build_tree
+from understudy.models.ipf import fit_ipf
+from understudy.models.model import Model
 from understudy.models.sample import ROWS_BY
+from understudy.privacy.definition import Definition, NonPrivate
+from understudy.privacy.event import NoNoise
 from understudy.privacy.gate import Gate
-from understudy.privacy.plan import Plan
+from understudy.privacy.noise import Exact
+from understudy.privacy.plan import Option, Plan, Step
 from understudy.privacy.steps import query_of
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.margins import (
+    Margin,
     check_margin_sizes,
+    is_public,
     known_margins,
+    margin_label,
     measure_steps,
     public_records,
     read_margins,
     synthesis_from,
     total_of,
 )
+from understudy.synth.strata import Fitter, Strata, read_strata, synthesis_in_strata
 
 SPLITS = ("optimal", "equal")
+POSTPROCESS = ("joint", "published")
+PRIOR = "1"  # synthpop's default, in records over all cells of a table (Raab 2022, footnote 17)
+TINY = 1e-6  # what the published method makes of a count that is not positive
 
 
 @synthesizers.add
@@ -35,48 +57,160 @@ class Ipf:
     """Noisy margins chosen beforehand, and the model nearest to independence that they allow.
 
     ``margins``: a number of ways (``2``: all pairs) or a list (``sex+age, age+income``). ``split`` divides the budget
-    over the tables: ``optimal`` for the least total variance, or ``equal``. ``rows_by``: ``rounding`` or
-    ``multinomial``.
+    over the tables: ``optimal`` (the default) for the least total variance, or ``equal``. ``rows_by``: ``rounding``
+    (the default) or ``multinomial``. ``strata``: attributes whose cells get a model each. ``postprocess``: ``joint``,
+    or ``published`` for Raab's own, with equal shares and multinomial rows; ``prior`` is its prior count, and that of
+    the version without a guarantee, in records over all cells of a table.
     """
 
     name: ClassVar[str] = "ipf"
     summary: ClassVar[str] = "noise on chosen margins, fitted jointly; for a handful of attributes"
-    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
 
     margins: str = "2"
-    split: str = "optimal"
-    rows_by: str = "rounding"
+    split: str | None = None
+    rows_by: str | None = None
+    strata: str = ""
+    postprocess: str = "joint"
+    prior: str = PRIOR
 
     def __post_init__(self) -> None:
-        if self.rows_by not in ROWS_BY:
-            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
-        if self.split not in SPLITS:
-            raise unknown_name("split", self.split, SPLITS)
+        for name, value, known in (
+            ("rows_by", self.rows_by, ROWS_BY),
+            ("split", self.split, SPLITS),
+            ("postprocess", self.postprocess, POSTPROCESS),
+        ):
+            if value is not None and value not in known:
+                raise unknown_name(name, value, known)
+        if self.postprocess == "published" and (self.split == "optimal" or self.rows_by == "rounding"):
+            raise InputError(
+                "postprocess = published means equal shares and multinomial rows; leave split and rows_by out."
+            )
+        if read_exact(self.prior, "prior") < 0:
+            raise InputError(f"prior ({self.prior}) must not be negative.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
-        margins = read_margins(schema, self.margins)
+        strata = read_strata(schema, self.strata)
+        margins = strata.joined_all(self._inner_margins(strata))
         check_margin_sizes(schema, margins)
-        build_tree(
-            schema, [*margins, schema.margin(request.unit.fixed)]
-        )  # refuses, before anything is charged, a model that would not fit in memory
+        # Refuses, before anything is charged, a model that would not fit in memory.
+        inner = [strata.inside(margin) for margin in [*margins, schema.margin(request.unit.fixed)]]
+        for part in strata.parts:
+            build_tree(part.schema, inner)
+        published = self._published(request.budget)
+        if published and request.rows is None and not request.unit.public_total:
+            raise InputError(
+                "the published method draws a constant number of rows; under add_remove say how many (rows)."
+            )
+        if not published and self.prior != PRIOR:
+            raise InputError(f"prior ({self.prior}) belongs to postprocess = published; the joint fit chooses its own.")
         return planned(
             schema,
             request,
             method=self.name,
-            steps=measure_steps(schema, margins, request.unit, request.budget, self.split),
-            options={"margins": self.margins, "split": self.split, "rows_by": self.rows_by},
+            steps=self._steps(schema, margins, request),
+            options=self._options(request.budget),
+            notes=("NO GUARANTEE: rows are drawn from a model of the exact tables.",)
+            if isinstance(request.budget, NonPrivate)
+            else (),
+        )
+
+    def _inner_margins(self, strata: Strata) -> list[Margin]:
+        """The margins asked for; a number of ways counts the attributes inside the strata."""
+        if not strata.names or not self.margins.strip().isdigit():
+            return read_margins(strata.schema, self.margins)
+        return read_margins(strata.parts[0].schema, self.margins)
+
+    def _published(self, budget: Definition) -> bool:
+        return self.postprocess == "published" or isinstance(budget, NonPrivate)
+
+    def _options(self, budget: Definition) -> dict[str, Option]:
+        """What the plan records: everything that matters for this budget."""
+        options: dict[str, Option] = {"margins": self.margins, "strata": self.strata}
+        if self._published(budget):
+            drawn = {"rows_by": self._rows_by(budget)}
+            return {**options, **drawn, "postprocess": self.postprocess, "prior": self.prior}
+        return {**options, "split": self._split(budget), "rows_by": self._rows_by(budget)}
+
+    def _split(self, budget: Definition) -> str:
+        return self.split or ("equal" if self._published(budget) else "optimal")
+
+    def _rows_by(self, budget: Definition) -> str:
+        return self.rows_by or ("multinomial" if self._published(budget) else "rounding")
+
+    def _steps(self, schema: Schema, margins: Sequence[Margin], request: Request) -> tuple[Step, ...]:
+        if not isinstance(request.budget, NonPrivate):
+            with_total = not self._published(request.budget)
+            return measure_steps(
+                schema, margins, request.unit, request.budget, self._split(request.budget), with_total=with_total
+            )
+        movable = [margin for margin in margins if not is_public(schema, margin, request.unit)]
+        if not movable:
+            raise UnsupportedError("no unit can change any of these margins; nothing is left to protect.")
+        return tuple(
+            Step(
+                label=margin_label(margin),
+                margin=margin,
+                action="measure",
+                event=NoNoise(),
+                cells=int(schema.allowed(margin).sum()),
+            )
+            for margin in movable
         )
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         measured = gate.measure([query_of(step) for step in plan.steps])
-        total = total_of(schema, public_records(plan, gate), measured)
         known = known_margins(schema, gate, plan.unit)
-        return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known=known)[0]
+        synthesis = self._rows(plan, schema, measured, records=public_records(plan, gate), stream=stream, known=known)
+        if isinstance(plan.budget, NonPrivate):
+            return replace(synthesis, measurements=())  # exact tables are never published, whatever is promised
+        return synthesis
 
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from what was measured: post-processing, as often as anybody likes."""
+        return self._rows(plan, schema, measured, records=records, stream=stream, known={})
+
+    def _rows(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], *, records: int | None, stream: Stream,
+        known: dict[Margin, NDArray[np.int64]],
+    ) -> Synthesis:  # fmt: skip
+        strata, rows_by = read_strata(schema, self.strata), self._rows_by(plan.budget)
+        if self._published(plan.budget):
+            # Only shares matter to this fit, so its total is the number of rows and no record is counted for it.
+            total = float(records if records is not None else plan.rows or 0)
+            return synthesis_in_strata(
+                plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known,
+                fitter=_published_fit(read_exact(self.prior, "prior")),
+            )  # fmt: skip
         total = total_of(schema, records, measured)
-        return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known={})[0]
+        if strata.names:
+            return synthesis_in_strata(plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known)
+        return synthesis_from(plan, schema, measured, total=total, rows_by=rows_by, stream=stream, known=known)[0]
+
+
+def _published_fit(prior: Fraction) -> Fitter:
+    """Add the prior, clip, scale, fit: steps 3 and 5 to 8 of Raab (2022), section 2.
+
+    Noise is additive, so the prior may as well be added after it.
+    """
+
+    def fitter(
+        schema: Schema, measured: Sequence[Measurement], _total: float, _stream: Stream, known: Known
+    ) -> tuple[Model, str]:
+        tables: list[tuple[Margin, NDArray[np.float64]]] = []
+        for one in measured:
+            if one.margin:
+                allowed = schema.allowed(one.margin)
+                least = 0.0 if isinstance(one.mechanism, Exact) else TINY
+                raised = np.maximum(one.values + float(prior) / int(allowed.sum()), least)
+                tables.append((one.margin, np.where(allowed, raised, 0.0)))
+        tables += [(margin, values.astype(np.float64)) for margin, values in known.items() if values.any()]
+        if not any(table.any() for _, table in tables):
+            raise InputError("every table is empty and the prior count is 0; no rows can be drawn.")
+        model, report = fit_ipf(schema, tables)
+        return model, report.describe().rstrip(".")
+
+    return fitter

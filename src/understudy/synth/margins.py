@@ -70,9 +70,9 @@ def shares_by_cells(schema: Schema, margins: Sequence[Margin], power: Fraction) 
 
 
 def measure_steps(
-    schema: Schema, margins: Sequence[Margin], unit: Unit, budget: Definition, split: str
+    schema: Schema, margins: Sequence[Margin], unit: Unit, budget: Definition, split: str, *, with_total: bool = True
 ) -> tuple[Step, ...]:
-    """Steps that measure every margin, and under ``add_remove`` the number of rows, within one budget.
+    """Steps that measure every margin, and under ``add_remove`` the number of rows (``with_total``), in one budget.
 
     ``split``: ``equal``, or ``optimal``: the least total variance over all cells. Noise of variance proportional to
     1/share^2 (geometric, pure budgets) wants shares in proportion to cells^(1/3), of 1/share (Gaussian) to cells^(1/2).
@@ -86,7 +86,7 @@ def measure_steps(
     cells = [int(schema.allowed(margin).sum()) for margin in movable]
     noises = noise_for(budget, sensitivities, shares=shares, cells=cells)
     queries = list(movable)
-    if not unit.public_total:
+    if with_total and not unit.public_total:
         # The sums of the noisy tables estimate the number of rows too; it is measured apart only where that is better.
         total = margin_sensitivity(schema, (), unit)
         apart = noise_for(

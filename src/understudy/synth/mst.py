@@ -1,0 +1,312 @@
+"""MST: one-way margins, a maximum spanning tree of pairs chosen privately, and the pairs of that tree (McKenna et al.).
+
+The tree is grown like Kruskal's: among all pairs that would join two parts not yet joined, one is chosen by a noisy
+maximum of how far the truth is from independence, until all attributes hang together. A tree model is small whatever
+the number of attributes, so this is the quick method for very many of them; where attributes depend on one another in
+more ways than a tree has edges, ``aim`` and ``ipf`` are better.
+
+McKenna, Miklau and Sheldon (2021), Winning the NIST contest, arXiv:2108.04978, Algorithm 1. The differences: geometric
+noise and permute-and-flip choices under a pure budget, shares of the budget by the size of a table, and the
+regularised joint fit instead of unregularised mirror descent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import pi, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.core.measurement import Measurement
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.models.fit import structural_groups
+from understudy.models.junction_tree import tree_cells
+from understudy.models.model import Model
+from understudy.models.sample import ROWS_BY
+from understudy.models.tracker import Tracker
+from understudy.privacy.definition import ApproxDP, Definition, Unit
+from understudy.privacy.event import GumbelMax, NoisyMax
+from understudy.privacy.gate import Candidate, Gate, Query
+from understudy.privacy.plan import Plan, Step
+from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
+from understudy.privacy.steps import measure_step, query_of
+from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.currency import Currency
+from understudy.synth.margins import (
+    TOTAL,
+    TOTAL_SHARE,
+    Margin,
+    check_margin_sizes,
+    is_public,
+    known_margins,
+    margin_label,
+    public_records,
+    shares_by_cells,
+    synthesis_from,
+    total_of,
+)
+from understudy.synth.strata import Strata, known_inside, read_strata, synthesis_in_strata
+
+ONE_WAY, CHOOSING = Fraction(1, 3), Fraction(1, 6)  # of the budget; the pairs get the rest
+MODEL_CELLS = 5_000_000
+PRIOR_WHILE_CHOOSING = 100.0
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mst:
+    """A tree of pairs.
+
+    ``strata``: attributes whose cells get a model each, with one tree for all. ``model_cells``: the largest model, in
+    cells of all its tables. ``rows_by``: ``rounding`` or ``multinomial``.
+    """
+
+    name: ClassVar[str] = "mst"
+    summary: ClassVar[str] = "a privately chosen tree of two-way margins; for very many attributes"
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
+
+    strata: str = ""
+    model_cells: int = MODEL_CELLS
+    rows_by: str = "rounding"
+
+    def __post_init__(self) -> None:
+        if self.rows_by not in ROWS_BY:
+            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+        if not 1000 <= self.model_cells <= 20_000_000:
+            raise InputError(f"model_cells ({self.model_cells}) must be between 1,000 and 20,000,000.")
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        check_request(type(self), schema, request)
+        strata, unit = read_strata(schema, self.strata), request.unit
+        ones = self._one_way(strata, unit)
+        if not ones:
+            raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
+        check_margin_sizes(schema, ones)
+        edges = self._edges(strata, unit)
+        joins = _most_joins(strata, unit, edges)
+        currency = _currency(strata, request.budget, unit, edges, joins)
+        steps = self._one_way_steps(schema, ones, request, currency, ONE_WAY if joins else Fraction(1))
+        if joins:
+            sensitivity = Fraction(selection_sensitivity([1], unit))
+            event = GumbelMax if currency.concentrated else NoisyMax
+            scale = currency.choice_scale(currency.amount * CHOOSING / joins, sensitivity)
+            choosing = event(sensitivity=sensitivity, scale=scale)
+            steps.append(Step(label="choose a pair", margin=(), action="select", event=choosing, repeats=joins))
+            example = strata.joined(edges[0])
+            noise = currency.noise(currency.amount * (1 - ONE_WAY - CHOOSING) / joins, schema, example, unit)
+            shown = measure_step(label="", margin=(), noise=noise, cells=0,
+                                 sensitivity=margin_sensitivity(schema, example, unit))  # fmt: skip
+            steps.append(Step(label="measure a chosen pair", margin=(), action="measure", event=shown.event,
+                              standard_deviation=shown.standard_deviation, repeats=joins))  # fmt: skip
+        return planned(
+            schema,
+            request,
+            method=self.name,
+            steps=tuple(steps),
+            options={"strata": self.strata, "model_cells": self.model_cells, "rows_by": self.rows_by},
+            adaptive=True,
+            notes=("Larger pairs get larger shares of what the pairs have together, once the tree is known.",),
+        )
+
+    def _one_way_steps(
+        self, schema: Schema, ones: Sequence[Margin], request: Request, currency: Currency, share: Fraction
+    ) -> list[Step]:
+        """One-way margins, larger ones with larger shares; the number of rows where it is not public."""
+        margins, unit = list(ones), request.unit
+        shares = shares_by_cells(schema, margins, _power(currency))
+        if not unit.public_total:
+            margins, shares = [*margins, ()], [*(one * (1 - TOTAL_SHARE) for one in shares), TOTAL_SHARE]
+        return [
+            measure_step(
+                label=margin_label(margin) or TOTAL,
+                margin=margin,
+                noise=currency.noise(currency.amount * share * part, schema, margin, unit),
+                sensitivity=margin_sensitivity(schema, margin, unit),
+                cells=int(schema.allowed(margin).sum()) if margin else 1,
+            )
+            for margin, part in zip(margins, shares, strict=True)
+        ]
+
+    def _one_way(self, strata: Strata, unit: Unit) -> list[Margin]:
+        margins = strata.joined_all([(name,) for name in strata.inner])
+        return [margin for margin in margins if not is_public(strata.schema, margin, unit)]
+
+    def _edges(self, strata: Strata, unit: Unit) -> list[Margin]:
+        """Pairs that a model could hold, beside what structural zeros and fixed attributes put into it anyway."""
+        schema = strata.parts[0].schema
+        sizes = dict(zip(schema.names, schema.shape(), strict=True))
+        always = [*structural_groups(strata.schema), strata.schema.margin(unit.fixed)]
+        groups = [strata.inside(group) for group in always]
+        alone = tree_cells(sizes, groups) if any(len(group) > 1 for group in groups) else 0
+        room = self.model_cells - alone
+
+        def holds(pair: Margin) -> bool:
+            if not alone:
+                return sizes[pair[0]] * sizes[pair[1]] <= room
+            return tree_cells(sizes, [pair, *groups]) <= self.model_cells
+
+        return [
+            pair
+            for pair in combinations(strata.inner, 2)
+            if not is_public(strata.schema, strata.joined(pair), unit) and holds(pair)
+        ]
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        strata = read_strata(schema, self.strata)
+        edges = self._edges(strata, plan.unit)
+        joins = _most_joins(strata, plan.unit, edges)
+        currency = _currency(strata, plan.budget, plan.unit, edges, joins)
+        first = [step for step in plan.steps if step.action == "measure" and (step.margin or step.label == TOTAL)]
+        known = known_margins(schema, gate, plan.unit)
+        gate.count_ahead([*(step.margin for step in first), *(strata.joined(edge) for edge in edges)])
+        measured = gate.measure([query_of(step) for step in first])
+        total = total_of(schema, public_records(plan, gate), measured)
+        tree = self._grow(strata, currency, gate, measured, edges=edges, total=total, joins=joins) if joins else []
+        if tree:
+            part = currency.amount * (1 - ONE_WAY - CHOOSING)
+            margins = [strata.joined(edge) for edge in tree]
+            shares = shares_by_cells(schema, margins, _power(currency))
+            measured += gate.measure([
+                Query(margin=margin, mechanism=currency.noise(part * share, schema, margin, plan.unit),
+                      label=f"pair {number}: {margin_label(margin)}")
+                for number, (margin, share) in enumerate(zip(margins, shares, strict=True), start=1)
+            ])  # fmt: skip
+        notes = (f"Tree: {'; '.join(margin_label(edge) for edge in tree) or 'no pairs'}.",)
+        total = total_of(schema, public_records(plan, gate), measured)
+        return self._rows(plan, strata, measured, total=total, stream=stream, known=known, notes=notes)
+
+    def again(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
+    ) -> Synthesis:
+        """Tables from what was measured: post-processing, as often as anybody likes."""
+        strata = read_strata(schema, self.strata)
+        total = total_of(schema, records, measured)
+        return self._rows(plan, strata, measured, total=total, stream=stream, known={}, notes=())
+
+    def _rows(
+        self, plan: Plan, strata: Strata, measured: Sequence[Measurement], *, total: float, stream: Stream,
+        known: dict[Margin, np.ndarray], notes: tuple[str, ...],
+    ) -> Synthesis:  # fmt: skip
+        if strata.names:
+            return synthesis_in_strata(
+                plan, strata, measured, total=total, rows_by=self.rows_by, stream=stream, known=known, notes=notes
+            )
+        return synthesis_from(
+            plan, strata.schema, measured, total=total, rows_by=self.rows_by, stream=stream, known=known, notes=notes
+        )[0]
+
+    def _grow(
+        self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
+        edges: Sequence[Margin], total: float, joins: int,
+    ) -> list[Margin]:  # fmt: skip
+        """Kruskal's algorithm with a noisy maximum: the pair farthest from independence between two parts."""
+        unit = gate.unit
+        known = known_margins(strata.schema, gate, unit)
+        sizes = strata.sizes(measured, total)
+        models = [
+            Tracker(part.schema, strata.measured_in(part, measured), known=inside, total=max(float(size), 1.0),
+                    prior=PRIOR_WHILE_CHOOSING).model
+            for (part, inside), size in zip(known_inside(strata, known), sizes, strict=True)
+        ]  # fmt: skip
+        expected = _Independence(strata, models)
+        each = currency.amount * (1 - ONE_WAY - CHOOSING) / joins
+        offered = {}
+        for edge in edges:
+            margin = strata.joined(edge)
+            model = np.rint(expected.counts(edge)).astype(np.int64)
+            noise = currency.noise(each, strata.schema, margin, unit)
+            penalty = round(sqrt(2 / pi * noise.variance) * model.size)
+            offered[edge] = Candidate(margin=margin, model=model, offset=penalty)
+        part = currency.amount * CHOOSING / joins
+        scale = currency.choice_scale(part, Fraction(selection_sensitivity([1], unit)))
+        joined, tree = _Parts(strata, unit), []
+        for number in range(1, joins + 1):
+            left = [edge for edge in edges if not joined.same(edge)]
+            if not left:
+                break
+            chosen = gate.select(
+                [offered[edge] for edge in left], scale=scale, label=f"choose pair {number}", law=currency.choice_law
+            )
+            tree.append(left[chosen])
+            joined.join(left[chosen])
+        return tree
+
+
+def _power(currency: Currency) -> Fraction:
+    """Shares in proportion to cells to this power have the least total variance (docs/theory/margins.md)."""
+    return Fraction(1, 2) if currency.concentrated else Fraction(1, 3)
+
+
+def _currency(strata: Strata, budget: Definition, unit: Unit, edges: Sequence[Margin], joins: int) -> Currency:
+    """What to spend: under (epsilon, delta) a pure epsilon, where few pairs make that the one with less noise."""
+    currency = Currency.of(budget)
+    if not joins or not isinstance(budget, ApproxDP):
+        return currency
+    pure = Currency(amount=budget.epsilon, concentrated=False)
+
+    def variance(one: Currency) -> float:
+        part = one.amount * (1 - ONE_WAY - CHOOSING) / joins
+        return one.noise(part, strata.schema, strata.joined(edges[0]), unit).variance
+
+    return min(pure, currency, key=variance)
+
+
+def _most_joins(strata: Strata, unit: Unit, edges: Sequence[Margin]) -> int:
+    """How many pairs a spanning forest of the possible pairs has; the fixed attributes hang together already."""
+    parts = _Parts(strata, unit)
+    count = 0
+    for edge in edges:
+        if not parts.same(edge):
+            parts.join(edge)
+            count += 1
+    return count
+
+
+class _Parts:
+    """Which attributes hang together so far."""
+
+    def __init__(self, strata: Strata, unit: Unit) -> None:
+        self._part = {name: number for number, name in enumerate(strata.inner)}
+        fixed = [name for name in strata.inner if name in unit.fixed]
+        for name in fixed:
+            self._part[name] = self._part[fixed[0]]
+
+    def same(self, edge: Margin) -> bool:
+        return self._part[edge[0]] == self._part[edge[1]]
+
+    def join(self, edge: Margin) -> None:
+        old, new = self._part[edge[0]], self._part[edge[1]]
+        self._part = {name: new if part == old else part for name, part in self._part.items()}
+
+
+class _Independence:
+    """Expected counts of pairs when nothing but the one-way margins and structural zeros is known, in all strata."""
+
+    def __init__(self, strata: Strata, models: Sequence[Model]) -> None:
+        self._strata = strata
+        self._models = models
+        self._single = [{name: model.project((name,)) for name in strata.inner} for model in models]
+        linked = [set(clique) for model in models for clique in model.tree.cliques if len(clique) > 1]
+        self._linked = [group for group in linked if len(group) > 1]
+
+    def counts(self, edge: Margin) -> np.ndarray:
+        """One axis per attribute of the measured margin, in the order of the schema."""
+        strata = self._strata
+        margin = strata.joined(edge)
+        table = np.zeros(strata.schema.shape(margin))
+        # Only attributes that some clique links with others can depend on one another in these models.
+        apart = sum(any(name in group for group in self._linked) for name in edge) < len(edge)
+        for part, model, single in zip(strata.parts, self._models, self._single, strict=True):
+            place = dict(zip(strata.names, part.codes, strict=True))
+            index = tuple(place[name] if name in place else slice(None) for name in margin)
+            if apart:
+                table[index] = np.outer(single[edge[0]], single[edge[1]]) / model.total
+            else:
+                table[index] = model.project(edge)
+        return table
