@@ -13,7 +13,8 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.inference.combining import RUBIN, check_rule, combine, coverage_of_rule
 from understudy.inference.estimands import Estimand, make_estimand
-from understudy.inference.evidence import Drawn, Evidence, check_prior, gather, is_plain, nothing_known, public_records
+from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, nothing_known, public_records
+from understudy.inference.noise_aware import MODELLED, NoiseAware, evidence_for
 from understudy.inference.questions import FAMILIES, parse_question
 from understudy.inference.validity import validity_of
 from understudy.release.value import Release
@@ -62,7 +63,7 @@ def ask(
         raise InputError("this release states how it was made; leave out synthesis and records.")
     if rule is not None:
         raise UnsupportedError(_why_not(release, rule, rng))
-    evidence = gather(release, estimand, prior=prior)
+    evidence = evidence_for(release, estimand, prior=prior)
     size = draws or (DRAWS_OF_REGRESSION if parsed.kind in FAMILIES else DRAWS)
     drawn = evidence.draws(size, rng)
     _check_subgroups(estimand, drawn)
@@ -83,7 +84,9 @@ def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:
             part.model.check((drawn.counts.mean(axis=0) @ member)[2:])
 
 
-def _from_draws(release: Release, estimand: Estimand, evidence: Evidence, drawn: Drawn, level: float) -> Answer:
+def _from_draws(
+    release: Release, estimand: Estimand, evidence: Evidence | NoiseAware, drawn: Drawn, level: float
+) -> Answer:
     if estimand.of_counts:
         values = estimand.evaluate(drawn.counts.astype(np.float64))
         information: tuple[float | None, ...] = (None,) * values.shape[1]
@@ -111,8 +114,15 @@ def _from_draws(release: Release, estimand: Estimand, evidence: Evidence, drawn:
     counted = float(drawn.counts.sum(axis=1).mean())
     share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())
     warnings = [*evidence.warnings, *estimand.losses]
+    status = validity.status
     if validity.note:
         warnings.append(validity.note)
+    if isinstance(evidence, NoiseAware) and evidence.modelled > MODELLED:
+        status = "approximate"
+        warnings.append(
+            f"the measured tables do not determine this quantity: {evidence.modelled:.2g} of it, by squared influence, "
+            "rests on the assumption that there are no interactions beyond those measured"
+        )
     if release.statement.unit.rows_per_unit > 1:
         warnings.append("a unit may have several rows; they are treated as independent, so intervals may be too short")
     if any(worth is not None and worth < LITTLE * counted for worth in information):
@@ -128,14 +138,16 @@ def _from_draws(release: Release, estimand: Estimand, evidence: Evidence, drawn:
         information=information,
         records=evidence.records,
         method=evidence.method,
-        validity=validity.status,
+        validity=status,
         warnings=tuple(warnings),
         excluded=share,
         draws=values,
     )
 
 
-def _information(values: Floats, other: Floats, evidence: Evidence, drawn: Drawn) -> tuple[float | None, ...]:
+def _information(
+    values: Floats, other: Floats, evidence: Evidence | NoiseAware, drawn: Drawn
+) -> tuple[float | None, ...]:
     """The variance that would remain had the table itself been published, over the variance there is: E[Var(q | x)]
     is half the mean squared difference of two draws that share their counts."""
     records = evidence.records or float(drawn.counts.sum(axis=1).mean())

@@ -268,9 +268,9 @@ def test_what_no_measured_table_holds_is_refused(noisy, schema):
         for margin, axes in ((("sex", "age"), (2, 3)), (("age", "smokes"), (0, 3)))
     )
     release = replace(noisy, measurements=pairs)
-    with pytest.raises(UnsupportedError, match="measured no table with all of sex, age, smokes"):
+    with pytest.raises(UnsupportedError, match="measured no table with both sex and smokes"):
         us.infer(release, "smokes ~ age + sex", event="yes")
-    both = us.infer(release, "mean(age)", rng=rng())
+    both = us.infer(release, "mean(age)", rng=rng(), prior=0.5)
     assert any("least noisy" in text for text in both.warnings)
 
 

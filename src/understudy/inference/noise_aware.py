@@ -1,0 +1,227 @@
+"""Answers from all noisy tables of a release together, with their noise and the sampling of people accounted for.
+
+A question is about few attributes. Every measured table is first summed to the attributes it shares with them, which is
+exact whatever the truth; the posterior of a log-linear model over those attributes (``models/posterior.py``) then uses
+all tables at once. The estimand is the population's, as everywhere in ``infer``; numbers of people are the records'.
+
+Where the quantity is a function of measured tables the answer does not depend on the model: a share or a difference
+inside one table, or a logistic regression on two attributes all of whose pairs were measured. That is checked (the
+gradient of the quantity must lie in the span of what was measured), and where it fails the answer says that it rests on
+the model's assumption and is approximate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.measurement import Measurement
+from understudy.core.schema import Schema
+from understudy.errors import UnsupportedError
+from understudy.inference.estimands import Estimand
+from understudy.inference.evidence import Drawn, Evidence, gather, public_records
+from understudy.models.effects import (
+    MOST_EFFECTS,
+    Effects,
+    NoisyTable,
+    Reduced,
+    make_effects,
+    names_in,
+    reduce_tables,
+)
+from understudy.models.junction_tree import Margin
+from understudy.models.posterior import LEAST_EFFECTIVE, Posterior
+from understudy.release.value import Release
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+MODELLED = 1e-6  # share of the squared gradient outside the span of the tables from which an answer is model-based
+LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Local:
+    """A model over the attributes of a question, with every measured table summed to them."""
+
+    margin: Margin
+    margins: tuple[Margin, ...]  # what was measured of it
+    effects: Effects
+    reduced: Reduced
+    posterior: Posterior
+    tables: tuple[NoisyTable, ...]
+
+
+def local_model(release: Release, wanted: Margin, *, most: int = MOST_EFFECTS) -> Local:
+    """The model over some attributes, each pair of which some table holds."""
+    schema = release.schema
+    measured = [one.margin for one in release.measurements if one.margin]
+    missing = sorted(set(wanted) - names_in(measured))
+    if missing:
+        raise UnsupportedError(f"this release measured nothing about {', '.join(missing)}.")
+    check_joined(measured, wanted)
+    records = public_records(release)
+    if records is None and release.statement.unit.public_total:
+        raise UnsupportedError("the release does not state how many records it was made from.")
+    tables = [noisy_table(schema, one, wanted, records) for one in release.measurements]
+    margins = tuple(dict.fromkeys(table.margin for table in tables if table.margin))
+    effects = make_effects(schema, wanted, margins, most)
+    usable = tuple(table for table in tables if len(table.cells))
+    reduced = reduce_tables(effects, usable, records)
+    posterior = Posterior(effects, reduced, records)
+    return Local(margin=wanted, margins=margins, effects=effects, reduced=reduced, posterior=posterior, tables=usable)
+
+
+def check_joined(margins: Sequence[Margin], wanted: Margin) -> None:
+    """Refuse a question about two attributes that no table holds together.
+
+    A model would answer it, with great confidence: by its assumption that the two are independent given the rest.
+    """
+    for pair in combinations(wanted, 2):
+        if not any(set(pair) <= set(margin) for margin in margins):
+            listed = "; ".join(" x ".join(margin) for margin in margins[:6])
+            raise UnsupportedError(
+                f"this release measured no table with both {pair[0]} and {pair[1]} in it, so how they go together is "
+                f"an assumption of its model and not evidence. Measured: {listed}."
+            )
+
+
+def noisy_table(schema: Schema, measurement: Measurement, wanted: Margin, records: int | None) -> NoisyTable:
+    """A measured table summed to the attributes it shares with a question; a public total has nothing left to tell."""
+    kept = tuple(name for name in measurement.margin if name in wanted)
+    variance = max(float(measurement.mechanism.variance), LEAST_VARIANCE)
+    geometric = getattr(measurement.mechanism, "name", "") == "geometric"
+    if measurement.cells == "first":
+        first = int(np.flatnonzero(schema.allowed(measurement.margin).reshape(-1))[0])
+        values, counts = np.array([float(measurement.values)]), np.ones(1)
+        cells = np.array([first]) if kept == measurement.margin else np.zeros(0, np.int64)
+    elif not kept and records is not None:
+        cells, values, counts = np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+    else:
+        allowed = schema.allowed(measurement.margin) if measurement.margin else np.ones((), bool)
+        others = tuple(place for place, name in enumerate(measurement.margin) if name not in kept)
+        merged = allowed.sum(axis=others).reshape(-1)
+        cells = np.flatnonzero(merged)
+        counts = merged[cells].astype(np.float64)
+        values = np.where(allowed, measurement.values, 0).sum(axis=others).reshape(-1)[cells].astype(np.float64)
+    values, counts = values[: len(cells)], counts[: len(cells)]
+    scale = np.where((counts == 1) & geometric, np.sqrt(variance / 2), np.nan)
+    return NoisyTable(margin=kept, cells=cells, values=values, variances=variance * counts, scale=scale)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class NoiseAware:
+    """Everything a release says about a question, through its model; used by ``infer`` like any other evidence.
+
+    ``exact`` is the posterior from the one best table, where a table holds the whole question: what remains where
+    importance weights are too uneven. Where there is none, Markov chains are run.
+    """
+
+    estimand: Estimand
+    local: Local
+    records: int | None
+    warnings: tuple[str, ...] = ()
+    exact: Evidence | None = None
+    modelled: float = field(init=False, default=0.0)
+    method: str = field(init=False, default="")
+    effective: float = field(init=False, default=0.0)
+
+    def draws(self, size: int, rng: np.random.Generator) -> Drawn:
+        posterior = self.local.posterior
+        sample = posterior.draw(rng, max(size / 2, LEAST_EFFECTIVE))
+        how = "Laplace approximation with importance weights"
+        if not sample.accurate and self.exact is not None:
+            self.method, self.warnings = self.exact.method, self.exact.warnings
+            return self.exact.draws(size, rng)
+        if not sample.accurate:
+            from understudy.models.chains import draw_by_chains
+
+            sample = draw_by_chains(posterior, sample, seed=int(rng.integers(2**31)))
+            how = "Markov chains"
+        self.effective = sample.effective
+        self.method = f"noise-aware posterior of {len(self.local.tables)} noisy tables ({how})"
+        parameters = sample.resample(size, rng)
+        member = group_matrix(self.local, self.estimand)
+        cells = posterior.shares(parameters)
+        shares = cells @ member
+        totals = posterior.totals(parameters)
+        self.modelled = beyond_tables(self.local, self.estimand, member, shares)
+        # Two draws of shares given one table of n records differ with variance 2/n: a draw of half as many records.
+        again = rng.standard_gamma(np.maximum(shares * totals[:, None] / 2, 1e-9))
+        again /= np.maximum(again.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        counts = self._counts(parameters, cells, member, rng) if self.estimand.of_counts else shares * totals[:, None]
+        return Drawn(counts=np.rint(counts).astype(np.int64), shares=shares, again=again)
+
+    def _counts(self, parameters: Floats, cells: Floats, member: Floats, rng: np.random.Generator) -> Floats:
+        """Numbers of records given the population and the tables: normal, given what was measured of them."""
+        posterior = self.local.posterior
+        columns = self.local.effects.columns
+        result = np.empty((len(parameters), member.shape[1]))
+        for place, (row, share) in enumerate(zip(parameters[:, None, :], cells, strict=True)):
+            total = float(posterior.totals(row)[0])
+            mean, means = share @ member, share @ columns
+            across = total * ((member * share[:, None]).T @ columns - np.outer(mean, means))
+            own = total * (np.diag(mean) - np.outer(mean, mean))
+            gain = np.linalg.solve(posterior.measured_covariance(row)[0], posterior.lifted(across).T)
+            left = self.local.reduced.estimate - posterior.expected(row)[0]
+            spread = own - posterior.lifted(across) @ gain
+            values, vectors = np.linalg.eigh((spread + spread.T) / 2)
+            noise = vectors @ (np.sqrt(np.maximum(values, 0)) * rng.standard_normal(len(values)))
+            result[place] = np.maximum(total * mean + left @ gain + noise, 0)
+        return result
+
+
+def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = None) -> Evidence | NoiseAware:
+    """All tables together where a release measured several; one exact posterior where it did not.
+
+    A stated ``prior`` is the prior count of a group, which only the exact posterior knows.
+    """
+    tables = [one.margin for one in release.measurements if one.margin]
+    holding = any(set(estimand.margin) <= set(margin) for margin in tables)
+    if prior is not None or release.provenance.draws or len(tables) < 2:
+        return gather(release, estimand, prior=prior)
+    try:
+        local = local_model(release, estimand.margin)
+    except UnsupportedError:
+        if not holding:
+            raise
+        return gather(release, estimand, prior=prior)
+    warnings: tuple[str, ...] = ()
+    if release.provenance.plan is not None and release.provenance.plan.adaptive:
+        warnings = ("which tables were measured was chosen by noisy looks at the data; that choice is not modelled",)
+    exact = gather(release, estimand, prior=prior) if holding else None
+    return NoiseAware(estimand=estimand, local=local, records=public_records(release), warnings=warnings, exact=exact)
+
+
+def group_matrix(local: Local, estimand: Estimand) -> Floats:
+    """Zero or one for each possible cell of the model and each group of the question."""
+    return np.eye(estimand.groups)[estimand.labels[local.effects.possible]]
+
+
+def beyond_tables(local: Local, estimand: Estimand, member: Floats, shares: Floats) -> float:
+    """The largest part of a quantity's gradient that no measured table determines, between 0 and 1.
+
+    Zero means that the quantity is (to first order, at the posterior mean) a function of measured tables, so that the
+    answer does not rest on the model.
+    """
+    if any(set(estimand.margin) <= set(margin) for margin in local.margins):
+        return 0.0
+    centre = shares.mean(axis=0)
+    step = 1e-4
+    eye = np.eye(len(centre))
+    upper = estimand.evaluate(centre * (1 - step) + step * eye)
+    lower = estimand.evaluate(np.maximum(centre * (1 + step) - step * eye, 0))
+    slopes = member @ ((upper - lower) / (2 * step))
+    weights = member @ centre
+    weights = np.sqrt(weights / weights.sum())
+    basis = np.column_stack([np.ones(len(member)), local.effects.columns]) * weights[:, None]
+    targets = slopes * weights[:, None]
+    targets = targets - weights[:, None] * (weights @ targets)
+    left = targets - basis @ np.linalg.lstsq(basis, targets, rcond=None)[0]
+    size = (targets**2).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(size > 0, (left**2).sum(axis=0) / size, 0.0)
+    return float(share.max())

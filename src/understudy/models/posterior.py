@@ -1,0 +1,304 @@
+"""The posterior of a log-linear model given noisy tables: Laplace's approximation, corrected by importance weights.
+
+People are a sample of a population with cell shares p_theta (``models/effects.py``); tables count them, and noise of a
+known law is added. With F the sums of the records' contrasts, m = E F = n mu(theta), S = Cov F = n Sigma(theta) and z
+the least-squares measurement of F with noise covariance V:
+
+    log p(theta | tables) = -1/2 theta' P theta - 1/2 log|S + V| - 1/2 (z - m)' (S + V)^-1 (z - m) + shape + constant.
+
+The sum of many records is taken as normal; noise need not be. ``shape`` adds, for each value that carries one two-sided
+geometric noise, the log ratio of its own law (normal plus Laplace) to the normal law of its variance. It is exact where
+noise is large against sampling (then values are independent given theta) and vanishes where it is small.
+
+Draws come from a t distribution at the mode and are weighted by target over proposal; a few rounds move the proposal to
+the weighted moments. The effective sample size decides whether the result is accurate (``LEAST_EFFECTIVE``); if not,
+a Markov chain is needed (``models/chains.py``). The total n is a parameter where it is not public. See
+docs/theory/noise-aware.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import ConvergenceError, InputError
+from understudy.models.effects import Effects, Reduced
+
+Floats = NDArray[np.float64]
+DEGREES = 8  # of freedom of the proposal: tails heavier than any posterior here
+ITERATIONS = 80
+LONGEST_STEP = 2.0  # of a Newton step, on the log scale of a cell
+ROUNDS = 12
+PER_ROUND = 1000
+ENOUGH = 1500  # effective draws after which no further round is made
+LEAST_EFFECTIVE = 400  # fewer effective draws: the approximation is not accurate
+BLOCK = 2**23  # numbers held at once
+LARGEST_WORK = 2.0e10  # multiplications for covariances that follow theta; beyond it they stay at the mode
+TINY = 1e-12
+
+
+class Source(Protocol):
+    """Where normal and uniform numbers come from: a numpy generator, or the stream of a run."""
+
+    def standard_normal(self, size: tuple[int, ...]) -> Floats: ...
+
+    def random(self, size: int) -> Floats: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """Weighted draws of the parameters (the log of n last, where n is not public)."""
+
+    parameters: Floats
+    weights: Floats
+    effective: float
+
+    @property
+    def accurate(self) -> bool:
+        return self.effective >= LEAST_EFFECTIVE
+
+    def resample(self, size: int, source: Source) -> Floats:
+        """Draws of equal weight, by systematic resampling in random order."""
+        points = (np.arange(size) + source.random(1)[0]) / size
+        places = np.searchsorted(np.cumsum(self.weights) / self.weights.sum(), points, side="right")
+        return np.asarray(self.parameters[np.minimum(places, len(self.weights) - 1)][np.argsort(source.random(size))])
+
+
+class Posterior:
+    """The target density and its approximation. ``records`` is None where the number of people is not public."""
+
+    def __init__(self, effects: Effects, reduced: Reduced, records: int | None) -> None:
+        if records is not None and records < 1:
+            raise InputError("no records are behind this release; nothing follows from it.")
+        self.effects = effects
+        self.reduced = reduced
+        self.records = records
+        self._width = effects.parameters
+        self._products: Floats | None = None
+        if len(effects.possible) * self._width**2 <= BLOCK:
+            columns = effects.columns
+            self._products = (columns[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)
+        self._frozen: Floats | None = None
+        self._mode: tuple[Floats, Floats] | None = None
+
+    @property
+    def dimension(self) -> int:
+        return self._width + (self.records is None)
+
+    def totals(self, parameters: Floats) -> Floats:
+        """The number of records that each draw says."""
+        if self.records is not None:
+            return np.full(len(parameters), float(self.records))
+        return np.exp(np.minimum(parameters[:, -1], 60.0))
+
+    def shares(self, parameters: Floats) -> Floats:
+        """Shares of the possible cells, one row for each draw."""
+        log = parameters[:, : self._width] @ self.effects.columns.T
+        log -= log.max(axis=1, keepdims=True)
+        weights = np.exp(log)
+        return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+    def _covariance(self, shares: Floats, means: Floats) -> Floats:
+        """Cov of the contrasts of one record, for each draw."""
+        if self._products is not None:
+            second = (shares @ self._products).reshape(len(shares), self._width, self._width)
+        else:
+            columns = self.effects.columns
+            second = np.stack([(columns * share[:, None]).T @ columns for share in shares])
+        return np.asarray(second - means[:, :, None] * means[:, None, :])
+
+    def _expected(self, totals: Floats, means: Floats) -> Floats:
+        scaled = totals[:, None] * means
+        return scaled if self.records is not None else np.concatenate([totals[:, None], scaled], axis=1)
+
+    def _sampling(self, totals: Floats, covariance: Floats) -> Floats:
+        """Covariance of what is measured, sampling and noise: n itself does not vary, given n."""
+        total = self.reduced.noise + np.zeros((len(totals), 1, 1))
+        first = 0 if self.records is not None else 1
+        total[:, first:, first:] += totals[:, None, None] * covariance
+        return total
+
+    def expected(self, parameters: Floats) -> Floats:
+        """What is measured (F, or n and F), on average over samples of people, for each draw."""
+        return self._expected(self.totals(parameters), self.shares(parameters) @ self.effects.columns)
+
+    def measured_covariance(self, parameters: Floats) -> Floats:
+        """Its covariance, sampling and noise together, for each draw."""
+        shares = self.shares(parameters)
+        return self._sampling(self.totals(parameters), self._covariance(shares, shares @ self.effects.columns))
+
+    def lifted(self, across: Floats) -> Floats:
+        """Covariances with F as covariances with what is measured: n, given, varies with nothing."""
+        return across if self.records is not None else np.concatenate([np.zeros((len(across), 1)), across], axis=1)
+
+    def log_density(self, parameters: Floats) -> Floats:
+        """Up to a constant, one number for each row."""
+        block = max(1, BLOCK // max(1, len(self.effects.possible) + 2 * self.dimension**2))
+        return np.concatenate(
+            [self._log_density(parameters[start : start + block]) for start in range(0, len(parameters), block)]
+        )
+
+    def _log_density(self, parameters: Floats) -> Floats:
+        theta = parameters[:, : self._width]
+        shares, totals = self.shares(parameters), self.totals(parameters)
+        means = shares @ self.effects.columns
+        left = self.reduced.estimate - self._expected(totals, means)
+        if self._frozen is None:
+            factor = np.asarray(np.linalg.cholesky(self._sampling(totals, self._covariance(shares, means))), np.float64)
+            scaled = _forward(factor, left)
+            log = -np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+        else:
+            scaled, log = left @ self._frozen, np.zeros(len(left))
+        log = log - 0.5 * (scaled**2).sum(axis=1)
+        log = log - 0.5 * np.einsum("si,ij,sj->s", theta, self.effects.precision, theta)
+        return np.asarray(log)
+
+    def mode(self) -> tuple[Floats, Floats]:
+        """Where Fisher scoring ends, and the inverse of the information there."""
+        if self._mode is None:
+            self._mode = self._scored()
+        return self._mode
+
+    def _scored(self) -> tuple[Floats, Floats]:
+        point = np.zeros(self.dimension)
+        if self.records is None:
+            point[-1] = math.log(max(float(self.reduced.estimate[0]), 1.0))
+        precision = np.zeros((self.dimension, self.dimension))
+        precision[: self._width, : self._width] = self.effects.precision
+        first = 0 if self.records is not None else 1
+        slowed = 1.0
+        before = math.inf
+        for _ in range(ITERATIONS):
+            row = point[None, :]
+            shares, totals = self.shares(row), self.totals(row)
+            means = shares @ self.effects.columns
+            covariance = self._covariance(shares, means)
+            total = self._sampling(totals, covariance)[0]
+            slope = np.zeros((self.dimension, self.dimension))  # of what is expected, by the parameters
+            slope[first:, : self._width] = totals[0] * covariance[0]
+            if first:
+                slope[:, -1] = self._expected(totals, means)[0]
+            weighted = np.linalg.solve(total, slope)
+            information = slope.T @ weighted + precision
+            score = weighted.T @ (self.reduced.estimate - self._expected(totals, means)[0]) - precision @ point
+            step = np.linalg.solve(information, score)
+            decrement = float(score @ step)
+            moved = float(np.abs(self.effects.columns @ step[: self._width]).max(initial=0.0))
+            # Scoring without the derivative of the covariance can swing around its end; shorter steps settle it.
+            slowed = max(0.1, slowed * 0.7) if decrement > 0.9 * before else min(1.0, slowed * 1.2)
+            before = decrement
+            point = point + step * slowed * min(1.0, LONGEST_STEP / max(moved, TINY))
+            if not np.isfinite(point).all():
+                raise ConvergenceError("the mode of the posterior was not found: the search left all bounds.")
+            if decrement < 1e-4:
+                break
+        spread = np.linalg.inv(information)
+        work = PER_ROUND * ROUNDS * (len(self.effects.possible) * self._width**2 / 2 + self.dimension**3)
+        if work > LARGEST_WORK:
+            self._frozen = np.linalg.inv(np.linalg.cholesky(total)).T
+        return point, (spread + spread.T) / 2
+
+    def draw(self, source: Source, enough: float = ENOUGH) -> Sample:
+        """Weighted draws: rounds of a thousand, until ``enough`` are effective or rounds are used up.
+
+        Every draw is weighted by the mixture of all proposals so far (adaptive multiple importance sampling, Cornuet et
+        al. 2012), so that no round is lost and a proposal too narrow in one direction does no lasting harm.
+        """
+        if not self.dimension:
+            size = math.ceil(enough)
+            return Sample(parameters=np.zeros((size, 0)), weights=np.full(size, 1 / size), effective=size)
+        centre, spread = self.mode()
+        proposals: list[_Proposal] = []
+        parameters = np.zeros((0, self.dimension))
+        target, mixture = np.zeros(0), np.zeros(0)
+        sample = Sample(parameters=parameters, weights=target, effective=0.0)
+        for _ in range(ROUNDS):
+            proposal = _Proposal.at(centre, spread)
+            drawn = proposal.draw(PER_ROUND, source)
+            mixture = np.logaddexp(mixture, proposal.log_density(parameters)) if proposals else mixture
+            proposals.append(proposal)
+            of_new = np.logaddexp.reduce([one.log_density(drawn) for one in proposals], axis=0)
+            parameters = np.concatenate([parameters, drawn])
+            target = np.concatenate([target, self.log_density(drawn)])
+            mixture = np.concatenate([mixture, of_new])
+            sample = _weighted(parameters, target - mixture)
+            if sample.effective >= enough:
+                break
+            centre, spread = self._moved(centre, spread, sample)
+        return sample
+
+    def _moved(self, centre: Floats, spread: Floats, drawn: Sample) -> tuple[Floats, Floats]:
+        """The moments of the draws under weights flattened until enough of them count, trusted as far as they do."""
+        wanted = min(max(5.0 * self.dimension, 100.0), 0.5 * PER_ROUND)
+        weights = _flattened(drawn.weights, wanted)
+        trust = wanted / (wanted + self.dimension)
+        mean = weights @ drawn.parameters
+        away = drawn.parameters - mean
+        found = (weights[:, None] * away).T @ away
+        return centre + trust * (mean - centre), trust * found + (1 - trust) * spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Proposal:
+    """A multivariate t distribution."""
+
+    centre: Floats
+    factor: Floats
+    inverse: Floats
+
+    @classmethod
+    def at(cls, centre: Floats, spread: Floats) -> _Proposal:
+        factor = np.asarray(np.linalg.cholesky(spread), np.float64)
+        return cls(centre=centre, factor=factor, inverse=np.asarray(np.linalg.inv(factor), np.float64))
+
+    def draw(self, size: int, source: Source) -> Floats:
+        normal = source.standard_normal((size, len(self.centre)))
+        mixing = (source.standard_normal((size, DEGREES)) ** 2).mean(axis=1)
+        return np.asarray(self.centre + (normal / np.sqrt(mixing)[:, None]) @ self.factor.T)
+
+    def log_density(self, parameters: Floats) -> Floats:
+        """Up to a constant that is the same for all proposals of one dimension."""
+        away = (parameters - self.centre) @ self.inverse.T
+        kernel = -0.5 * (DEGREES + len(self.centre)) * np.log1p((away**2).sum(axis=1) / DEGREES)
+        return np.asarray(kernel - np.log(np.diag(self.factor)).sum())
+
+
+def _weighted(parameters: Floats, log: Floats) -> Sample:
+    log = np.where(np.isfinite(log), log, -np.inf)
+    if not np.isfinite(log).any():
+        raise ConvergenceError("the posterior could not be evaluated at any draw.")
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    return Sample(parameters=parameters, weights=weights, effective=float(1 / (weights**2).sum()))
+
+
+def _forward(factors: Floats, vectors: Floats) -> Floats:
+    """Solutions of many lower triangular systems at once."""
+    found = np.empty_like(vectors)
+    for place in range(vectors.shape[1]):
+        known = np.einsum("si,si->s", factors[:, place, :place], found[:, :place])
+        found[:, place] = (vectors[:, place] - known) / factors[:, place, place]
+    return found
+
+
+def _flattened(weights: Floats, wanted: float) -> Floats:
+    """The highest power of the weights with the wanted number of effective draws."""
+    with np.errstate(divide="ignore"):
+        log = np.log(weights / weights.max())
+    low, high = 0.0, 1.0
+    flat = weights
+    for step in range(12):
+        power = 1.0 if step == 0 else (low + high) / 2
+        flat = np.exp(np.maximum(power * log, -700.0))
+        flat = flat / flat.sum()
+        if 1 / (flat**2).sum() >= wanted:
+            if step == 0:
+                break
+            low = power
+        else:
+            high = power
+    return np.asarray(flat)
