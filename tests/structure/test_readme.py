@@ -24,6 +24,9 @@ from pathlib import Path
 
 import pytest
 
+from understudy.risk.base import attacks
+from understudy.synth.base import synthesizers
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(
     r"^(?P<indent>[ ]*)```(?P<kind>python|console|sh)[^\S\n]*\n(?P<body>.*?)^(?P=indent)```[ ]*$",
@@ -87,7 +90,8 @@ def run_page(text: str, folder: Path, name: str) -> int:
 def run_python(body: str, namespace: dict[str, object], folder: Path, where: str) -> None:
     with contextlib.chdir(folder):
         if ">>>" not in body:
-            exec(compile(body, where, "exec"), namespace)  # noqa: S102 - the documentation of this very project
+            code = compile(body, where, "exec", dont_inherit=True)
+            exec(code, namespace)  # noqa: S102 - the documentation of this very project
             return
         test = doctest.DocTestParser().get_doctest(body, namespace, where, where, 0)
         shown = io.StringIO()
@@ -121,6 +125,17 @@ def pages() -> list[Path]:
     return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
+@pytest.fixture
+def registries_as_before():
+    """A page may register a method or an attack of its own; later tests must not meet it."""
+    before = [(registry, dict(registry._entries)) for registry in (synthesizers, attacks)]
+    yield
+    for registry, entries in before:
+        registry._entries.clear()
+        registry._entries.update(entries)
+
+
+@pytest.mark.usefixtures("registries_as_before")
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(REPOSITORY).as_posix())
 def test_page(page, tmp_path):
     text = page.read_text()
