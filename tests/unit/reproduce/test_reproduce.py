@@ -9,7 +9,7 @@ import pytest
 
 from understudy.errors import InternalError, UnknownNameError
 from understudy.reproduce import base
-from understudy.reproduce.base import CannotComputeError, Item, items, listed_items, papers, run
+from understudy.reproduce.base import CannotComputeError, Item, Simulated, items, listed_items, papers, run
 
 KEYS = ["paper", "item", "cell", "published", "computed", "error", "reading", "verdict"]
 
@@ -105,32 +105,51 @@ def test_without_the_data_the_counts_cannot_be_computed_and_the_cells_can(monkey
     assert not any(str(tmp_path) in outcome.reason for outcome in others)
 
 
-def test_raab_table_1(data_folder: Path, monkeypatch):
-    from understudy.reproduce import raab
+def outcomes_of_raab(data_folder, monkeypatch, wanted):
+    from understudy.reproduce import raab_syntheses
 
-    raab.cross_tabulation.cache_clear()
+    raab_syntheses.cross_tabulation.cache_clear()
     monkeypatch.setenv(base.DATA_VARIABLE, str(data_folder))
-    outcomes = run(["raab"])
-    assert {outcome.verdict for outcome in outcomes} == {"pass", "cannot"}
-    assert {outcome.reason for outcome in outcomes if outcome.verdict == "cannot"} == {
-        "a long computation, left out of a quick run"
+    return {
+        (entry.item, entry.cell): entry.outcome()
+        for entry in items("raab")
+        if wanted(entry.item, entry.cell, entry.long)
     }
-    computed = {outcome.cell: outcome.computed for outcome in outcomes}
+
+
+def test_raab_table_1(data_folder: Path, monkeypatch):
+    outcomes = outcomes_of_raab(data_folder, monkeypatch, lambda item, _cell, _long: item == "Table 1")
+    assert {outcome.verdict for outcome in outcomes.values()} == {"pass"}
+    computed = {cell: outcome.computed for (_, cell), outcome in outcomes.items()}
     assert computed["S5 p1"] == pytest.approx(100 * 337 / 5000)
     assert computed["S7 p1"] == pytest.approx(100 * 1792 / 5000)
     assert computed["S5 p0"] == pytest.approx(100 * (3000 - 953) / 3000)
-    assert raab.schema_of("S7").cells() == 147_000
+
+
+def test_raab_small_tables(data_folder: Path, monkeypatch):
+    """The smallest data set: every printed number comes out, with either prior count."""
+    outcomes = outcomes_of_raab(data_folder, monkeypatch, lambda _item, cell, _long: cell.startswith("S3 "))
+    assert [key for key, outcome in outcomes.items() if outcome.verdict != "pass"] == []
+    assert {cell.rpartition("(")[2] for item, cell in outcomes if item == "Table 3"} == {"prior 0)", "prior 1)"}
 
 
 @pytest.mark.full
-def test_raab_replicated_uniques(data_folder: Path, monkeypatch):
-    from understudy.reproduce import raab
+def test_raab_without_the_largest_data_set(data_folder: Path, monkeypatch):
+    """Everything a quick run does: nothing fails, and only what the paper marks with a star cannot be compared."""
+    outcomes = outcomes_of_raab(data_folder, monkeypatch, lambda _item, _cell, long: not long)
+    assert [key for key, outcome in outcomes.items() if outcome.verdict == "fail"] == []
+    stars = {key: outcome for key, outcome in outcomes.items() if outcome.verdict == "cannot"}
+    assert {cell.split()[0:2] == ["S5", "eps=0.01"] for _, cell in stars} == {True}
+    assert all("star" in outcome.reason and "ours give" in outcome.reason for outcome in stars.values())
 
-    raab.cross_tabulation.cache_clear()
-    monkeypatch.setenv(base.DATA_VARIABLE, str(data_folder))
-    outcomes = [outcome for outcome in run(["raab"], quick=False) if outcome.cell.endswith(" ru")]
-    assert len(outcomes) == 16
-    assert [outcome.cell for outcome in outcomes if outcome.verdict != "pass"] == ["S7 eps=0.5 ru"]
+
+def test_means_of_simulated_runs_are_compared_by_their_spread():
+    """3 sqrt(2) sd / sqrt(10), as two means of ten runs differ; but never finer than the printed digits."""
+    close, far = (Simulated(mean=6.74 + off, deviation=0.5, runs=30) for off in (0.67, 0.68))
+    assert item(lambda: close).outcome().verdict == "pass"
+    assert item(lambda: far).outcome().verdict == "fail"
+    assert item(lambda: Simulated(mean=6.7351, deviation=0.0, runs=30)).outcome().verdict == "pass"
+    assert item(lambda: far).outcome().computed == pytest.approx(7.42)
 
 
 def test_ruiz():
