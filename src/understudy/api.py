@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.counts import Source
+from understudy.core.exact import Number
 from understudy.core.mechanism import Stream
 from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Level, Schema
@@ -17,6 +18,7 @@ from understudy.privacy.definition import Definition, Unit, read_unit
 from understudy.privacy.plan import Option, Plan
 
 if TYPE_CHECKING:
+    from understudy.explore.advice import Advice
     from understudy.inference.answer import Answer, Generator
     from understudy.release import Release
 
@@ -214,6 +216,80 @@ def infer(
     )
 
 
+def advise(
+    schema: Schema,
+    question: str,
+    *,
+    records: int,
+    epsilons: Sequence[Number] = ("0.1", "0.5", "1", "2", "5", "10"),
+    delta: Number | None = None,
+    method: str = DEFAULT_METHOD,
+    unit: Unit | str = "replace",
+    copies: Sequence[int] = (1, 2, 5, 10),
+    rows: int | None = None,
+    guess: Mapping[str, Any] | None = None,
+    on: Any = None,
+    keys: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    family: str | None = None,
+    event: Level | None = None,
+    where: str | None = None,
+    level: float = 0.95,
+    target: float = 1.5,
+    repeats: int = 20,
+    prior: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: Option,
+) -> Advice:
+    """What an epsilon will buy an analyst and tell an attacker, before a release and from public facts only.
+
+    ``question`` is one that analysts will ask (see ``infer``), ``records`` the number of records or a guess of it.
+    What is believed about the people is a ``guess`` (shares of the levels of attributes, which are then independent;
+    uniform where nothing is said) or a public look-alike ``on``: anything ``open_source`` opens, and never the
+    confidential data. ``copies`` are the numbers of copies to compare where copies split the budget. ``target`` is how
+    many times as wide as the real data's an interval may be; the advice says which epsilon that takes.
+
+    >>> import understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="smokes", levels=("no", "yes")),))
+    >>> advice = us.advise(schema, "proportion(smokes == 'yes')", records=100, method="dirichlet", epsilons=("1", "2"),
+    ...                    copies=(1,), guess={"smokes": (0.75, 0.25)})
+    >>> [round(row.best.ratio, 2) for row in advice.rows]
+    [2.81, 2.06]
+    """
+    from understudy.explore.advise import advise as advise_on
+
+    look_alike = None
+    if on is not None:
+        opened: Any = _opened(on, schema)
+        look_alike = opened.confidential_codes()
+    return advise_on(
+        schema,
+        question,
+        records=records,
+        epsilons=epsilons,
+        delta=delta,
+        method=method,
+        unit=unit,
+        copies=copies,
+        rows=rows,
+        guess=guess,
+        on=look_alike,
+        keys=keys,
+        targets=targets,
+        family=family,
+        event=event,
+        where=where,
+        level=level,
+        target=target,
+        repeats=repeats,
+        prior=prior,
+        seed=seed,
+        progress=progress,
+        **options,
+    )
+
+
 def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
     """Rows of anybody's synthetic table as an Arrow table, read by the schema, for ``wrap``.
 
@@ -244,8 +320,32 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     return sample_again(release, rows=rows, copies=copies, stream=SecureStream())
 
 
-def open_source(data: Any, schema: Schema, **reading: Any) -> Source:
-    """Open a confidential table by its schema: CSV, Parquet, globs, DuckDB, or anything that speaks Arrow."""
+def open_source(
+    data: Any,
+    schema: Schema,
+    *,
+    engine: str | None = None,
+    master: str | None = None,
+    allow_insecure_cluster: bool = False,
+    **reading: Any,
+) -> Source:
+    """Open a confidential table by its schema: CSV, Parquet, globs, DuckDB, or anything that speaks Arrow.
+
+    ``engine="spark"`` counts on Apache Spark: files that every machine sees, Parquet under a URI, a ``table`` or
+    ``query`` of its catalogue. ``master`` says where (local[*], spark://host:7077); it is left out in a running session
+    and under spark-submit. A Spark DataFrame needs no ``engine``. Keys and rows travel over a cluster without
+    encryption only with ``allow_insecure_cluster``.
+    """
+    from understudy.engines.base import engines
+    from understudy.engines.spark_inputs import is_spark_frame, open_spark
+
+    chosen = engine or ("spark" if is_spark_frame(data) else "duckdb")
+    if chosen not in engines:
+        raise unknown_name("engine", chosen, engines)
+    if chosen == "spark":
+        return open_spark(data, schema, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading)
+    if master is not None or allow_insecure_cluster:
+        raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
     from understudy.engines.inputs import open_source as open_by_kind
 
     return open_by_kind(data, schema, **reading)

@@ -92,9 +92,9 @@ def open_reader(
     query: str | None = None,
 ) -> Reader:
     """The rows of ``data`` as they are stored, whatever holds them. ``names`` are column names one would expect."""
-    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and _are_paths(data)):
-        paths = _paths(data)
-        kind = _kind(paths)
+    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and are_paths(data)):
+        paths = paths_of(data)
+        kind = kind_of(paths)
     else:
         paths, kind = [], "frame"
     _refuse_options(kind, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
@@ -109,15 +109,15 @@ def open_reader(
     return ArrowReader(_arrow(data))
 
 
-def _are_paths(data: Sequence[object]) -> bool:
+def are_paths(data: Sequence[object]) -> bool:
     return all(isinstance(item, str | os.PathLike) for item in data)
 
 
-def _paths(data: Any) -> list[str]:
+def paths_of(data: Any) -> list[str]:
     if isinstance(data, list | tuple):
         if not data:
             raise InputError("the list of files is empty; give at least one.")
-        return [path for item in data for path in _paths(item)]
+        return [path for item in data for path in paths_of(item)]
     path = os.fspath(data)
     if not isinstance(path, str) or "\0" in path:
         raise InputError("the path of the data must be text.")
@@ -137,7 +137,7 @@ def _paths(data: Any) -> list[str]:
     return [path]
 
 
-def _kind(paths: Sequence[str]) -> str:
+def kind_of(paths: Sequence[str]) -> str:
     kinds = {_kind_of(path) for path in paths}
     if len(kinds) > 1:
         raise InputError(
@@ -147,7 +147,7 @@ def _kind(paths: Sequence[str]) -> str:
 
 
 def _kind_of(path: str) -> str:
-    ending = _ending(path)
+    ending = ending_of(path)
     if ending in DELIMITERS:
         return "csv"
     if ending in PARQUET:
@@ -160,7 +160,7 @@ def _kind_of(path: str) -> str:
     raise UnsupportedError(f"{path}: files ending in '{ending}' are not read ({KNOWN} are); {advice}.")
 
 
-def _ending(path: str) -> str:
+def ending_of(path: str) -> str:
     name = os.path.basename(path).lower()
     stem, last = os.path.splitext(name)
     return os.path.splitext(stem)[1] + last if last == ".gz" else last
@@ -191,7 +191,7 @@ def _csv(
         raise InputError(f"delimiter ({delimiter!r}) must be one character such as ',' or ';'.")
     for path in paths:
         _refuse_binary(path)
-    chosen = delimiter or DELIMITERS[_ending(paths[0])]
+    chosen = delimiter or DELIMITERS[ending_of(paths[0])]
     reader = CsvReader(paths, delimiter=chosen, comma_columns=comma_columns, missing_text=missing_text)
     if len(reader.columns) == 1 and reader.columns[0] not in names:
         for other in ";\t|,":
@@ -202,7 +202,7 @@ def _csv(
 
 def _refuse_binary(path: str) -> None:
     """A file that was given the ending of a text file and is none."""
-    if _ending(path).endswith(".gz"):
+    if ending_of(path).endswith(".gz"):
         return
     try:
         with open(path, "rb") as file:

@@ -65,28 +65,37 @@ class ParquetReader:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = tuple(paths)
-        columns, rows = [], 0
-        for path in self._paths:
-            with _readable(path, "Parquet"), pa.parquet.ParquetFile(path) as file:
-                columns.append(tuple(file.schema_arrow.names))
-                rows += file.metadata.num_rows
-        self.columns = same_columns(self._paths, columns)
-        self.rows: int | None = rows
+        shapes = [parquet_shape(path) for path in self._paths]
+        self.columns = same_columns(self._paths, [columns for columns, _ in shapes])
+        self.rows: int | None = sum(sum(groups) for _, groups in shapes)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path in self._paths:
-            with _readable(path, "Parquet"), pa.parquet.ParquetFile(path) as file:
-                texts = [
-                    field.name
-                    for field in file.schema_arrow
-                    if field.name in columns
-                    and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
-                ]
-            # Buffering ahead would keep the whole file in memory until its end.
-            options = {"read_dictionary": texts, "pre_buffer": False, "buffer_size": PARQUET_BUFFER}
-            with _readable(path, "Parquet"), pa.parquet.ParquetFile(path, **options) as file:
-                for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-                    yield batch.select(list(columns))
+            yield from parquet_batches(path, columns)
+
+
+def parquet_batches(
+    path: str, columns: Sequence[str], row_groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one Parquet file, or of some of its row groups; texts as dictionaries."""
+    with _readable(path, "Parquet"), pa.parquet.ParquetFile(path) as file:
+        texts = [
+            field.name
+            for field in file.schema_arrow
+            if field.name in columns and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
+        ]
+    # Buffering ahead would keep the whole file in memory until its end.
+    options = {"read_dictionary": texts, "pre_buffer": False, "buffer_size": PARQUET_BUFFER}
+    with _readable(path, "Parquet"), pa.parquet.ParquetFile(path, **options) as file:
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=row_groups, columns=list(columns)):
+            yield batch.select(list(columns))
+
+
+def parquet_shape(path: str) -> tuple[tuple[str, ...], list[int]]:
+    """The columns of one Parquet file and the rows of each of its row groups; none of the footer's statistics."""
+    with _readable(path, "Parquet"), pa.parquet.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+        return tuple(file.schema_arrow.names), groups
 
 
 class CsvReader:

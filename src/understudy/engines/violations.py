@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from understudy.errors import SchemaError
 
@@ -40,6 +41,19 @@ class Violations:
     def add_rule(self, description: str, rows: int) -> None:
         """Rows in a combination that a structural zero says cannot occur."""
         self._rules[description] += rows
+
+    def to_json(self) -> dict[str, list[list[str | int]]]:
+        """What was found, for another process to add to its own."""
+        return {
+            "values": [[name, mark, rows] for (name, mark), rows in self._values.items()],
+            "rules": [[rule, rows] for rule, rows in self._rules.items()],
+        }
+
+    def add_json(self, found: dict[str, list[list[Any]]]) -> None:
+        for name, mark, rows in found["values"]:
+            self.add_value(name, mark, rows)
+        for rule, rows in found["rules"]:
+            self.add_rule(rule, rows)
 
     def __bool__(self) -> bool:
         return bool(self._values.total() or self._rules.total())

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.counts import Counts, Source, SparseCounts
+from understudy.core.counts import COVERS, Counts, Source, SparseCounts
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
@@ -28,7 +28,7 @@ from understudy.privacy.journal import Journal, JournalEntry, pack_array, unpack
 from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
-from understudy.privacy.table_draws import TableMechanism, draw_strata
+from understudy.privacy.table_draws import DrawingSource, TableMechanism, draw_strata
 
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
@@ -124,7 +124,10 @@ class Gate:
             return
         self.count_ahead(step.margin for step in self._plan.steps if step.action == "measure")
         for margin in dict.fromkeys(step.margin for step in self._plan.steps if step.action == "draw"):
-            self._filled_cells(margin)
+            if isinstance(self._source, DrawingSource):
+                self._source.total()  # checks every value; the cells stay where they are
+            else:
+                self._filled_cells(margin)
             if self.unit.fixed:
                 self.public(self._schema.margin(self.unit.fixed))
 
@@ -223,10 +226,7 @@ class Gate:
         self._charge("draw", label, margin, event)
         remembered = self._remembered("draw", label)
         if remembered is None:
-            cells, counts = draw_strata(
-                self._schema, self._filled_cells(margin), self._stream, "draw", label, copy,
-                strata=strata, mechanisms=mechanisms,
-            )  # fmt: skip
+            cells, counts = self._draw(mechanisms, margin, strata, ("draw", label, copy))
             self._write("draw", {
                 "label": label, "copy": copy, "cells": pack_array(cells), "counts": pack_array(counts),
             })  # fmt: skip
@@ -234,6 +234,23 @@ class Gate:
             cells, counts = unpack_array(remembered["cells"]), unpack_array(remembered["counts"])
         return Draw(
             margin=margin, cells=cells, counts=counts, mechanisms=tuple(m.to_json() for m in mechanisms), label=label
+        )
+
+    def _draw(
+        self,
+        mechanisms: Sequence[TableMechanism],
+        margin: tuple[str, ...],
+        strata: tuple[str, ...],
+        purpose: tuple[str | int, ...],
+    ) -> tuple[Integers, Integers]:
+        """Here, or where the rows are if the source can draw there: the same words, so the same tables."""
+        source = self._open_source()
+        if isinstance(source, DrawingSource):
+            if any(mechanism.covers not in COVERS for mechanism in mechanisms):
+                raise DisclosureError("a draw must cover the cells that are empty, or it shows which are not.")
+            return source.draw_strata(mechanisms, margin=margin, strata=strata, stream=self._stream, purpose=purpose)
+        return draw_strata(
+            self._schema, self._filled_cells(margin), self._stream, *purpose, strata=strata, mechanisms=mechanisms
         )
 
     def _filled_cells(self, margin: tuple[str, ...]) -> SparseCounts:

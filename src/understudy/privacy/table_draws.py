@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,23 @@ class TableMechanism(Protocol):
     def to_json(self) -> dict[str, str]: ...
 
 
+@runtime_checkable
+class DrawingSource(Protocol):
+    """A source that can draw tables where its rows are. Its draws are those of :func:`draw_strata`, word for word."""
+
+    def total(self) -> int: ...
+
+    def draw_strata(
+        self,
+        mechanisms: Sequence[TableMechanism],
+        *,
+        margin: tuple[str, ...],
+        strata: tuple[str, ...],
+        stream: Stream,
+        purpose: tuple[str | int, ...],
+    ) -> tuple[Integers, Integers]: ...
+
+
 def draw_strata(
     schema: Schema,
     counts: SparseCounts,
@@ -50,33 +67,57 @@ def draw_strata(
         raise InternalError(f"{len(mechanisms)} mechanisms for {schema.cells(strata)} strata.")
     margin = counts.margin
     cells, values = counts.open_for(mechanisms[0])
-    rest = tuple(name for name in margin if name not in strata)
-    codes = dict(zip(margin, np.unravel_index(cells, schema.shape(margin)), strict=True))
-    stratum, inner = _number(schema, strata, codes, len(cells)), _number(schema, rest, codes, len(cells))
+    stratum, inner = split_strata(schema, margin, strata, cells)
     order = np.lexsort((inner, stratum))
     starts = np.searchsorted(stratum[order], np.arange(len(mechanisms) + 1))
     drawn: list[tuple[Integers, Integers]] = []
-    domains = strata_domains(schema, strata, margin)
-    for number, (mechanism, domain) in enumerate(zip(mechanisms, domains, strict=True)):
+    for number, mechanism in enumerate(mechanisms):
         own = order[starts[number] : starts[number + 1]]
-        found, times = mechanism.draw(inner[own], values[own], domain, stream, *purpose, number)
-        drawn.append((_whole_number(schema, margin, rest, found, dict(domain.given)), times))
+        drawn.append(draw_stratum(schema, margin, strata, number, mechanism, inner[own], values[own], stream, *purpose))
     flat = np.concatenate([cell for cell, _ in drawn])
     sort = np.argsort(flat, kind="stable")
     return flat[sort], np.concatenate([times for _, times in drawn])[sort]
 
 
+def split_strata(
+    schema: Schema, margin: tuple[str, ...], strata: tuple[str, ...], cells: Integers
+) -> tuple[Integers, Integers]:
+    """The stratum of each cell of a margin, and its number among the cells of its stratum."""
+    rest = tuple(name for name in margin if name not in strata)
+    codes = dict(zip(margin, np.unravel_index(cells, schema.shape(margin)), strict=True))
+    return _number(schema, strata, codes, len(cells)), _number(schema, rest, codes, len(cells))
+
+
+def draw_stratum(  # noqa: PLR0917 - what a stratum is, what is in it, and how it is drawn
+    schema: Schema,
+    margin: tuple[str, ...],
+    strata: tuple[str, ...],
+    number: int,
+    mechanism: TableMechanism,
+    inner: Integers,
+    values: Integers,
+    stream: Stream,
+    *purpose: str | int,
+) -> tuple[Integers, Integers]:
+    """The draw of one stratum from its cells in increasing order; the result is numbered over the whole margin."""
+    domain = _domain(schema, strata, number, margin)
+    found, times = mechanism.draw(inner, values, domain, stream, *purpose, number)
+    return _whole_number(schema, margin, domain.margin, found, dict(domain.given)), times
+
+
 def strata_domains(schema: Schema, strata: tuple[str, ...], margin: tuple[str, ...] | None = None) -> list[Domain]:
     """The domain of each stratum, in the order of the strata's cells; one domain if there are no strata."""
-    rest = tuple(name for name in (schema.names if margin is None else margin) if name not in strata)
-    return [
-        Domain(
-            schema=schema,
-            margin=rest,
-            given=tuple(zip(strata, (int(c) for c in np.unravel_index(number, schema.shape(strata))), strict=True)),
-        )
-        for number in range(schema.cells(strata))
-    ]
+    whole = schema.names if margin is None else margin
+    return [_domain(schema, strata, number, whole) for number in range(schema.cells(strata))]
+
+
+def _domain(schema: Schema, strata: tuple[str, ...], number: int, margin: tuple[str, ...]) -> Domain:
+    codes = (int(code) for code in np.unravel_index(number, schema.shape(strata)))
+    return Domain(
+        schema=schema,
+        margin=tuple(name for name in margin if name not in strata),
+        given=tuple(zip(strata, codes, strict=True)),
+    )
 
 
 def _number(schema: Schema, names: tuple[str, ...], codes: dict[str, Integers], rows: int) -> Integers:
