@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_table, working
-from understudy.errors import InternalError
+from understudy.errors import InputError, InternalError
 
 
 def reproduce(
@@ -21,11 +22,15 @@ def reproduce(
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Do the long computations too.")] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw the paper's figure again (raab: Fig. 1), as .svg, .png or .pdf, and stop."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute again the numbers that papers printed: published, computed, the reading used, a verdict for each.
 
-    Example: `understudy reproduce raab`
+    Example: `understudy reproduce raab` or `understudy reproduce raab --plot figure1.svg`
 
     A verdict is pass, fail or cannot (with the reason). A fail ends with exit code 1: it is a bug, of ours.
     """
@@ -33,6 +38,15 @@ def reproduce(
 
     for name in papers or ():
         base.papers[name]  # an unknown name is refused before anything is computed
+    if plot is not None:
+        if len(papers or ()) != 1:
+            raise InputError("--plot draws the figure of one paper; name that paper.")
+        with working("computing"):
+            drawing = base.draw((papers or [""])[0], full=full)
+        drawing.save(plot)
+        if as_json:
+            print_json(drawing.table.to_pylist())
+        return
     with working("computing"):
         outcomes = base.run(papers or None, quick=not full)
     tally = Counter(outcome.verdict for outcome in outcomes)

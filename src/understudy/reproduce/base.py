@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from understudy.core.registry import Registry
-from understudy.errors import InternalError
+from understudy.errors import InternalError, UnsupportedError
+from understudy.figures.drawing import Drawing
 
 Verdict = Literal["pass", "fail", "cannot"]
 Compute = Callable[[], "float | Simulated"]
@@ -35,6 +36,8 @@ papers: Registry[Callable[[], Computations]] = Registry(
 )
 
 
+# Papers with a figure that is drawn again; a picture takes long computations only when asked for them.
+pictures: dict[str, Callable[[bool], Drawing]] = {}
 PAPER_RUNS = 10
 
 
@@ -163,6 +166,14 @@ def run(papers: Iterable[str] | None = None, quick: bool = True) -> list[Outcome
     names = known_papers() if papers is None else tuple(papers)
     chosen = [item for name in names for item in items(name)]
     return [item.left_out() if quick and item.long else item.outcome() for item in chosen]
+
+
+def draw(paper: str, *, full: bool) -> Drawing:
+    """The figure of a paper, computed again; the drawing hands back its numbers."""
+    papers[paper]
+    if paper not in pictures:
+        raise UnsupportedError(f"paper '{paper}' has no figure that is drawn again; {', '.join(sorted(pictures))} has.")
+    return pictures[paper](full)
 
 
 def data_file(*parts: str) -> Path:

@@ -13,10 +13,21 @@ from math import prod
 
 import numpy as np
 
-from understudy.reproduce.base import CannotComputeError, Computations, Compute, Simulated, papers
+from understudy.figures.drawing import Drawing
+from understudy.figures.replicated_uniques import replicated_uniques
+from understudy.reproduce.base import (
+    CannotComputeError,
+    Computations,
+    Compute,
+    Simulated,
+    listed_items,
+    papers,
+    pictures,
+)
 from understudy.reproduce.raab_syntheses import (
     DATA_SETS,
     MISSING_TEXT,
+    RUNS,
     cross_tabulation,
     printed,
     schema_of,
@@ -37,6 +48,7 @@ ROWS = (
 )
 # Printed with a star: one or more fits did not converge in 5,000 iterations, so the means are of unfinished fits.
 STARRED = {("S5", 0.01), ("S7", 0.01), ("S7", 0.1), ("S7", 0.5)}
+QUICK_RUNS = 2  # of S7 in a quick figure
 STARRED_RUNS = 4  # enough to show beside a cell that cannot be compared
 CATALL_EPSILONS = (0.1, 0.5, 1.0, 2.0)
 CATALL_RUNS = 10
@@ -148,3 +160,28 @@ def raab() -> Computations:
     for claim, (data_set, judge) in CLAIMS.items():
         computations["Section 5.2", f"{data_set} {claim}"] = partial(judge, data_set)
     return computations
+
+
+def figure_1(full: bool) -> Drawing:
+    """Fig. 1 for S5 and S7: ru as % of p1 by epsilon, beside what Tables 2 and 3 print.
+
+    The paper draws the non-DP syntheses at 3, "equivalent to an epsilon of 100"; here they stand right of a line.
+    """
+    import pyarrow as pa
+
+    shown = {(entry["item"], entry["cell"]): entry for entry in listed_items() if entry["paper"] == "raab"}
+    rows = []
+    for data_set in ("S5", "S7"):
+        runs = RUNS if full or data_set == "S5" else QUICK_RUNS
+        for epsilon in (*EPSILONS, None):
+            place = f"eps={epsilon:g}" if epsilon else "ipf"
+            entry = shown["Table 3" if epsilon else "Table 2", f"{data_set} {place} ru as % of p1 (prior 1)"]
+            found = printed(data_set, "ipf", epsilon, prior="1", row="ru as % of p1", runs=runs)
+            rows.append({
+                "data_set": data_set, "epsilon": epsilon, "computed": found.mean,
+                "published": float(entry.get("read_as", entry["published"])), "runs": runs,
+            })  # fmt: skip
+    return replicated_uniques(pa.Table.from_pylist(rows), title="Raab (2022), Fig. 1, columns S5 and S7")
+
+
+pictures["raab"] = figure_1
