@@ -1,0 +1,1 @@
+"""Pages for people: one file each, that opens from the disk and asks nobody for anything."""

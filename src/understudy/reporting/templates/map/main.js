@@ -1,0 +1,314 @@
+// The page: reads its data, keeps what is selected and where the window is, and has everything drawn again on a change.
+
+import { distanceColours } from "./colours.js";
+import { makeCombobox } from "./combobox.js";
+import { decodeArrays } from "./decode.js";
+import { SHOWN } from "./dots.js";
+import { countsCsv, offerFile } from "./download.js";
+import { drawLegend, furnish } from "./furniture.js";
+import { CLASSES, classEdgesKm, classesOf, classNames, classWidth } from "./histogram.js";
+import { linkOf, selectionOf } from "./link.js";
+import { MapView } from "./mapview.js";
+import { showAreas, showCount, showHistogram, showMissing, showSummary } from "./panel.js";
+import { screenOf, viewOfAll } from "./projection.js";
+import { layersOf, makeScene, recolour, setDots } from "./scene.js";
+import { makeSearch } from "./search.js";
+import { boxAround, chosenPlaces, everything, summarise } from "./select.js";
+import { makeWorld, usualLevel } from "./world.js";
+
+const NEAREST_SCALE = 500; // pixels per kilometre: a pixel is two metres
+const byId = (id) => document.getElementById(id);
+
+class Page {
+  constructor(world) {
+    this.world = world;
+    this.tool = "pan";
+    this.level = usualLevel(world.levels);
+    this.lines = true;
+    this.maps = [...document.querySelectorAll(".map")].map((root) => new MapView(root, world, this));
+    document.body.classList.toggle("two", this.maps.length > 1);
+    this.setUnit(world.meta.unit);
+    this.setTheme();
+    this.listen();
+    this.fit();
+    this.followLink();
+  }
+
+  // ---- what is selected
+
+  select(selection, { remember = true } = {}) {
+    this.problem(null);
+    const turned = this.selection?.side !== selection.side;
+    this.selection = selection;
+    this.chosen = chosenPlaces(this.world, selection);
+    if (remember) {
+      const link = linkOf(this.world, selection);
+      if (location.hash.replace(/^#/, "") !== link) location.hash = link;
+    }
+    if (turned) {
+      for (const input of document.querySelectorAll("input[name=side]")) input.checked = input.value === selection.side;
+      byId("search-label").textContent = selection.side === "dest" ? "Find a workplace" : "Find a home";
+    }
+    this.world.releases.forEach((flows, number) => {
+      setDots(this.maps[number].renderer, this.world, flows, selection, this.chosen, turned);
+    });
+    this.count();
+  }
+
+  followLink() {
+    const { selection, problem } = selectionOf(this.world, location.hash);
+    this.select(selection ?? everything("dest"), { remember: false });
+    this.problem(problem ?? null);
+  }
+
+  problem(text) {
+    byId("problem").hidden = text === null;
+    byId("problem").textContent = text ?? "";
+  }
+
+  pick(place) {
+    this.select({ side: this.selection.side, kind: "place", value: place });
+  }
+
+  box(corners) {
+    const [map] = this.maps;
+    const [, longitude] = map.placeOf(map.size.width / 2, map.size.height / 2);
+    this.select({ side: this.selection.side, kind: "box", value: boxAround(corners, longitude) });
+    this.setTool("pan");
+  }
+
+  selectVisible() {
+    const [map] = this.maps;
+    const { width, height } = map.size;
+    this.box([[0, 0], [width, 0], [width, height], [0, height]].map((corner) => map.placeOf(...corner)));
+  }
+
+  describe(place, scene) {
+    return `${this.world.places.label(place)}: ${showCount(scene.totals[place])} synthetic jobs`;
+  }
+
+  title() {
+    const { kind, value, side } = this.selection;
+    const { places, levels } = this.world;
+    if (kind === "all") return side === "dest" ? "Where all workers live" : "Where all residents work";
+    let who = "the selected box";
+    if (kind === "place") who = places.label(value);
+    else if (kind === "area") who = levels[value[0]].areas[value[1]];
+    return side === "dest" ? `Where workers of ${who} live` : `Where people of ${who} work`;
+  }
+
+  // ---- numbers
+
+  areaName(group) {
+    const { places, levels } = this.world;
+    if (this.level === null) return places.label(group);
+    return levels[this.level].areas[group] ?? places.label(places.elsewhere);
+  }
+
+  summariesBy(level) {
+    const { of, areas } = level === null ? { of: null, areas: [] } : this.world.levels[level];
+    return this.world.releases.map((flows) =>
+      summarise(this.world, flows, this.selection, this.chosen, flows.classes, CLASSES, of, areas.length),
+    );
+  }
+
+  count() {
+    const { world, selection } = this;
+    const summaries = this.summariesBy(this.level);
+    showSummary(byId("summary"), this.title(), summaries, { unit: this.unit });
+    showHistogram(byId("charts"), summaries, this.classNames, this.colours, this.unit);
+    showAreas(byId("areas"), summaries, {
+      heading: selection.side === "dest" ? "Most of them live in" : "Most of them work in",
+      names: (group) => this.areaName(group),
+      choose: (group) => {
+        const [kind, value] = this.level === null ? ["place", group] : ["area", [this.level, group]];
+        this.select({ side: SHOWN[selection.side], kind, value });
+      },
+      levels: [...world.levels.map((level, i) => [String(i), level.name]), ["", "place"]],
+      level: this.level === null ? "" : String(this.level),
+      setLevel: (value) => {
+        this.level = value === "" ? null : Number(value);
+        this.count();
+      },
+    });
+    showMissing(byId("missing"), world, (place) => this.pick(place), world.releases[0].totals[selection.side]);
+    const { chosen, fitted } = this;
+    const level = this.lines ? this.level : null;
+    this.maps.forEach((map, number) => {
+      const flows = world.releases[number];
+      map.show({
+        ...makeScene(world, flows, summaries[number], { selection, chosen, level, fitted }),
+        layers: (view) => layersOf(flows, chosen, view, this.fitted, this.colours, this.theme),
+      });
+    });
+    this.redraw();
+  }
+
+  // ---- the window
+
+  /** Moves the window to the selection if none of it can be seen. */
+  bringIntoView() {
+    const [{ scene, size }] = this.maps;
+    const { points } = scene.shape;
+    const seen = points.some(([x, y]) => {
+      const [left, top] = screenOf(this.view, size.width, size.height, x, y);
+      return left > 0 && top > 0 && left < size.width && top < size.height;
+    });
+    if (points.length && !seen) this.move({ ...this.view, x: points[0][0], y: points[0][1] });
+  }
+
+  fit() {
+    this.measure();
+    this.move(this.fitted);
+  }
+
+  measure() {
+    for (const map of this.maps) map.resize();
+    const { width, height } = this.maps[0].size;
+    this.fitted = viewOfAll(this.world.places.x, this.world.places.y, width, height);
+  }
+
+  resized() {
+    const whole = this.view === this.fitted;
+    this.measure();
+    this.move(whole ? this.fitted : this.view);
+  }
+
+  limitScale(scale) {
+    return Math.min(Math.max(scale, this.fitted.scale / 3), Math.max(NEAREST_SCALE, this.fitted.scale));
+  }
+
+  move(view) {
+    this.view = view;
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => this.drawNow());
+  }
+
+  drawNow() {
+    this.asked = false;
+    this.maps.forEach((map, number) => {
+      map.draw();
+      const { lit } = this.world.releases[number];
+      furnish(map.root, this.world.places.projection, this.view, this.unit, lit);
+    });
+    document.body.dataset.drawn ??= String(Math.round(performance.now())); // milliseconds to the first picture
+  }
+
+  // ---- settings
+
+  setUnit(unit) {
+    this.unit = unit;
+    byId("unit").value = unit;
+    const width = classWidth(this.world.releases, unit);
+    this.classNames = classNames(width);
+    const edges = classEdgesKm(width, unit);
+    for (const flows of this.world.releases) flows.classes = classesOf(flows, edges);
+  }
+
+  setTheme() {
+    const wanted = byId("theme").value;
+    this.paint(wanted ? wanted === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);
+  }
+
+  paint(dark) {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    const style = getComputedStyle(document.documentElement);
+    this.theme = { font: "system-ui, sans-serif", unknown: [125, 135, 145] };
+    [this.theme.faint, this.theme.rim] = dark ? [[70, 82, 93], [11, 16, 21]] : [[160, 170, 178], [255, 255, 255]];
+    for (const name of ["ink", "halo", "chosen", "flow", "outline", "land"]) {
+      this.theme[name] = style.getPropertyValue(`--${name}`).trim();
+    }
+    this.colours = distanceColours(CLASSES, dark);
+    this.drawLegends();
+  }
+
+  drawLegends() {
+    for (const map of this.maps) drawLegend(map.root, this.colours, this.classNames, this.unit);
+  }
+
+  setTool(tool) {
+    this.tool = tool;
+    for (const map of this.maps) {
+      map.root.classList.toggle("boxing", tool === "box");
+      map.root.querySelector("button.box").setAttribute("aria-pressed", String(tool === "box"));
+    }
+  }
+
+  // ---- what people do
+
+  listen() {
+    makeCombobox(byId("search"), byId("found"), makeSearch(this.world), ({ kind, value }) => {
+      this.select({ side: this.selection.side, kind, value });
+      this.bringIntoView();
+    });
+    for (const input of document.querySelectorAll("input[name=side]")) {
+      input.addEventListener("change", () => this.select({ ...this.selection, side: input.value }));
+    }
+    const does = {
+      visible: () => this.selectVisible(),
+      everything: () => {
+        this.select(everything(this.selection.side));
+        this.fit();
+      },
+      download: () =>
+        offerFile(countsCsv(this.world, this.selection, this.title(), this.summariesBy(null)), "synthetic-commutes.csv"),
+      copy: () => this.copyLink(),
+      print: () => window.print(),
+    };
+    for (const [id, act] of Object.entries(does)) byId(id).addEventListener("click", act);
+    byId("unit").addEventListener("change", (event) => {
+      this.setUnit(event.target.value);
+      this.drawLegends();
+      this.world.releases.forEach((flows, number) => recolour(this.maps[number].renderer, flows));
+      this.count();
+    });
+    byId("theme").addEventListener("change", () => this.repaint());
+    byId("flows").addEventListener("change", (event) => {
+      this.lines = event.target.checked;
+      this.count();
+    });
+    for (const map of this.maps) {
+      const press = (name, act) => map.root.querySelector(`button.${name}`).addEventListener("click", act);
+      press("in", () => map.zoom(1.5));
+      press("out", () => map.zoom(1 / 1.5));
+      press("fit", () => this.fit());
+      press("box", () => this.setTool(this.tool === "box" ? "pan" : "box"));
+      new ResizeObserver(() => this.resized()).observe(map.root);
+    }
+    window.addEventListener("hashchange", () => {
+      if (linkOf(this.world, this.selection) !== location.hash.replace(/^#/, "")) this.followLink();
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.repaint());
+    window.addEventListener("beforeprint", () => {
+      this.paint(false); // paper is light
+      this.count();
+      this.drawNow();
+    });
+    window.addEventListener("afterprint", () => this.repaint());
+  }
+
+  repaint() {
+    this.setTheme();
+    this.count();
+  }
+
+  async copyLink() {
+    const button = byId("copy");
+    try {
+      await navigator.clipboard.writeText(location.href);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Copy it from the address bar";
+    }
+    setTimeout(() => (button.textContent = "Copy link"), 2500);
+  }
+}
+
+const meta = JSON.parse(byId("understudy-about").textContent);
+const arrays = await decodeArrays(byId("understudy-data").textContent, meta.arrays);
+window.understudy = new Page(makeWorld(meta, arrays));

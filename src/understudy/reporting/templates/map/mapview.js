@@ -1,0 +1,223 @@
+// One map: its canvases, and what mouse, fingers and keys do on it. It knows nothing of jobs; it asks the page.
+
+import { drawChosen, drawFlows, drawLabels, drawOutlines, drawPlaces } from "./overlay.js";
+import { mapOf, screenOf } from "./projection.js";
+import { makeRenderer } from "./renderer.js";
+
+const DRAG = 4; // pixels that a press may move and still be a click
+const MOST_LABELS = 8;
+const PICK = 26; // pixels within which a click finds a place
+
+export class MapView {
+  /** `page` has view, tool and theme, and does pick(place), box(corners), move(view), fit(), describe(place, scene). */
+  constructor(root, world, page) {
+    this.root = root;
+    this.world = world;
+    this.page = page;
+    [this.ground, this.dots, this.top] = ["ground", "dots", "top"].map((name) => root.querySelector(`canvas.${name}`));
+    this.band = root.querySelector(".band");
+    this.tip = root.querySelector(".tip");
+    this.renderer = makeRenderer(this.dots);
+    this.renderer.again = () => this.draw();
+    this.pointers = new Map();
+    this.listen();
+  }
+
+  resize() {
+    const { width, height } = this.root.getBoundingClientRect();
+    const ratio = Math.min(window.devicePixelRatio || 1, 2);
+    this.size = { width: Math.max(Math.round(width), 1), height: Math.max(Math.round(height), 1), ratio };
+    for (const canvas of [this.ground, this.dots, this.top]) {
+      const [across, down] = [Math.round(this.size.width * ratio), Math.round(this.size.height * ratio)];
+      if (canvas.width !== across) canvas.width = across;
+      if (canvas.height !== down) canvas.height = down;
+    }
+  }
+
+  /** What is to be drawn: the chosen places, dot layers, flows between areas, and which places can be picked. */
+  show(scene) {
+    this.scene = scene;
+  }
+
+  draw() {
+    const { view, theme } = this.page;
+    const { scene, size, world } = this;
+    if (!scene || !view) return;
+    const [under, over] = [this.ground, this.top].map((canvas) => {
+      const pen = canvas.getContext("2d");
+      pen.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+      pen.clearRect(0, 0, size.width, size.height);
+      return pen;
+    });
+    drawOutlines(under, world, view, size, theme);
+    this.renderer.draw(view, size, scene.layers(view));
+    if (scene.flows.length && view.scale < scene.flowsUpTo) {
+      drawFlows(over, scene.flows, scene.centres, view, size, theme);
+      const areas = [...new Set(scene.flows.flatMap(({ from, to }) => [from, to]))].slice(0, MOST_LABELS);
+      const labels = areas.map((area) => {
+        const [left, top] = screenOf(view, size.width, size.height, scene.centres.x[area], scene.centres.y[area]);
+        return { text: scene.areas[area], left, top };
+      });
+      drawLabels(over, labels, size, theme);
+    } else {
+      drawPlaces(over, world, scene.totals, view, size, theme);
+    }
+    drawChosen(over, scene.shape, view, size, theme);
+  }
+
+  listen() {
+    const { root } = this;
+    root.addEventListener("pointerdown", (event) => this.press(event));
+    root.addEventListener("pointermove", (event) => (this.pointers.size ? this.drag(event) : this.hover(event)));
+    for (const kind of ["pointerup", "pointercancel"]) root.addEventListener(kind, (event) => this.release(event));
+    root.addEventListener("pointerleave", () => this.tell(null));
+    root.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        this.zoomAt(2 ** (-event.deltaY / (event.deltaMode === 1 ? 12 : 400)), ...this.at(event));
+      },
+      { passive: false },
+    );
+    root.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  at(event) {
+    const { left, top } = this.root.getBoundingClientRect();
+    return [event.clientX - left, event.clientY - top];
+  }
+
+  press(event) {
+    if (event.target.closest("button") || event.button > 0) return;
+    this.root.setPointerCapture(event.pointerId);
+    this.pointers.set(event.pointerId, this.at(event));
+    if (this.pointers.size === 1) {
+      this.start = this.at(event);
+      this.moved = false;
+      this.boxing = event.shiftKey || this.page.tool === "box";
+    } else {
+      this.boxing = false; // a second finger zooms
+      this.moved = true;
+    }
+    this.tell(null);
+  }
+
+  drag(event) {
+    if (!this.pointers.has(event.pointerId)) return;
+    const before = this.pinch();
+    const was = this.pointers.get(event.pointerId);
+    const now = this.at(event);
+    this.pointers.set(event.pointerId, now);
+    if (Math.hypot(now[0] - this.start[0], now[1] - this.start[1]) > DRAG) this.moved = true;
+    if (!this.moved) return;
+    const { view } = this.page;
+    if (this.pointers.size > 1) {
+      const after = this.pinch();
+      this.page.move({ ...view, x: view.x - (after.x - before.x) / view.scale, y: view.y + (after.y - before.y) / view.scale });
+      if (before.apart > 0) this.zoomAt(after.apart / before.apart, after.x, after.y);
+    } else if (this.boxing) {
+      this.drawBand(this.start, now);
+    } else {
+      this.page.move({ ...view, x: view.x - (now[0] - was[0]) / view.scale, y: view.y + (now[1] - was[1]) / view.scale });
+    }
+  }
+
+  pinch() {
+    const [[ax, ay], [bx, by] = [ax, ay]] = [...this.pointers.values()];
+    return { x: (ax + bx) / 2, y: (ay + by) / 2, apart: Math.hypot(ax - bx, ay - by) };
+  }
+
+  release(event) {
+    if (!this.pointers.delete(event.pointerId) || this.pointers.size) return;
+    const end = this.at(event);
+    this.band.hidden = true;
+    if (event.type === "pointercancel") return;
+    if (!this.moved) {
+      const place = this.nearest(...end, event.pointerType === "touch" ? 1.5 * PICK : PICK);
+      if (place !== null) this.page.pick(place);
+    } else if (this.boxing) {
+      const corners = [this.start, [end[0], this.start[1]], end, [this.start[0], end[1]]];
+      this.page.box(corners.map((corner) => this.placeOf(...corner)));
+    }
+  }
+
+  /** Latitude and longitude of a pixel. */
+  placeOf(left, top) {
+    const { width, height } = this.size;
+    return this.world.places.projection.inverse(...mapOf(this.page.view, width, height, left, top));
+  }
+
+  drawBand([ax, ay], [bx, by]) {
+    this.band.hidden = false;
+    Object.assign(this.band.style, {
+      left: `${Math.min(ax, bx)}px`,
+      top: `${Math.min(ay, by)}px`,
+      width: `${Math.abs(ax - bx)}px`,
+      height: `${Math.abs(ay - by)}px`,
+    });
+  }
+
+  /** The nearest place with jobs that is at most `reach` pixels away, or null. */
+  nearest(left, top, reach) {
+    const { places } = this.world;
+    const [x, y] = mapOf(this.page.view, this.size.width, this.size.height, left, top);
+    let found = null;
+    let least = (reach / this.page.view.scale) ** 2;
+    for (let place = 0; place < places.count; place += 1) {
+      if (!this.scene.totals[place]) continue;
+      const apart = (places.x[place] - x) ** 2 + (places.y[place] - y) ** 2; // NaN is never less
+      if (apart < least) [found, least] = [place, apart];
+    }
+    return found;
+  }
+
+  hover(event) {
+    if (event.pointerType !== "mouse" || event.target.closest("button")) return;
+    const [left, top] = this.at(event);
+    this.tell(this.nearest(left, top, PICK / 2), left, top);
+  }
+
+  tell(place, left, top) {
+    this.tip.hidden = place === null;
+    if (place === null) return;
+    this.tip.textContent = this.page.describe(place, this.scene);
+    this.tip.style.left = `${Math.min(left + 14, this.size.width - 200)}px`;
+    this.tip.style.top = `${Math.max(top - 34, 4)}px`;
+  }
+
+  zoomAt(factor, left, top) {
+    const { view } = this.page;
+    const { width, height } = this.size;
+    const scale = this.page.limitScale(view.scale * factor);
+    const [x, y] = mapOf(view, width, height, left, top);
+    this.page.move({ scale, x: x - (left - width / 2) / scale, y: y + (top - height / 2) / scale });
+  }
+
+  zoom(factor) {
+    this.zoomAt(factor, this.size.width / 2, this.size.height / 2);
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("button")) return;
+    const { view } = this.page;
+    const step = 60 / view.scale;
+    const acts = {
+      ArrowLeft: () => this.page.move({ ...view, x: view.x - step }),
+      ArrowRight: () => this.page.move({ ...view, x: view.x + step }),
+      ArrowUp: () => this.page.move({ ...view, y: view.y + step }),
+      ArrowDown: () => this.page.move({ ...view, y: view.y - step }),
+      "+": () => this.zoom(1.5),
+      "=": () => this.zoom(1.5),
+      "-": () => this.zoom(1 / 1.5),
+      0: () => this.page.fit(),
+      Enter: () => {
+        const place = this.nearest(this.size.width / 2, this.size.height / 2, Math.hypot(this.size.width, this.size.height));
+        if (place !== null) this.page.pick(place);
+      },
+    };
+    const act = acts[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+}

@@ -1,0 +1,203 @@
+// The numbers beside the map. Every name goes into the page as text, never as markup.
+
+import { cssColour } from "./colours.js";
+import { KM_PER_MILE } from "./projection.js";
+import { topGroups } from "./select.js";
+import { rangeOf } from "./uncertainty.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const onePlace = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+export const showCount = (count) => whole.format(count);
+export const LETTERS = ["A", "B"];
+const MOST_LISTED = 12;
+
+/** An element with properties and children; text is text. */
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in made) made[name] = value;
+    else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function drawn(tag, attributes, text = null) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== null) made.textContent = text;
+  return made;
+}
+
+export function showDistance(km, unit) {
+  return Number.isNaN(km) ? "–" : `${onePlace.format(unit === "mi" ? km / KM_PER_MILE : km)} ${unit}`;
+}
+
+/** The heading, the main figures and what is uncertain about them. `summaries` has one entry per release. */
+export function showSummary(root, title, summaries, { unit }) {
+  const row = (name, values, kind = "") =>
+    element("tr", { className: kind }, element("th", { scope: "row" }, name), ...values.map((value) => element("td", {}, value)));
+  const rows = [
+    row("synthetic jobs", summaries.map((one) => showCount(one.jobs)), "lead jobs"),
+    row("mean distance", summaries.map((one) => showDistance(one.meanKm, unit)), "mean"),
+    row("median distance", summaries.map((one) => showDistance(one.medianKm, unit)), "median"),
+  ];
+  if (summaries.some((one) => one.elsewhere)) {
+    rows.push(row("living elsewhere, beyond the map", summaries.map((one) => showCount(one.elsewhere)), "elsewhere"));
+  }
+  if (summaries.some((one) => one.unplaced)) {
+    rows.push(row("at places without coordinates", summaries.map((one) => showCount(one.unplaced)), "unplaced"));
+  }
+  const table = element("table", { className: "facts" }, element("tbody", {}, ...rows));
+  if (summaries.length > 1) {
+    table.prepend(
+      element("thead", {}, element("tr", {}, element("td"), ...summaries.map((_, i) => element("td", {}, LETTERS[i])))),
+    );
+  }
+  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries)));
+}
+
+/** What a reader must know about these counts before trusting them, in one or two sentences. */
+export function uncertaintyNote(summaries) {
+  if (summaries.every((one) => one.jobs === 0)) return "There are no synthetic jobs here. That does not mean that there are no real ones.";
+  const known = summaries.filter((one) => one.fromPrior !== null);
+  if (!known.length) {
+    return "Small counts are mostly noise: a place with a few synthetic jobs may have none in truth, and the reverse.";
+  }
+  const shares = known.map((one) => `${Math.round((100 * one.fromPrior) / Math.max(one.jobs, 1))}%`).join(" and ");
+  return (
+    `About ${shares} of these jobs follow the public model of who lives where, not real workers. ` +
+    "“Likely” is the range of the count behind: two standard errors of the draw."
+  );
+}
+
+/** Bars of the jobs by distance, with ranges, and the same numbers as a table. */
+export function showHistogram(root, summaries, names, colours, unit) {
+  const most = Math.max(1, ...summaries.flatMap((one) => [...one.classes.keys()].map((c) => highest(one, c))));
+  const parts = [element("h3", {}, `Distance between home and work, ${unit}`)];
+  summaries.forEach((one, number) => {
+    if (summaries.length > 1) parts.push(element("p", { className: "chart-name" }, LETTERS[number]));
+    parts.push(bars(one, names, colours, most, unit));
+  });
+  parts.push(
+    element(
+      "details",
+      { className: "numbers" },
+      element("summary", {}, "The same as a table"),
+      listTable([unit, ...headings(summaries)], names.map((name, c) => [name, ...cells(summaries, "classes", "classVariance", c)])),
+    ),
+  );
+  const open = root.querySelector("details")?.open ?? false;
+  root.replaceChildren(...parts);
+  root.querySelector("details").open = open;
+}
+
+function highest(summary, c) {
+  const count = summary.classes[c];
+  return count && summary.classVariance ? rangeOf(count, summary.classVariance[c], summary.jobs)[1] : count;
+}
+
+function bars(summary, names, colours, most, unit) {
+  const [width, height, left, bottom] = [340, 120, 36, 100];
+  const step = (width - left) / names.length;
+  const chart = drawn("svg", { viewBox: `0 0 ${width} ${height + 8}`, class: "chart", role: "img" });
+  const busiest = summary.classes.indexOf(Math.max(...summary.classes));
+  const said = summary.known ? `most, ${showCount(summary.classes[busiest])}, at ${names[busiest]} ${unit}` : "none";
+  chart.setAttribute("aria-label", `Synthetic jobs by distance: ${said}. The table below has all numbers.`);
+  for (const share of [0, 0.5, 1]) {
+    const y = bottom - share * (bottom - 10);
+    chart.append(drawn("line", { x1: left, x2: width, y1: y, y2: y, class: share ? "grid" : "axis" }));
+    chart.append(drawn("text", { x: left - 5, y: y + 4, "text-anchor": "end" }, short(share * most)));
+  }
+  summary.classes.forEach((count, c) => {
+    const y = (value) => bottom - (value / most) * (bottom - 10);
+    const x = left + c * step;
+    const bar = drawn("rect", { x: x + 1.5, y: y(count), width: step - 3, height: bottom - y(count), rx: 1.5, class: "bar" });
+    bar.setAttribute("fill", cssColour(colours[c]));
+    bar.append(drawn("title", {}, `${names[c]} ${unit}: ${showCount(count)} synthetic jobs`));
+    chart.append(bar);
+    if (summary.classVariance && count) {
+      const [low, high] = rangeOf(count, summary.classVariance[c], summary.jobs);
+      const middle = x + step / 2;
+      const [from, to] = [y(low), y(high)];
+      if (from - to > 2) chart.append(drawn("path", { d: `M${middle - 3} ${to}h6m-3 0V${from}m-3 0h6`, class: "range" }));
+    }
+    if (c % 2 === 0) chart.append(drawn("text", { x, y: height - 3, "text-anchor": "middle" }, names[c].split("–")[0].replace("+", "")));
+  });
+  chart.append(drawn("text", { x: width, y: height - 3, "text-anchor": "end" }, unit));
+  return chart;
+}
+
+const short = (count) => new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(count);
+const headings = (summaries) =>
+  summaries.flatMap((_, i) => (summaries.length > 1 ? [`jobs ${LETTERS[i]}`, "likely"] : ["jobs", "likely"]));
+
+function cells(summaries, counts, variances, group) {
+  return summaries.flatMap((one) => {
+    const count = one[counts][group];
+    return [showCount(count), likely(count, one[variances]?.[group], one.jobs)];
+  });
+}
+
+function likely(count, variance, all) {
+  if (variance === undefined || variance === null) return "?";
+  const [low, high] = rangeOf(count, variance, all);
+  return low === high ? "exact" : `${showCount(low)}–${showCount(high)}`;
+}
+
+function listTable(head, rows) {
+  const table = element("table", { className: "list" });
+  table.append(element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))));
+  table.append(
+    element("tbody", {}, ...rows.map((row) =>
+      element("tr", {}, ...row.map((cell, i) => element("td", { className: i && i % 2 === 0 ? "likely" : "" }, cell))))),
+  );
+  return table;
+}
+
+/** The areas or places with the most jobs. `names(group)` is text; `choose(group)` selects one. */
+export function showAreas(root, summaries, { heading, names, choose, levels, level, setLevel }) {
+  const elsewhere = summaries[0].groups.length - 1;
+  const order = topGroups(
+    summaries.reduce((sum, one) => sum.map((value, i) => value + one.groups[i]), new Float64Array(summaries[0].groups.length)),
+    names,
+    MOST_LISTED,
+  );
+  const most = Math.max(1, ...summaries.flatMap((one) => order.map((group) => one.groups[group])));
+  const rows = order.map((group) => {
+    const name =
+      group === elsewhere
+        ? element("span", {}, names(group))
+        : element("button", { type: "button", onclick: () => choose(group) }, names(group));
+    const bar = element("span", { className: "share" });
+    bar.style.width = `${(100 * Math.max(...summaries.map((one) => one.groups[group]))) / most}%`;
+    return [element("div", {}, name, bar), ...cells(summaries, "groups", "groupVariance", group)];
+  });
+  const choice = element("select", { onchange: (event) => setLevel(event.target.value), "aria-label": "Count by" });
+  for (const [value, text] of levels) choice.append(element("option", { value, selected: value === level }, text));
+  root.replaceChildren(
+    element("h3", {}, heading, element("span", {}, "by ", choice)),
+    rows.length ? listTable(["", ...headings(summaries)], rows) : element("p", {}, "None."),
+  );
+}
+
+/** Places that cannot be drawn, because nobody knows where they are. */
+export function showMissing(root, world, choose, totals) {
+  const lost = [];
+  for (let place = 0; place < world.places.count; place += 1) if (!world.places.known(place)) lost.push(place);
+  if (!lost.length) return root.replaceChildren();
+  const items = lost.slice(0, 200).map((place) => {
+    const label = `${world.places.label(place)} (${showCount(totals[place])})`;
+    return element("li", {}, element("button", { type: "button", onclick: () => choose(place) }, label));
+  });
+  const open = root.querySelector("details")?.open ?? lost.length < 6;
+  return root.replaceChildren(
+    element(
+      "details",
+      { open },
+      element("summary", {}, `Not on the map: ${showCount(lost.length)} places without coordinates`),
+      element("ul", {}, ...items),
+    ),
+  );
+}

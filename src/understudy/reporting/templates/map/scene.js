@@ -1,0 +1,76 @@
+// What one map has to draw for a selection: layers of dots, flows between areas, the shape of the selection.
+
+import { makeDots } from "./dots.js";
+import { areaCentres, shapeOf } from "./overlay.js";
+import { KINDS } from "./renderer.js";
+import { flowsBetween, topGroups } from "./select.js";
+
+const MOST_FLOWS = 60;
+const MOST_FLOWS_OF_SELECTION = 25;
+const FLOWS_UP_TO = 4; // times the scale at which everything is visible; nearer, dots and places speak for themselves
+
+/** The dots of a release: all of them (`base`, made anew when the side turns) and the selected ones (`lit`). */
+export function setDots(renderer, world, flows, selection, chosen, turned) {
+  if (turned) {
+    flows.base = makeDots(flows, world.places, selection.side);
+    renderer.set("all", flows.base.positions, kindsOf(flows, flows.base));
+  }
+  flows.lit = chosen ? makeDots(flows, world.places, selection.side, chosen) : flows.base;
+  renderer.set("chosen", flows.lit.positions, kindsOf(flows, flows.lit));
+}
+
+/** The colours of the dots after the classes of distance have changed. */
+export function recolour(renderer, flows) {
+  renderer.set("all", flows.base.positions, kindsOf(flows, flows.base));
+  renderer.set("chosen", flows.lit.positions, kindsOf(flows, flows.lit));
+}
+
+function kindsOf(flows, dots) {
+  const kinds = new Uint8Array(dots.pairs.length);
+  for (let dot = 0; dot < kinds.length; dot += 1) kinds[dot] = Math.min(flows.classes[dots.pairs[dot]], KINDS - 1);
+  return kinds;
+}
+
+/** The scene of a map. `level` is the level of areas for the flows, or null for none. */
+export function makeScene(world, flows, summary, { selection, chosen, level, fitted }) {
+  const scene = { shape: shapeOf(world.places, chosen), totals: flows.totals[selection.side], flows: [], areas: [] };
+  scene.flowsUpTo = FLOWS_UP_TO * fitted.scale;
+  if (level === null) return scene;
+  const { of, areas } = world.levels[level];
+  world.levels[level].centres ??= areaCentres(world.places, of, areas.length);
+  scene.centres = world.levels[level].centres;
+  scene.areas = areas;
+  if (chosen) flowsOfSelection(scene, summary, selection);
+  else scene.flows = flowsBetween(flows, selection, chosen, of, areas.length, MOST_FLOWS);
+  return scene;
+}
+
+// Lines between the largest areas of the other side and the middle of what is selected.
+function flowsOfSelection(scene, summary, selection) {
+  const count = scene.areas.length;
+  const { points } = scene.shape;
+  const middle = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
+  const name = (area) => scene.areas[area];
+  scene.flows = topGroups(summary.groups.subarray(0, count), name, MOST_FLOWS_OF_SELECTION).map((area) => ({
+    from: selection.side === "dest" ? area : count,
+    to: selection.side === "dest" ? count : area,
+    jobs: summary.groups[area],
+  }));
+  scene.centres = { x: Float64Array.of(...scene.centres.x, middle[0]), y: Float64Array.of(...scene.centres.y, middle[1]) };
+  scene.areas = [...scene.areas, ""];
+}
+
+/** Layers for the renderer: the selection in colours over the rest in grey. Dots grow slowly as one comes nearer. */
+export function layersOf(flows, chosen, view, fitted, colours, theme) {
+  const grown = (view.scale / fitted.scale) ** 0.4;
+  const look = (count) => {
+    const [size, alpha] =
+      count > 200_000 ? [1.6, 0.5] : count > 20_000 ? [2.2, 0.65] : count > 2000 ? [3.6, 0.85] : [8, 1];
+    return { size: Math.min(Math.max(size * grown, 1.2), 10), alpha };
+  };
+  const lit = { name: "chosen", colours: [...colours, theme.unknown], rim: theme.rim, ...look(flows.lit.pairs.length) };
+  if (!chosen) return [lit];
+  const faint = { ...look(flows.base.pairs.length), name: "all", colours: Array(KINDS).fill(theme.faint), rim: theme.faint, alpha: 0.35 };
+  return [faint, lit];
+}
+

@@ -1,0 +1,42 @@
+// Finding places and areas by what somebody types.
+
+/** An index over ids, names and areas. `find(text)` gives the best matches first: exact, then beginning, then within. */
+export function makeSearch(world, most = 12) {
+  const entries = [];
+  const { places, levels } = world;
+  levels.forEach((level, number) => {
+    level.areas.forEach((area, code) => {
+      entries.push({ kind: "area", value: [number, code], label: area, note: level.name, keys: [fold(area)] });
+    });
+  });
+  for (let place = 0; place < places.count; place += 1) {
+    const [id, name] = [places.ids[place], places.names[place]];
+    const keys = name ? [fold(name), fold(id)] : [fold(id)];
+    entries.push({ kind: "place", value: place, label: name || id, note: name ? id : "place", keys });
+  }
+  return {
+    find(text) {
+      const wanted = fold(text);
+      if (!wanted) return [];
+      const ranked = [[], [], [], []];
+      for (const entry of entries) {
+        const rank = Math.min(...entry.keys.map((key) => rankOf(key, wanted)));
+        if (rank < ranked.length && ranked[rank].length < most) ranked[rank].push(entry);
+      }
+      return ranked.flat().slice(0, most);
+    },
+  };
+}
+
+function rankOf(key, wanted) {
+  if (key === wanted) return 0;
+  if (key.startsWith(wanted)) return 1;
+  const at = key.indexOf(wanted);
+  if (at < 0) return 4;
+  return /[\s\-,/]/.test(key[at - 1]) ? 2 : 3;
+}
+
+/** Without accents, capitals and outer blanks: "São Paulo" is found by "sao paulo". */
+export function fold(text) {
+  return text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase().trim();
+}

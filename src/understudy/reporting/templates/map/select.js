@@ -1,0 +1,155 @@
+// What is selected, and the numbers that follow from it.
+//
+// A selection is {side, kind, value}: side "dest" selects workplaces and shows homes, "home" the reverse; kind is "all",
+// "place" (value: number of the place), "area" (value: [level, area]) or "box" (value: [west, south, east, north]).
+
+import { endOf, SHOWN } from "./dots.js";
+import { quantileKm } from "./histogram.js";
+import { wrapLongitude } from "./projection.js";
+import { drawVariance, priorShare } from "./uncertainty.js";
+
+export const everything = (side) => ({ side, kind: "all", value: null });
+
+/** 1 for every place in the selection; null for all of them. */
+export function chosenPlaces(world, selection) {
+  const { places, levels } = world;
+  if (selection.kind === "all") return null;
+  const chosen = new Uint8Array(places.count + 1);
+  if (selection.kind === "place") {
+    chosen[selection.value] = 1;
+  } else if (selection.kind === "area") {
+    const [level, area] = selection.value;
+    levels[level].of.forEach((of, place) => {
+      if (of === area) chosen[place] = 1;
+    });
+  } else {
+    const [west, south, east, north] = selection.value;
+    const span = (((east - west) % 360) + 360) % 360 || 360;
+    for (let place = 0; place < places.count; place += 1) {
+      const turn = (((places.longitude[place] - west) % 360) + 360) % 360; // NaN stays NaN and is not chosen
+      if (turn <= span && places.latitude[place] >= south && places.latitude[place] <= north) chosen[place] = 1;
+    }
+  }
+  return chosen;
+}
+
+/** A box of latitudes and longitudes around corners given as [latitude, longitude]; it may cross the date line. */
+export function boxAround(corners, middleLongitude) {
+  const turns = corners.map(([, longitude]) => wrapLongitude(longitude - middleLongitude));
+  const latitudes = corners.map(([latitude]) => latitude);
+  return [
+    wrapLongitude(middleLongitude + Math.min(...turns)),
+    Math.min(...latitudes),
+    wrapLongitude(middleLongitude + Math.max(...turns)),
+    Math.max(...latitudes),
+  ];
+}
+
+/**
+ * Everything the panel says about a selection of one release: jobs, distances by class, mean and median distance, and
+ * the jobs at every place of the other side, each with the variance of its estimate.
+ *
+ * `classes` gives the distance class of every pair (255: unknown) and `areaOf` the area of every place, or null to
+ * count by place. Thinned dots play no part here: counts are always of all jobs.
+ */
+export function summarise(world, flows, selection, chosen, classes, classCount, areaOf, areaCount) {
+  const { places } = world;
+  const gate = endOf(flows, selection.side);
+  const other = endOf(flows, SHOWN[selection.side]);
+  const groups = areaOf ? areaCount : places.count;
+  const byGroup = counter(groups + 1); // the last is elsewhere
+  const byClass = counter(classCount);
+  const result = { jobs: 0, elsewhere: 0, unplaced: 0, known: 0, pairs: 0, fromPrior: flows.prior ? 0 : null };
+  let kilometres = 0;
+  for (let start = 0; start < flows.jobs.length; ) {
+    const to = flows.destination[start];
+    let end = start;
+    while (end < flows.jobs.length && flows.destination[end] === to) {
+      const from = flows.origin[end];
+      const jobs = flows.jobs[end];
+      if (!chosen || chosen[gate[end]]) {
+        result.jobs += jobs;
+        result.pairs += 1;
+        if (from === places.elsewhere) result.elsewhere += jobs;
+        if (classes[end] === 255) {
+          if (from !== places.elsewhere) result.unplaced += jobs;
+        } else {
+          result.known += jobs;
+          kilometres += flows.km[end] * jobs;
+          byClass.add(classes[end], jobs);
+        }
+        const place = other[end];
+        byGroup.add(place === places.elsewhere ? groups : areaOf ? areaOf[place] : place, jobs);
+      }
+      end += 1;
+    }
+    const drawn = flows.totals.dest[to];
+    const prior = flows.prior ? flows.prior[to] : null;
+    const shown = byGroup.flush(drawn, prior);
+    byClass.flush(drawn, prior);
+    if (prior !== null) result.fromPrior += shown * priorShare(drawn, prior);
+    start = end;
+  }
+  result.meanKm = result.known ? kilometres / result.known : NaN;
+  result.medianKm = quantileKm(flows, 0.5, (pair) => !chosen || chosen[gate[pair]]);
+  result.classes = byClass.counts;
+  result.classVariance = flows.prior ? byClass.variance : null;
+  result.groups = byGroup.counts;
+  result.groupVariance = flows.prior ? byGroup.variance : null;
+  return result;
+}
+
+// Counts by group, with variances that add up workplace by workplace.
+function counter(size) {
+  const counts = new Float64Array(size);
+  const variance = new Float64Array(size);
+  const here = new Float64Array(size);
+  const touched = [];
+  return {
+    counts,
+    variance,
+    add(group, jobs) {
+      if (here[group] === 0) touched.push(group);
+      here[group] += jobs;
+    },
+    flush(drawn, prior) {
+      let shown = 0;
+      for (const group of touched) {
+        counts[group] += here[group];
+        if (prior !== null) variance[group] += drawVariance(here[group], drawn, prior);
+        shown += here[group];
+        here[group] = 0;
+      }
+      touched.length = 0;
+      return shown;
+    },
+  };
+}
+
+/** Groups by their counts, largest first, those of no jobs left out; ties in the order of their names. */
+export function topGroups(counts, nameOf, most) {
+  const groups = [];
+  counts.forEach((count, group) => {
+    if (count > 0) groups.push(group);
+  });
+  groups.sort((a, b) => counts[b] - counts[a] || (nameOf(a) < nameOf(b) ? -1 : 1));
+  return groups.slice(0, most);
+}
+
+/** Jobs between areas, largest flows first, without the flows inside an area: [{from, to, jobs}]. */
+export function flowsBetween(flows, selection, chosen, areaOf, areaCount, most) {
+  const gate = endOf(flows, selection.side);
+  const jobs = new Map();
+  for (let pair = 0; pair < flows.jobs.length; pair += 1) {
+    if (flows.origin[pair] >= areaOf.length || (chosen && !chosen[gate[pair]])) continue;
+    const from = areaOf[flows.origin[pair]];
+    const to = areaOf[flows.destination[pair]];
+    if (from === to) continue;
+    const key = from * areaCount + to;
+    jobs.set(key, (jobs.get(key) ?? 0) + flows.jobs[pair]);
+  }
+  return [...jobs]
+    .sort((a, b) => b[1] - a[1] || a[0] - b[0])
+    .slice(0, most)
+    .map(([key, count]) => ({ from: Math.floor(key / areaCount), to: key % areaCount, jobs: count }));
+}

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  distanceKm, EARTH_KM, mapOf, middleOf, projectionAbout, roundLength, screenOf, viewOfAll, wrapLongitude,
+} from "../../../../src/understudy/reporting/templates/map/projection.js";
+
+const near = (a, b, within) => assert.ok(Math.abs(a - b) <= within, `${a} is not within ${within} of ${b}`);
+
+test("forward and inverse undo each other, also across the date line and near a pole", () => {
+  for (const middle of [[41.5, -71.5], [-17, 179.5], [84, 20], [0, 0]]) {
+    const { forward, inverse } = projectionAbout(middle);
+    for (const [north, east] of [[0, 0], [0.5, 1.2], [-3, 2], [2, -4]]) {
+      const [latitude, longitude] = inverse(...forward(middle[0] + north, middle[1] + east));
+      near(latitude, middle[0] + north, 1e-9);
+      near(wrapLongitude(longitude - middle[1] - east), 0, 1e-9);
+    }
+  }
+});
+
+test("areas keep their size: small squares of a degree measure what the sphere says", () => {
+  const { forward } = projectionAbout([50, 10]);
+  for (const latitude of [40, 50, 65]) {
+    const step = 0.01;
+    const corners = [[0, 0], [0, 1], [1, 1], [1, 0]].map(([n, e]) => forward(latitude + n * step, 20 + e * step));
+    let twice = 0;
+    corners.forEach(([x, y], i) => {
+      const [nextX, nextY] = corners[(i + 1) % 4];
+      twice += x * nextY - y * nextX;
+    });
+    const radians = Math.PI / 180;
+    const sphere = EARTH_KM ** 2 * step * radians * (Math.sin((latitude + step) * radians) - Math.sin(latitude * radians));
+    near(twice / 2 / sphere, 1, 1e-6);
+  }
+});
+
+test("the middle of places on both sides of the date line lies between them", () => {
+  const [latitude, longitude] = middleOf([10, 10], [179, -179]);
+  near(Math.abs(longitude), 180, 1e-9);
+  near(latitude, 10, 0.01);
+  assert.deepEqual(middleOf([0, 0], [0, 180]), [0, 0]);
+  assert.deepEqual(middleOf([NaN], [NaN]), [0, 0]);
+});
+
+test("distances are those of the great circle", () => {
+  near(distanceKm(0, 0, 0, 90), (Math.PI / 2) * EARTH_KM, 1e-6);
+  near(distanceKm(0, 179.5, 0, -179.5), (Math.PI / 180) * EARTH_KM, 1e-6);
+  near(distanceKm(41.82, -71.41, 42.36, -71.06), 66.7, 0.3); // Providence to Boston
+  assert.equal(distanceKm(12, 34, 12, 34), 0);
+});
+
+test("the window shows every point, and pixels and kilometres agree", () => {
+  const view = viewOfAll([0, 100, NaN], [0, 40, NaN], 800, 600);
+  for (const [x, y] of [[0, 0], [100, 40]]) {
+    const [left, top] = screenOf(view, 800, 600, x, y);
+    assert.ok(left >= 27 && left <= 773 && top >= 27 && top <= 573);
+    const [backX, backY] = mapOf(view, 800, 600, left, top);
+    near(backX, x, 1e-9);
+    near(backY, y, 1e-9);
+  }
+  assert.equal(viewOfAll([5], [5], 800, 600).x, 5);
+  assert.ok(Number.isFinite(viewOfAll([5], [5], 800, 600).scale));
+  assert.deepEqual(viewOfAll([NaN], [NaN], 800, 600), { x: 0, y: 0, scale: 1 });
+});
+
+test("round lengths", () => {
+  assert.deepEqual([0.3, 1, 4.9, 5, 37].map(roundLength), [0.2, 1, 2, 5, 20]);
+});
