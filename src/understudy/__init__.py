@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from understudy.api import advise as advise
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
     from understudy.api import open_source as open_source
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from understudy.release.export import export as export
 
 _HOME = {
-    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize"),
+    "understudy.api": ("advise", "evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),

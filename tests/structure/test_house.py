@@ -14,7 +14,7 @@ PACKAGE = REPOSITORY / "src" / "understudy"
 LONGEST_FILE = 400  # lines
 LARGEST_FILE = 200_000  # bytes
 # Randomness that anybody can repeat: fine for generated people and for tests, never on the way to a release.
-MAY_USE_TEST_RANDOMNESS = ("demo/", "auditing/", "inference/", "reproduce/", "risk/", "privacy/streams.py")
+MAY_USE_TEST_RANDOMNESS = ("demo/", "auditing/", "explore/", "inference/", "reproduce/", "risk/", "privacy/streams.py")
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 

@@ -20,6 +20,7 @@ STABLE = (
     "plan",
     "synthesize",
     "resume",
+    "advise",
     "evaluate",
     "infer",
     "read_release",

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli import (
+    advise,
     attack,
     audit,
     calibrate,
@@ -72,6 +73,7 @@ app.command("infer", rich_help_panel="Look at a release")(infer.infer)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")
+app.command("advise", rich_help_panel="Before a release")(advise.advise)
 app.command("audit", rich_help_panel="Before a release")(audit.audit)
 app.command("calibrate", rich_help_panel="Before a release")(calibrate.calibrate)
 app.command("demo", rich_help_panel="See it work")(demo.demo)

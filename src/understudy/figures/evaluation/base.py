@@ -49,7 +49,7 @@ def draws_from(*names: str) -> Callable[[Figure], Figure]:
                     raise InputError(
                         f"figure '{function.__name__}' needs the table '{name}', which is absent or empty."
                     )
-            with _style():
+            with house_style():
                 return function(frames)
 
         checked.__module__, checked.__name__, checked.__doc__ = (
@@ -83,7 +83,7 @@ class Canvas:
         return Drawing(table=table, figure=self.figure)
 
 
-def _style() -> AbstractContextManager[None]:
+def house_style() -> AbstractContextManager[None]:
     """The house style, while a figure is drawn: matplotlib looks settings up when it makes each piece."""
     try:
         import matplotlib

@@ -1,0 +1,181 @@
+"""The command that says, before a release, what an epsilon buys and what it tells. It takes no confidential data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from understudy import api
+from understudy.cli.audit import PlotFile
+from understudy.cli.options import AsJson, MethodOptions, SchemaFile, UnitKind, files_of, read_method_options
+from understudy.cli.output import print_json, say, show_facts, show_table, working
+from understudy.core.schema_file import read_schema
+from understudy.errors import InputError
+
+if TYPE_CHECKING:
+    from understudy.explore.advice import Advice
+
+QUESTION = "The question"
+PEOPLE = "What is believed about the people"
+
+Epsilons = Annotated[str, typer.Option("--epsilon", metavar="E1,E2,...", help="Total epsilons to look at.")]
+LookAlike = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on",
+        metavar="FILE",
+        help="A public look-alike (never the confidential data); may be repeated.",
+        rich_help_panel=PEOPLE,
+    ),
+]
+Keys = Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows.", show_default="all attributes")]
+Targets = Annotated[str, typer.Option(metavar="A,B", help="What an intruder wants.", show_default="everything else")]
+
+
+def advise(
+    question: Annotated[str, typer.Argument(help="What analysts will ask, as for infer.", show_default=False)],
+    *,
+    schema: SchemaFile,
+    records: Annotated[int, typer.Option(help="How many records there are, or a guess.", show_default=False)],
+    epsilon: Epsilons = "0.1,0.5,1,2,5,10",
+    delta: Annotated[str | None, typer.Option(help="Total delta; without it the guarantee is pure.")] = None,
+    method: Annotated[str, typer.Option(help="How to synthesize; `understudy methods` lists them.")] = "auto",
+    unit: UnitKind = None,
+    copies: Annotated[
+        str, typer.Option(metavar="M1,M2,...", help="Numbers of copies to compare, where copies split the budget.")
+    ] = "1,2,5,10",
+    rows: Annotated[int | None, typer.Option(help="Rows of each copy.", show_default="the method's choice")] = None,
+    options: MethodOptions = None,
+    family: Annotated[str | None, typer.Option(help="Family of a regression.", rich_help_panel=QUESTION)] = None,
+    event: Annotated[
+        str | None, typer.Option(help="The level a logistic regression is about.", rich_help_panel=QUESTION)
+    ] = None,
+    where: Annotated[str | None, typer.Option(help="A subgroup.", rich_help_panel=QUESTION)] = None,
+    level: Annotated[float, typer.Option(help="Level of the intervals.", rich_help_panel=QUESTION)] = 0.95,
+    target: Annotated[
+        float,
+        typer.Option(help="Find the epsilon that keeps intervals within so many times the real data's width."),
+    ] = 1.5,
+    guess: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ATTRIBUTE=S1,S2,...",
+            help="Shares of an attribute's levels, in the order of the schema; may be repeated.",
+            show_default="all levels alike",
+            rich_help_panel=PEOPLE,
+        ),
+    ] = None,
+    on: LookAlike = None,
+    keys: Keys = "",
+    targets: Targets = "",
+    repeats: Annotated[int, typer.Option(help="Rehearsed releases for each number that is not exact.")] = 20,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what an epsilon will buy analysts and tell an attacker, before a release and from public facts only.
+
+    Example: `understudy advise 'proportion(smokes == "yes")' --schema people.toml --records 20000 --plot advice.svg`
+
+    The release is rehearsed on people who do not exist: drawn from --guess, or from a public look-alike (--on), which
+    also gives replicated uniques and DiSCO. There is no argument for confidential data, and nothing is charged.
+    """
+    public = read_schema(schema)
+    settings: dict[str, Any] = dict(read_method_options(options))
+    with working("rehearsing") as progress:
+        advice = api.advise(
+            public,
+            question,
+            records=records,
+            epsilons=read_list(epsilon, "--epsilon"),
+            delta=delta,
+            method=method,
+            unit=unit or "replace",
+            copies=read_counts(copies, "--copies"),
+            rows=rows,
+            guess=read_guess(guess),
+            on=files_of(on) if on else None,
+            keys=read_names(keys),
+            targets=read_names(targets),
+            family=family,
+            event=event,
+            where=where,
+            level=level,
+            target=target,
+            repeats=repeats,
+            progress=progress,
+            **settings,
+        )
+    document: dict[str, Any] = {}
+    if plot is not None:
+        document["plot"] = str(advice.curve().save(Path(plot)))
+    if as_json:
+        print_json({**advice.to_json(), **document})
+        return
+    _show(advice)
+    if plot is not None:
+        say(f"Figure written to {document['plot']}")
+
+
+def read_list(text: str, name: str) -> list[str]:
+    """Numbers separated by commas, kept as the decimals they were written as."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise InputError(f"{name} ({text!r}) must be numbers such as 0.5,1,2.")
+    return parts
+
+
+def read_counts(text: str, name: str) -> list[int]:
+    parts = read_list(text, name)
+    if not all(part.isdecimal() and len(part) < 5 for part in parts):
+        raise InputError(f"{name} ({text!r}) must be whole numbers such as 1,2,5.")
+    return [int(part) for part in parts]
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def read_guess(texts: Sequence[str] | None) -> dict[str, list[str]]:
+    """Guesses such as smokes=0.75,0.25."""
+    found: dict[str, list[str]] = {}
+    for text in texts or ():
+        name, separator, shares = text.partition("=")
+        if not separator or not name.strip():
+            raise InputError(f"--guess {text!r} must look like attribute=0.75,0.25.")
+        if name.strip() in found:
+            raise InputError(f"--guess {name.strip()} was given twice.")
+        found[name.strip()] = read_list(shares, f"--guess {name.strip()}")
+    return found
+
+
+def _show(advice: Advice) -> None:
+    say(f"Advice: {advice.question}", style="bold")
+    show_facts([("method", advice.method), ("unit", advice.unit), ("delta", advice.delta or 0.0)])
+    for line in advice.lines:
+        say(line)
+    rows = advice.table.to_pylist()
+    _columns(
+        "What an analyst gets",
+        rows,
+        {"epsilon": "epsilon", "best_copies": "best copies", "quantity": "quantity", "width": "width",
+         "real_width": "real data's", "ratio": "ratio"},
+    )  # fmt: skip
+    _columns(
+        "What an attacker with every record but one gets, and classical measures",
+        rows,
+        {"epsilon": "epsilon", "odds": "odds", "belief_from_0.01": "from 0.01", "belief_from_0.1": "from 0.1",
+         "guess_bound": "right guess", "guess_exact": "exactly", "cell_uncertainty": "cell differs", "repU": "repU %",
+         "repU_null": "null", "DiSCO": "DiSCO %", "DiSCO_null": "null "},
+    )  # fmt: skip
+    best = advice.epsilon
+    nearest = min(advice.rows, key=lambda row: abs(row.epsilon - (best if best is not None else 1.0)))
+    say(nearest.attacker.words)
+
+
+def _columns(heading: str, rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> None:
+    shown = {key: title for key, title in columns.items() if key in rows[0]}
+    table = [[f"{row[key]:.4g}" if isinstance(row[key], float) else row[key] for key in shown] for row in rows]
+    show_table(heading, list(shown.values()), table, right=[title for key, title in shown.items() if key != "quantity"])

@@ -1,0 +1,223 @@
+"""What ``advise`` hands back: a table, a curve, words. Made from public facts, so it may be shown to anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from understudy.core.result import Finding
+from understudy.explore.attacker import PRIORS, Attacker
+from understudy.explore.widths import Width
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from understudy.figures.drawing import Drawing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Everything about one epsilon: widths by the number of copies, the best number, the attacker, the cells."""
+
+    epsilon: float
+    widths: Mapping[int, tuple[Width, ...]]
+    best_copies: int
+    attacker: Attacker
+    cell_uncertainty: float | None
+
+    @property
+    def best(self) -> Width:
+        """The quantity with the widest interval compared with the real data's, at the best number of copies."""
+        return max(self.widths[self.best_copies], key=lambda one: (one.ratio or 0.0, one.width))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The smallest epsilon that keeps intervals within the target, with a number of copies; or why there is none."""
+
+    copies: int
+    epsilon: float | None
+    ratio: float | None
+    error: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classical:
+    """Classical measures of rehearsed releases of a public look-alike, in percent of its people."""
+
+    epsilon: float
+    people: int
+    releases: int
+    scores: Mapping[str, float]  # UiO, repU, DiSCO, and the last two of independent columns (..._null)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Advice:
+    """Advice before a release. ``table`` has a row per epsilon, ``widths`` one per epsilon, copies and quantity."""
+
+    question: str
+    method: str
+    records: int
+    unit: str
+    delta: float | None
+    level: float
+    target: float
+    population: str
+    splits: bool
+    names: tuple[str, ...]
+    rows: tuple[Row, ...]
+    reach: tuple[Reach, ...]
+    classical: tuple[Classical, ...] = ()
+
+    @property
+    def best_copies(self) -> dict[float, int]:
+        """For each epsilon the number of copies with the narrowest intervals."""
+        return {row.epsilon: row.best_copies for row in self.rows}
+
+    @property
+    def epsilon(self) -> float | None:
+        """The smallest epsilon found that keeps intervals within the target, with the copies that suit it."""
+        reached = [one.epsilon for one in self.reach if one.epsilon is not None]
+        return min(reached, default=None)
+
+    @property
+    def table(self) -> pyarrow.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(self._rows())
+
+    @property
+    def widths(self) -> pyarrow.Table:
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(
+            [
+                {
+                    "epsilon": row.epsilon,
+                    "copies": copies,
+                    "quantity": one.name,
+                    "width": one.width,
+                    "real_width": one.real,
+                    "ratio": one.ratio,
+                    "spread": one.spread,
+                    "error": one.error,
+                    "releases": one.releases,
+                    "refused": one.refused,
+                }
+                for row in self.rows
+                for copies, widths in row.widths.items()
+                for one in widths
+            ]
+        )
+
+    def _rows(self) -> list[dict[str, Any]]:
+        classical = {one.epsilon: one for one in self.classical}
+        rows = []
+        for row in self.rows:
+            best, known = row.best, classical.get(row.epsilon)
+            line: dict[str, Any] = {
+                "epsilon": row.epsilon,
+                "best_copies": row.best_copies,
+                "quantity": best.name,
+                "width": best.width,
+                "real_width": best.real,
+                "ratio": best.ratio,
+                "ratio_error": best.ratio_error,
+                "odds": row.attacker.odds,
+                **{f"belief_from_{prior:g}": row.attacker.belief(prior) for prior in PRIORS},
+                "guess_bound": row.attacker.guess_bound,
+                "guess_exact": row.attacker.guess_exact,
+                "cell_uncertainty": row.cell_uncertainty,
+            }
+            if known is not None:
+                line |= known.scores
+            rows.append(line)
+        return rows
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The advice as findings that may be shown to anybody."""
+        found = [Finding(code="advice.width", title=line, value=None, audience="public") for line in self.lines if line]
+        return tuple(found)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The advice in words."""
+        known = [row for row in self.rows if row.best.ratio is not None]
+        lines = [
+            f"Computed from public facts alone: {self.records:,} records, {self.population}; no data were used.",
+        ]
+        if known:
+            first, last = known[0], known[-1]
+            lines.append(
+                f"{self.level:.0%} intervals are {first.best.ratio:.2f} times as wide as the real data's at epsilon "
+                f"{first.epsilon:g} and {last.best.ratio:.2f} times at epsilon {last.epsilon:g}."
+            )
+        lines += [self._reached(one) for one in self.reach]
+        if self.splits:
+            best = ", ".join(f"{row.best_copies} at epsilon {row.epsilon:g}" for row in self.rows)
+            lines.append(f"Copies split the budget. The best number of copies: {best}.")
+        else:
+            lines.append(
+                "Copies share one set of noisy tables: they cost nothing and narrow no interval. One is enough for "
+                "inference."
+            )
+        return tuple(lines)
+
+    def _reached(self, one: Reach) -> str:
+        copies = f" with {one.copies} {'copy' if one.copies == 1 else 'copies'}" if self.splits else ""
+        if one.epsilon is None:
+            return f"No epsilon{copies} keeps intervals within {self.target:g} times the real data's: {one.reason}."
+        error = f" (ratio {one.ratio:.3f} +- {one.error:.3f})" if one.error else " (exact)"
+        return f"Epsilon {one.epsilon:.3g}{copies} keeps intervals within {self.target:g} times the real data's{error}."
+
+    @property
+    def odds_in_words(self) -> tuple[str, ...]:
+        """What an attacker who has every record but one can reach, for each epsilon."""
+        return tuple(row.attacker.words for row in self.rows)
+
+    def curve(self) -> Drawing:
+        """The figure: width of intervals and an attacker's belief, both against epsilon."""
+        from understudy.figures.advice import advice_curve
+
+        return advice_curve(
+            self.widths,
+            self.table,
+            target=self.target,
+            title=f"{self.question} ({self.method}, {self.records:,} records)",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for scripts."""
+        return {
+            "audience": "public",
+            "question": self.question,
+            "method": self.method,
+            "records": self.records,
+            "unit": self.unit,
+            "delta": self.delta,
+            "level": self.level,
+            "target": self.target,
+            "population": self.population,
+            "copies_split_the_budget": self.splits,
+            "epsilon": self.epsilon,
+            "reach": [
+                {"copies": one.copies, "epsilon": one.epsilon, "ratio": one.ratio, "error": one.error,
+                 "reason": one.reason}
+                for one in self.reach
+            ],
+            "table": [{key: _plain(value) for key, value in row.items()} for row in self._rows()],
+            "widths": [{key: _plain(value) for key, value in row.items()} for row in self.widths.to_pylist()],
+            "attacker": [row.attacker.to_json() for row in self.rows],
+            "words": [*self.lines, *self.odds_in_words],
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Advice({self.question}; {self.method}; {self.records:,} records; {len(self.rows)} epsilons)"
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity."""
+    return "infinite" if isinstance(value, float) and value in (float("inf"), float("-inf")) else value

@@ -1,0 +1,220 @@
+"""Advice before a release, from public facts alone: what an epsilon buys the analyst and what it tells an attacker.
+
+No argument takes confidential data, and nothing here can be charged. Widths come from ``widths``, odds from
+``attacker``, classical measures from ``classical`` and, on a public look-alike, from the attacks of ``risk``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from understudy.core.exact import Number, read_exact
+from understudy.core.schema import Level, Schema
+from understudy.core.table import CodedTable
+from understudy.errors import InputError
+from understudy.explore.advice import Advice, Classical, Row
+from understudy.explore.attacker import attacker_at, exact_guess
+from understudy.explore.classical import cell_uncertainty
+from understudy.explore.population import Population, SimulatedSource, read_population
+from understudy.explore.reach import HALVINGS, LARGEST, SMALLEST, find_epsilon
+from understudy.explore.rehearsal import Setup, check_whole, rehearse, seeds
+from understudy.explore.scores import risk_scores
+from understudy.explore.widths import Asking, Rehearsals, Width
+from understudy.inference.estimands import make_estimand
+from understudy.inference.questions import parse_question
+from understudy.privacy.definition import Unit, read_unit
+from understudy.privacy.plan import Option
+
+Progress = Callable[[int, int | None], None]
+EPSILONS: tuple[Number, ...] = ("0.1", "0.5", "1", "2", "5", "10")
+COPIES = (1, 2, 5, 10)
+TARGET = 1.5  # times the width of the real data's interval
+REPEATS = 20
+LOOK_ALIKE_REPEATS = 3
+MOST_EPSILONS = 100
+
+
+def advise(
+    schema: Schema,
+    question: str,
+    *,
+    records: int,
+    epsilons: Sequence[Number] = EPSILONS,
+    delta: Number | None = None,
+    method: str = "auto",
+    unit: Unit | str = "replace",
+    copies: Sequence[int] = COPIES,
+    rows: int | None = None,
+    guess: Mapping[str, Any] | None = None,
+    on: CodedTable | None = None,
+    keys: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    family: str | None = None,
+    event: Level | None = None,
+    where: str | None = None,
+    level: float = 0.95,
+    target: float = TARGET,
+    repeats: int = REPEATS,
+    prior: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: Option,
+) -> Advice:
+    """What a release will be worth and what it will tell; see ``understudy.advise``."""
+    levels = _read_epsilons(epsilons)
+    numbers = tuple(sorted({check_whole(number, "copies", 1, 1000) for number in copies}))
+    if not numbers:
+        raise InputError("say for which numbers of copies (copies), for example 1, 2, 5.")
+    check_whole(records, "records", 1, 100_000_000)
+    check_whole(repeats, "repeats", 2, 100_000)
+    if not 1 < target < 1000:
+        raise InputError(f"target ({target}) must be above 1: how many times as wide as the real data's interval.")
+    who = read_unit(unit)
+    setup = Setup(
+        schema=schema,
+        method=method,
+        delta=None if delta is None else read_exact(delta, "delta"),
+        unit=who,
+        records=records,
+        rows=rows,
+        options=options,
+    )
+    estimand = make_estimand(parse_question(question, schema, family=family, event=event, where=where), schema)
+    population = read_population(schema, guess=guess, look_alike=on)
+    rehearsals = Rehearsals(
+        population=population,
+        setup=setup,
+        estimand=estimand,
+        question=question,
+        asking=Asking(family=family, event=event, where=where),
+        records=records,
+        level=level,
+        repeats=repeats,
+        seed=seed,
+        prior=prior,
+    )
+    first = setup.plan(levels[0])
+    splits = setup.splits(first)
+    numbers = numbers if splits else (1,)
+    steps = len(levels) * (len(numbers) + 1) + HALVINGS
+    done = _counter(progress, steps)
+    found: dict[tuple[Fraction, int], tuple[Width, ...]] = {}
+    for epsilon in levels:
+        for number in numbers:
+            found[epsilon, number] = rehearsals.widths(epsilon, number)
+            done()
+    table = []
+    for epsilon in levels:
+        best = _best({number: found[epsilon, number] for number in numbers})
+        widths = {number: found[epsilon, number] for number in numbers}
+        table.append(_row(setup, population, epsilon, widths=widths, best=best, seed=seed))
+        done()
+    reach = tuple(
+        find_epsilon(rehearsals, {epsilon: found[epsilon, number] for epsilon in levels}, number, target, done)
+        for number in dict.fromkeys((numbers[0], *(row.best_copies for row in table)))
+    )
+    classical = (
+        ()
+        if on is None
+        else tuple(_on_look_alike(setup, on, row, keys=keys, targets=targets, seed=seed) for row in table)
+    )
+    return Advice(
+        question=question,
+        method=first.method,
+        records=records,
+        unit=who.kind,
+        delta=None if delta is None else float(read_exact(delta, "delta")),
+        level=level,
+        target=target,
+        population=population.told,
+        splits=splits,
+        names=tuple(width.name for width in found[levels[0], numbers[0]]),
+        rows=tuple(table),
+        reach=reach,
+        classical=classical,
+    )
+
+
+def _read_epsilons(epsilons: Sequence[Number]) -> tuple[Fraction, ...]:
+    listed = [epsilons] if isinstance(epsilons, str | int | float | Fraction) else list(epsilons)
+    if not 1 <= len(listed) <= MOST_EPSILONS:
+        raise InputError(f"say at which epsilons, between 1 and {MOST_EPSILONS} of them, for example 0.5, 1, 2.")
+    exact = sorted({read_exact(epsilon, "epsilon") for epsilon in listed})
+    for epsilon in exact:
+        if not SMALLEST <= epsilon <= LARGEST * 4:
+            raise InputError(
+                f"epsilon ({float(epsilon):g}) must be between {float(SMALLEST):g} and {int(LARGEST * 4)}."
+            )
+    return tuple(exact)
+
+
+def _best(by_copies: Mapping[int, tuple[Width, ...]]) -> int:
+    """The number of copies with the narrowest intervals; fewer where two differ by less than their errors."""
+
+    def size(number: int) -> tuple[float, float]:
+        widths = by_copies[number]
+        return (
+            float(np.mean([one.width for one in widths])),
+            float(np.sqrt(np.mean([one.error**2 for one in widths]))),
+        )
+
+    best = min(by_copies)
+    for number in sorted(by_copies):
+        width, error = size(number)
+        before, other = size(best)
+        if width < before - 2 * float(np.hypot(error, other)):
+            best = number
+    return best
+
+
+def _row(
+    setup: Setup,
+    population: Population,
+    epsilon: Fraction,
+    *,
+    widths: Mapping[int, tuple[Width, ...]],
+    best: int,
+    seed: int,
+) -> Row:
+    records = setup.records or 0
+    people = population.draw(records, np.random.default_rng(seed))
+    release = rehearse(SimulatedSource(people), setup.plan(epsilon, best), seeds(seed, 0, 1))
+    bound = attacker_at(float(epsilon), delta=float(setup.delta or 0), unit=setup.unit.kind)
+    return Row(
+        epsilon=float(epsilon),
+        widths=dict(widths),
+        best_copies=best,
+        attacker=replace(bound, guess_exact=exact_guess(release, setup.unit, records)),
+        cell_uncertainty=cell_uncertainty(release, records),
+    )
+
+
+def _on_look_alike(
+    setup: Setup, on: CodedTable, row: Row, *, keys: Sequence[str], targets: Sequence[str], seed: int
+) -> Classical:
+    """Replicated uniques and DiSCO of rehearsed releases of the look-alike itself, which is public."""
+    here = replace(setup, records=on.rows if setup.unit.public_total else None, rows=setup.rows or on.rows)
+    plan = here.plan(Fraction(str(row.epsilon)), row.best_copies)
+    scores = [
+        risk_scores(rehearse(SimulatedSource(on), plan, seeds(seed, 7, repeat)), on, keys=keys, targets=targets)
+        for repeat in range(LOOK_ALIKE_REPEATS)
+    ]
+    mean = {name: float(np.mean([one[name] for one in scores])) for name in scores[0]}
+    return Classical(epsilon=row.epsilon, people=on.rows, releases=len(scores), scores=mean)
+
+
+def _counter(progress: Progress | None, steps: int) -> Callable[[], None]:
+    count = 0
+
+    def done() -> None:
+        nonlocal count
+        count += 1
+        if progress is not None:
+            progress(min(count, steps), steps)
+
+    return done

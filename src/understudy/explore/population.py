@@ -1,0 +1,174 @@
+"""What is publicly believed about the people, and people who do not exist drawn from that belief.
+
+Advice before a release must not look at the data. It looks at a guess instead: every possible cell alike, shares of
+single attributes from a published table, or the rows of a public look-alike (last year's public file, a teaching file).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.counts import Counts, SparseCounts
+from understudy.core.schema import Schema, level_text
+from understudy.core.table import CodedTable
+from understudy.errors import InputError, UnsupportedError, unknown_name
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+LARGEST_RULED = 2**24  # cells of the attributes that structural zeros speak of
+MOST_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Population:
+    """A public guess: independent attributes with ``shares`` (uniform where none are given), or a ``look_alike``."""
+
+    schema: Schema
+    shares: Mapping[str, Floats] = field(default_factory=dict)
+    look_alike: CodedTable | None = None
+
+    def __post_init__(self) -> None:
+        if self.look_alike is not None and self.shares:
+            raise InputError("a public look-alike has shares of its own; give either it or guesses, not both.")
+        if self.look_alike is not None and not self.look_alike.rows:
+            raise InputError("the public look-alike has no rows.")
+        for name, share in self.shares.items():
+            size = self.schema[name].size
+            if len(share) != size or not np.isfinite(share).all() or (share < 0).any() or share.sum() <= 0:
+                raise InputError(
+                    f"the guess for '{name}' must be {size} shares of at least 0, one for each of "
+                    f"{', '.join(self.schema[name].code_names[:8])}{', ...' if size > 8 else ''}."
+                )
+
+    @property
+    def told(self) -> str:
+        """What the advice rests on, for people to read."""
+        if self.look_alike is not None:
+            return f"rows drawn from a public look-alike of {self.look_alike.rows:,} rows"
+        known = ", ".join(self.schema.margin(self.shares))
+        return "independent attributes, " + (
+            f"shares of {known} as guessed, others uniform" if known else "all uniform"
+        )
+
+    def one_way(self, name: str) -> Floats:
+        share = self.shares.get(name, np.ones(self.schema[name].size))
+        return np.asarray(share / share.sum())
+
+    def cell_shares(self, margin: Sequence[str]) -> Floats:
+        """The share of every cell of a margin, structural zeros respected."""
+        if self.look_alike is not None:
+            return np.asarray(self.look_alike.counts(tuple(margin)).reshape(-1) / self.look_alike.rows)
+        wide = self.schema.margin({*margin, *self._ruled})
+        if self.schema.cells(wide) > LARGEST_RULED:
+            raise UnsupportedError(
+                f"the question and the structural zeros together speak of {self.schema.cells(wide):,} cells; advice "
+                f"takes at most {LARGEST_RULED:,}."
+            )
+        table = np.ones(1)
+        for name in wide:
+            table = np.multiply.outer(table, self.one_way(name))
+        table = table.reshape(self.schema.shape(wide)) * self.schema.allowed(wide)
+        others = tuple(place for place, name in enumerate(wide) if name not in margin)
+        summed = table.sum(axis=others).reshape(-1)
+        if not summed.sum() > 0:
+            raise InputError("the guessed shares leave no possible combination of values.")
+        return np.asarray(summed / summed.sum())
+
+    def draw(self, records: int, rng: np.random.Generator) -> CodedTable:
+        """A table of people who do not exist: rows of the look-alike with replacement, or independent attributes."""
+        if self.look_alike is not None:
+            rows = rng.integers(0, self.look_alike.rows, records)
+            columns = {name: column[rows] for name, column in self.look_alike.columns.items()}
+            return CodedTable(schema=self.schema, columns=columns)
+        parts: list[dict[str, Integers]] = []
+        missing = records
+        for _ in range(MOST_TRIES):
+            drawn = {
+                name: rng.choice(self.schema[name].size, size=missing, p=self.one_way(name))
+                for name in self.schema.names
+            }
+            keep = self._possible(drawn)
+            parts.append({name: column[keep] for name, column in drawn.items()})
+            missing -= int(keep.sum())
+            if missing <= 0:
+                break
+        else:
+            raise UnsupportedError("structural zeros rule out nearly everybody under this guess; give a look-alike.")
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in self.schema.names}
+        return CodedTable(schema=self.schema, columns=columns)
+
+    @property
+    def _ruled(self) -> tuple[str, ...]:
+        return self.schema.margin({name for rule in self.schema.impossible for name in rule.attributes})
+
+    def _possible(self, columns: Mapping[str, Integers]) -> NDArray[np.bool_]:
+        ruled = self._ruled
+        rows = len(next(iter(columns.values())))
+        if not ruled:
+            return np.ones(rows, bool)
+        if self.schema.cells(ruled) > LARGEST_RULED:
+            raise UnsupportedError("the structural zeros speak of too many cells; give a public look-alike.")
+        return np.asarray(self.schema.allowed(ruled)[tuple(columns[name] for name in ruled)])
+
+
+def read_population(
+    schema: Schema, *, guess: Mapping[str, Any] | None = None, look_alike: CodedTable | None = None
+) -> Population:
+    """A guess as a user gives it: for each attribute one number per level, or numbers by level.
+
+    >>> from understudy.core.schema import Attribute
+    >>> schema = Schema(attributes=(Attribute(name="smokes", levels=("no", "yes")),))
+    >>> read_population(schema, guess={"smokes": {"yes": 1, "no": 3}}).cell_shares(["smokes"]).tolist()
+    [0.75, 0.25]
+    """
+    shares: dict[str, Floats] = {}
+    for name, given in (guess or {}).items():
+        attribute = schema[name]
+        if isinstance(given, Mapping):
+            values = np.zeros(attribute.size)
+            for level, share in given.items():
+                text = level_text(level)
+                if text not in attribute.code_names:
+                    raise unknown_name(f"guess: level of '{name}'", text, attribute.code_names)
+                values[attribute.code_names.index(text)] = _number(name, share)
+            shares[name] = values
+        else:
+            listed = [given] if isinstance(given, str | int | float) else list(given)
+            shares[name] = np.array([_number(name, share) for share in listed])
+            if attribute.missing and len(listed) == attribute.size - 1:  # nobody is guessed to be missing
+                shares[name] = np.append(shares[name], 0.0)
+    return Population(schema=schema, shares=shares, look_alike=look_alike)
+
+
+def _number(name: str, share: Any) -> float:
+    try:
+        return float(share)
+    except (TypeError, ValueError):
+        raise InputError(f"the guess for '{name}' must hold numbers, and {share!r} is none.") from None
+
+
+class SimulatedSource:
+    """People who do not exist, behind the interface of a confidential table, so that a real run can be rehearsed."""
+
+    def __init__(self, table: CodedTable) -> None:
+        self.schema = table.schema
+        self._table = table
+
+    def total(self) -> int:
+        return self._table.rows
+
+    def count(self, margins: Sequence[tuple[str, ...]], progress: Any = None) -> list[Counts]:  # noqa: ARG002
+        return [Counts(margin=tuple(margin), values=self._table.counts(tuple(margin))) for margin in margins]
+
+    def count_sparse(self, margin: tuple[str, ...]) -> SparseCounts:
+        shape = self.schema.shape(margin)
+        flat = np.ravel_multi_index(tuple(self._table.columns[name].astype(np.int64) for name in margin), shape)
+        cells, counts = np.unique(flat, return_counts=True)
+        return SparseCounts(
+            margin=margin, domain_cells=self.schema.cells(margin), _cells=cells.astype(np.int64), _values=counts
+        )

@@ -1,0 +1,63 @@
+"""The smallest epsilon that keeps intervals within so many times the real data's width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+from understudy.explore.advice import Reach
+from understudy.explore.widths import Rehearsals, Width
+
+SMALLEST, LARGEST = Fraction(1, 1000), Fraction(64)
+HALVINGS = 5
+CLOSE = 1.02  # two epsilons that differ by less are one answer
+
+Widths = tuple[Width, ...]
+
+
+def find_epsilon(
+    rehearsals: Rehearsals,
+    known: Mapping[Fraction, Widths],
+    copies: int,
+    target: float,
+    done: Callable[[], None],
+) -> Reach:
+    """By doubling and halving from what is known already, on the logarithm of epsilon.
+
+    The same people and seeds at every epsilon make the curve smooth enough for that; its Monte Carlo error is stated.
+    """
+    if all(one.ratio is None for widths in known.values() for one in widths):
+        return Reach(copies=copies, epsilon=None, ratio=None, error=None, reason="the real data leave no doubt here")
+
+    found = dict(known)
+
+    def meets(epsilon: Fraction) -> bool:
+        if epsilon not in found:
+            found[epsilon] = rehearsals.widths(epsilon, copies)
+            done()
+        return _worst(found[epsilon]) <= target
+
+    high = next((epsilon for epsilon in sorted(found) if meets(epsilon)), None)
+    low = max((epsilon for epsilon in found if high is None or epsilon < high), default=None)
+    while high is None and low is not None and low < LARGEST:
+        step = min(2 * low, LARGEST)
+        high, low = (step, low) if meets(step) else (None, step)
+    if high is None:
+        top = max(found)
+        ratio = _worst(found[top])
+        reason = f"even at epsilon {float(top):g} intervals are {ratio:.2f} times as wide"
+        return Reach(copies=copies, epsilon=None, ratio=ratio, error=None, reason=reason)
+    while low is None and high > SMALLEST:
+        step = max(high / 2, SMALLEST)
+        high, low = (step, None) if meets(step) else (high, step)
+    for _ in range(HALVINGS):
+        if low is None or float(high / low) < CLOSE:
+            break
+        middle = Fraction(f"{float(low * high) ** 0.5:.4g}")
+        high, low = (middle, low) if meets(middle) else (high, middle)
+    deciding = max((one for one in found[high] if one.ratio is not None), key=lambda one: one.ratio or 0.0)
+    return Reach(copies=copies, epsilon=float(high), ratio=deciding.ratio, error=deciding.ratio_error)
+
+
+def _worst(widths: Sequence[Width]) -> float:
+    return max((one.ratio for one in widths if one.ratio is not None), default=float("inf"))

@@ -1,0 +1,101 @@
+"""One line of scores for one release beside the data it imitates: what the tables are worth, what equal keys give away.
+
+The measures are those of ``utility`` and ``risk``; only the few that a sweep over many releases can afford, each with
+its null where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.table import CodedTable
+from understudy.release.value import Release
+from understudy.risk.attribution import Claims
+from understudy.risk.base import Records
+from understudy.risk.cells import cell_numbers
+from understudy.risk.material import null_copies
+from understudy.risk.uniqueness import uniqueness
+from understudy.utility.counting import count_together
+from understudy.utility.tables import k_marginal_score, measure_table
+
+Integers = NDArray[np.int64]
+
+
+def utility_scores(release: Release, original: CodedTable, ways: Sequence[int] = (1, 2, 3)) -> dict[str, float]:
+    """Mean S_pMSE (1 is a correct model) and NIST's k-marginal score over all tables of so many attributes."""
+    copies = [release.coded(copy) for copy in range(1, release.copies + 1)]
+    found: dict[str, float] = {}
+    for way in ways:
+        margins = list(combinations(original.schema.names, way))
+        if not margins:
+            continue
+        s_pmse, tvd = [], []
+        for _, own, others in count_together(original, copies, margins):
+            measured = [measure_table(own, other) for other in others]
+            s_pmse.append(float(np.mean([one["s_pmse"] for one in measured])))
+            tvd.append([one["tvd"] for one in measured])
+        found[f"s_pmse_{way}"] = float(np.mean(s_pmse))
+        found[f"k_marginal_{way}"] = float(np.mean([k_marginal_score(column) for column in np.array(tvd).T]))
+    return found
+
+
+def risk_scores(
+    release: Release, original: CodedTable, *, keys: Sequence[str] = (), targets: Sequence[str] = (), seed: int = 0
+) -> dict[str, float]:
+    """Replicated uniques and DiSCO in percent of the people, averaged over copies, and the same of independent columns.
+
+    Uniques are over the keys (all attributes without them); DiSCO is that of the target it is greatest for, of all
+    attributes that are not keys.
+    """
+    schema = original.schema
+    names = schema.names
+    own = _codes(original)
+    copies = tuple(
+        Records(codes=codes, positions=codes.astype(np.float64))
+        for codes in (_codes(release.coded(copy)) for copy in range(1, release.copies + 1))
+    )
+    null = null_copies(schema, copies, seed)
+    known = schema.margin(keys) or names
+    wanted = schema.margin(targets) or tuple(name for name in names if name not in keys) or names
+    mean: dict[str, list[float]] = {"UiO": [], "repU": [], "repU_null": []}
+    for made, chance in zip(copies, null, strict=True):
+        real, shuffled = (_unique(own, table.codes, known, original) for table in (made, chance))
+        mean["UiO"].append(real["UiO"])
+        mean["repU"].append(real["repU"])
+        mean["repU_null"].append(shuffled["repU"])
+    told = {}
+    for target in wanted:
+        given = tuple(name for name in known if name != target)
+        if given:
+            told[target] = [
+                float(np.mean([_disclosed(own, table.codes, given, target, original) for table in tables]))
+                for tables in (copies, null)
+            ]
+    worst = max(told.values(), default=[0.0, 0.0])
+    return {
+        **{name: float(np.mean(values)) for name, values in mean.items()},
+        "DiSCO": worst[0],
+        "DiSCO_null": worst[1],
+    }
+
+
+def _codes(table: CodedTable) -> Integers:
+    return np.column_stack([column.astype(np.int64) for column in table.columns.values()])
+
+
+def _unique(own: Integers, made: Integers, keys: tuple[str, ...], table: CodedTable) -> dict[str, float]:
+    columns = [table.schema.names.index(name) for name in keys]
+    (people, others), cells = cell_numbers([own, made], columns, table.schema.shape())
+    return uniqueness(np.bincount(people, minlength=cells), people, np.bincount(others, minlength=cells))
+
+
+def _disclosed(own: Integers, made: Integers, keys: tuple[str, ...], target: str, table: CodedTable) -> float:
+    names, shape = table.schema.names, table.schema.shape()
+    (people, others), _ = cell_numbers([own, made], [names.index(name) for name in keys], shape)
+    column = names.index(target)
+    claims = Claims(people, own[:, column], others, made[:, column], shape[column])
+    return 100 * float(claims.correct.mean())

@@ -1,0 +1,271 @@
+"""How wide the intervals of a release will be, before there is one: exactly where a sum is short, else by rehearsal.
+
+A rehearsal draws people from the public guess, makes a release of them by the plan, asks the question of it with
+``infer``, and looks at the interval. The same people's own table, asked the same way, gives the width to compare with:
+what an analyst inside the building would have. A share of two groups under a Dirichlet draw (Charest's setting) needs
+no rehearsal: the law of what is released is summed over all data sets and all outcomes, or simulated in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.schema import Level
+from understudy.errors import UnsupportedError
+from understudy.explore.population import Population, SimulatedSource
+from understudy.explore.rehearsal import Setup, prior_of, published, rehearse, seeds
+from understudy.inference.answer import Answer
+from understudy.inference.ask import ask
+from understudy.inference.beta_binomial import BetaBinomialPosterior, beta_binomial
+from understudy.inference.estimands import FIRST, Estimand
+from understudy.inference.evidence import possible_cells
+from understudy.release.value import Release
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+MOST_EXACT = 250  # records and rows up to which every outcome is summed
+MOST_BATCHED = 20_000  # records up to which a batch of two-group releases is simulated at once
+SEEN = 1e-9  # outcomes that are less likely than this add nothing
+BATCH = 8  # releases of a batch for every rehearsal asked for, in a small table: they cost less
+REAL_POINTS = 15  # data sets whose own interval is computed in a large table, where widths hardly differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a question is asked beside its text; see ``understudy.infer``."""
+
+    family: str | None = None
+    event: Level | None = None
+    where: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Width:
+    """The expected width of an interval and of the real data's, for one quantity of a question.
+
+    ``spread`` is the standard deviation over releases, ``error`` the Monte Carlo standard error of ``width`` (0 if it
+    is exact), ``ratio`` the width over that of the real data (none where the real data leave no doubt: counts).
+    """
+
+    name: str
+    width: float
+    real: float
+    spread: float
+    error: float
+    releases: int
+    refused: int = 0
+
+    @property
+    def ratio(self) -> float | None:
+        return self.width / self.real if self.real > 0 else None
+
+    @property
+    def ratio_error(self) -> float | None:
+        return self.error / self.real if self.real > 0 else None
+
+    @property
+    def exact(self) -> bool:
+        return self.releases == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rehearsals:
+    """Everything that predictions at several epsilons share: the guess, the question, how often, with which seed."""
+
+    population: Population
+    setup: Setup
+    estimand: Estimand
+    question: str
+    asking: Asking
+    records: int
+    level: float
+    repeats: int
+    seed: int
+    prior: float | None = None
+
+    def widths(self, epsilon: Fraction, copies: int = 1) -> tuple[Width, ...]:
+        """The widths at one epsilon; the same people and the same seeds at every epsilon, so that curves are smooth."""
+        two = self._two_groups()
+        if two is not None:
+            found = self._shares(epsilon, copies, *two)
+            if found is not None:
+                return (found,)
+        return self._rehearsed(epsilon, copies)
+
+    # By rehearsal.
+
+    def _rehearsed(self, epsilon: Fraction, copies: int) -> tuple[Width, ...]:
+        plan = self.setup.plan(epsilon, copies)
+        widths, real = [], []
+        names: tuple[str, ...] = ()
+        refused, reason = 0, ""
+        for repeat in range(self.repeats):
+            rng = np.random.default_rng(seeds(self.seed, repeat))
+            people = self.population.draw(self.records, rng)
+            release = rehearse(SimulatedSource(people), plan, seeds(self.seed, repeat, 1))
+            try:
+                answer = self._ask(release, rng)
+                inside = self._ask(published(people, self.estimand.margin), rng)
+            except UnsupportedError as problem:
+                refused, reason = refused + 1, str(problem)
+                continue
+            names = answer.names
+            widths.append([one.high - one.low for one in answer.estimates])
+            real.append([one.high - one.low for one in inside.estimates])
+        if not widths:
+            raise UnsupportedError(
+                f"none of {self.repeats} rehearsed releases by '{plan.method}' at epsilon {float(epsilon):g} could "
+                f"answer '{self.question}': {reason}"
+            )
+        table, own = np.array(widths), np.array(real)
+        spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
+        return tuple(
+            Width(
+                name=name,
+                width=float(table[:, place].mean()),
+                real=float(own[:, place].mean()),
+                spread=float(spread[place]),
+                error=float(spread[place] / np.sqrt(len(table))),
+                releases=len(table),
+                refused=refused,
+            )
+            for place, name in enumerate(names)
+        )
+
+    def _ask(self, release: Release, rng: np.random.Generator) -> Answer:
+        asking = self.asking
+        return ask(
+            release,
+            self.question,
+            family=asking.family,
+            event=asking.event,
+            where=asking.where,
+            level=self.level,
+            prior=self.prior,
+            rng=rng,
+        )
+
+    # A share of two groups under a Dirichlet draw.
+
+    def _two_groups(self) -> tuple[float, Integers] | None:
+        """The guessed share and how many possible cells each of the two groups has, if there are only two."""
+        estimand = self.estimand
+        if estimand.question.kind != "proportion" or len(estimand.parts) != 1 or self.records > MOST_BATCHED:
+            return None
+        schema = self.setup.schema
+        groups = estimand.parts[0].groups
+        possible = possible_cells(schema, estimand.margin)
+        cells = np.bincount(groups, weights=possible, minlength=FIRST + 2).astype(np.int64)
+        if cells[:FIRST].any() or (cells[FIRST:] == 0).any():
+            return None
+        shares = np.bincount(groups, weights=self.population.cell_shares(estimand.margin), minlength=FIRST + 2)
+        return float(shares[FIRST + 1]), cells[FIRST:]
+
+    def _shares(self, epsilon: Fraction, copies: int, share: float, cells: Integers) -> Width | None:
+        plan = self.setup.plan(epsilon, copies)
+        if not self.setup.splits(plan):
+            return None
+        nobody = self.population.draw(self.records, np.random.default_rng(self.seed))
+        prior = prior_of(rehearse(SimulatedSource(nobody), plan, self.seed))
+        if prior is None:
+            return None
+        each, rows = prior
+        alpha = (each * int(cells[1]), each * int(cells[0]))
+        return share_width(
+            share=share,
+            records=self.records,
+            rows=rows,
+            copies=copies,
+            alpha=alpha,
+            prior=self.prior or 0.5,
+            level=self.level,
+            releases=(BATCH if self.records <= MOST_EXACT else 1) * self.repeats,
+            rng=np.random.default_rng(self.seed),
+            name=self.estimand.names[0],
+        )
+
+
+def share_width(
+    *,
+    share: float,
+    records: int,
+    rows: int,
+    copies: int,
+    alpha: tuple[float, float],
+    prior: float = 0.5,
+    level: float = 0.95,
+    releases: int = 400,
+    rng: np.random.Generator | None = None,
+    name: str = "proportion",
+    measure: Callable[[BetaBinomialPosterior], Floats] | None = None,
+) -> Width:
+    """The expected width of the interval of a share from Dirichlet copies of a binary table, and the real data's.
+
+    One copy of a small table is summed exactly over every data set and outcome; else ``releases`` are simulated.
+    ``measure`` takes another size of the posterior than the width (its standard deviation, for Charest's Figure 2).
+
+    >>> width = share_width(share=0.25, records=100, rows=100, copies=1, alpha=(15.65, 15.65))
+    >>> width.exact, round(width.width, 2), round(width.ratio, 2)
+    (True, 0.32, 1.95)
+    """
+    size = measure or (lambda posterior: _interval_width(posterior, level))
+    real = _real_width(share, records, prior, size)
+    both = (prior, prior)
+    if copies == 1 and max(records, rows) <= MOST_EXACT:
+        chances = outcome_law(share, records, rows, alpha)
+        seen = np.flatnonzero(chances > SEEN)
+        sizes = size(beta_binomial(seen[:, None], rows=rows, records=records, alpha=alpha, prior=both))
+        weights = chances[seen] / chances[seen].sum()
+        mean = float(weights @ sizes)
+        spread = float(np.sqrt(max(weights @ sizes**2 - mean**2, 0.0)))
+        return Width(name=name, width=mean, real=real, spread=spread, error=0.0, releases=0)
+    generator = np.random.default_rng(0) if rng is None else rng
+    people = generator.binomial(records, share, releases)
+    shares = generator.beta(alpha[0] + people, alpha[1] + (records - people), (copies, releases))
+    drawn = generator.binomial(rows, shares).T.astype(np.int64)
+    sizes = size(beta_binomial(drawn, rows=rows, records=records, alpha=alpha, prior=both))
+    spread = float(sizes.std(ddof=1))
+    return Width(
+        name=name,
+        width=float(sizes.mean()),
+        real=real,
+        spread=spread,
+        error=spread / float(np.sqrt(releases)),
+        releases=releases,
+    )
+
+
+def outcome_law(share: float, records: int, rows: int, alpha: tuple[float, float]) -> Floats:
+    """P(released count) over data sets and draws: a binomial mixture of beta-binomials."""
+    from scipy.stats import betabinom, binom
+
+    people = np.arange(records + 1)
+    given = betabinom.pmf(
+        np.arange(rows + 1)[None, :], rows, alpha[0] + people[:, None], alpha[1] + (records - people)[:, None]
+    )
+    return np.asarray(binom.pmf(people, records, share) @ given)
+
+
+def _real_width(share: float, records: int, prior: float, size: Callable[[BetaBinomialPosterior], Floats]) -> float:
+    """The same size of the posterior that the data themselves give, on average over data sets."""
+    from scipy.stats import binom
+
+    people = np.arange(records + 1)
+    chances = binom.pmf(people, records, share)
+    seen = np.flatnonzero(chances > SEEN)
+    if records > MOST_EXACT:
+        seen = seen[:: max(1, len(seen) // REAL_POINTS)]
+    known = np.zeros((len(seen), records + 1))
+    known[np.arange(len(seen)), seen] = 1.0
+    sizes = size(BetaBinomialPosterior(weights=known, prior=(prior, prior), log_evidence=np.zeros(len(seen))))
+    return float(chances[seen] @ sizes / chances[seen].sum())
+
+
+def _interval_width(posterior: BetaBinomialPosterior, level: float) -> Floats:
+    ends = posterior.quantile([(1 - level) / 2, (1 + level) / 2])
+    return np.asarray(ends[..., 1] - ends[..., 0])
