@@ -79,6 +79,14 @@ def synthesize(
 
     The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs,
     and the release says so. With ``out`` the release folder is written too.
+
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(500), small_schema())
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=1), method="independent", rows=100)
+    >>> release.frame().num_rows, str(release.statement.guarantee)
+    (100, 'pure differential privacy (epsilon = 1)')
     """
     from understudy.privacy.streams import SecureStream
     from understudy.release.run import Destination, start_run
@@ -117,6 +125,11 @@ def resume(
 
     Needs neither data nor budget if everything was measured; otherwise give the same data again as ``source``, with
     the same ways of ``reading`` them as were given to ``open_source``.
+
+    >>> resume("no-such-run")     # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    understudy.errors.InputError: ...no-such-run is not the folder of a run ...
     """
     from understudy.privacy.streams import SecureStream
     from understudy.release.run import resume_run
@@ -151,6 +164,14 @@ def evaluate(
     ``open_source`` opens. ``models`` are regressions such as "income ~ age + sex"; ``keys`` and ``targets`` name what
     an intruder knows and wants to know; ``ways`` says of how many attributes the compared tables are; ``parts`` leaves
     one of utility and risk out, which is then empty.
+
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(500), small_schema())
+    >>> copied = us.wrap(make_people(500).select(list(small_schema().names)), small_schema())
+    >>> result = us.evaluate(copied, people, parts=["utility"], ways=[2])
+    >>> [row["mean_s_pmse"] for row in result.utility.frames["ways"].to_pylist()]     # a copy differs in nothing
+    [0.0]
     """
     from understudy.release import Release as KindOfRelease
     from understudy.risk.evaluate import evaluate_risk
@@ -197,6 +218,15 @@ def infer(
     share the posterior by their evidence). Somebody else's tables need ``synthesis`` ("simple", "posterior" or
     "partial") and ``records``; a combining ``rule`` that is wrong for a release is refused. Draws of the posterior are
     random and protect nobody; ``rng`` makes them repeatable.
+
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(500), small_schema())
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=1), method="histogram")
+    >>> answer = us.infer(release, "proportion(sex == 'F')").estimates[0]
+    >>> 0 < answer.low < answer.value < answer.high < 1
+    True
     """
     from understudy.inference.ask import ask
 
@@ -313,7 +343,16 @@ def _opened(data: Any, schema: Schema) -> Source:
 
 
 def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
-    """More rows from a release's own measurements, without the data and at no cost; refused for ``dirichlet``."""
+    """More rows from a release's own measurements, without the data and at no cost; refused for ``dirichlet``.
+
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(500), small_schema())
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=1), method="independent")
+    >>> us.sample(release, rows=2000).frame().num_rows
+    2000
+    """
     from understudy.privacy.streams import SecureStream
     from understudy.release.sampling import sample_again
 

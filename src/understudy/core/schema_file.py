@@ -53,7 +53,14 @@ DERIVED_KEYS = {
 
 
 def read_schema(path: str | os.PathLike[str]) -> Schema:
-    """The schema in a TOML file."""
+    """The schema in a TOML file.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "people.toml")
+    >>> _ = file.write_text('version = 1\\n[[attribute]]\\nname = "sex"\\nlevels = ["F", "M"]\\n')
+    >>> read_schema(file).names
+    ('sex',)
+    """
     where = os.fspath(path)
     try:
         content = Path(path).read_bytes()
@@ -233,7 +240,12 @@ def _case(case: object, where: str) -> Case:
 
 
 def write_schema(schema: Schema) -> str:
-    """The schema as TOML. Reading it back gives a schema with the same fingerprint."""
+    """The schema as TOML. Reading it back gives a schema with the same fingerprint.
+
+    >>> schema = Schema(attributes=(Attribute(name="sex", levels=("F", "M")),))
+    >>> parse_schema(write_schema(schema), "text").fingerprint == schema.fingerprint
+    True
+    """
     lines = [f"version = {VERSION}"]
     for attribute in schema.attributes:
         lines += ["", "[[attribute]]", f"name = {_toml(attribute.name)}"]

@@ -62,6 +62,11 @@ def draft_schema(
 
     It reads every row once. Levels are those that occur (and those that a Stata, SPSS or SAS file labels), edges are
     round numbers around the range. Columns that are no attributes, such as identifiers and free text, are ignored.
+
+    >>> import pyarrow as pa
+    >>> text = draft_schema(pa.table({"sex": ["F", "M"] * 400, "age": [18 + k % 70 for k in range(800)]}))
+    >>> "levels = [" in text and "edges = [" in text
+    True
     """
     reader = open_reader(data, names=(), missing_text=missing_text, delimiter=delimiter, table=table, query=query)
     if decimal_comma and not isinstance(reader, CsvReader):

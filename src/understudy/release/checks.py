@@ -34,7 +34,14 @@ class Check:
 
 
 def verify(path: str | Path) -> tuple[Check, ...]:
-    """Every check that needs nothing but the folder. All must pass."""
+    """Every check that needs nothing but the folder. All must pass.
+
+    >>> import tempfile, understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())
+    >>> all(check.passed for check in us.verify(table.write(tempfile.mkdtemp() + "/release")))
+    True
+    """
     path = Path(path)
     manifest = read_manifest(path)
     try:

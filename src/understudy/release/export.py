@@ -66,6 +66,12 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
     that is a whole number is its own code, a text level gets its number in the schema's order (from 1) with the text as
     label, false and true are 0 and 1. Dates are dates, and missing is the format's own missing value. Names that the
     format cannot hold are shortened by a rule that README.txt in the folder states with every name it changed.
+
+    >>> import tempfile, understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())
+    >>> sorted(file.name for file in us.export(table, to="csv", out=tempfile.mkdtemp() + "/csv").iterdir())
+    ['README.txt', 'synthetic_1.csv']
     """
     from understudy.release.folder import read_release
 

@@ -160,7 +160,14 @@ def check_files(path: Path, manifest: dict[str, Any]) -> None:
 
 
 def read_release(path: str | Path) -> Release:
-    """Read a release folder back, refusing anything changed, unlisted, or of another version."""
+    """Read a release folder back, refusing anything changed, unlisted, or of another version.
+
+    >>> import tempfile, understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())
+    >>> us.read_release(table.write(tempfile.mkdtemp() + "/release")).frame().to_pylist() == table.frame().to_pylist()
+    True
+    """
     path = Path(path)
     manifest = read_manifest(path)
     check_files(path, manifest)

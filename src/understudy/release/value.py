@@ -124,6 +124,11 @@ def wrap(frame: Any, schema: Schema) -> Release:
     """A release of anybody's synthetic table (anything that speaks Arrow), so that it can be evaluated like ours.
 
     Nothing is known about how it was made, so it carries no guarantee and says so.
+
+    >>> import pyarrow as pa, understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
+    >>> us.wrap(pa.table({"sex": ["F", "M", "M"]}), schema)
+    Release(outside; no guarantee; 1 table(s) of 3 rows)
     """
     from understudy import __version__
 
