@@ -22,6 +22,7 @@ BUDGET = "Budget"
 UNIT = "Who is protected"
 RESULT = "Result"
 DATA = "Reading the data"
+CLUSTER = "Past one machine"
 
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The public schema (TOML).", show_default=False)]
 Method = Annotated[
@@ -70,6 +71,14 @@ DataFiles = Annotated[
         metavar="DATA", help="CSV, Parquet, Stata, SPSS, SAS or DuckDB files, or a quoted glob.", show_default=False
     ),
 ]
+DataOrTable = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, Parquet, Stata, SPSS, SAS or DuckDB files, or a quoted glob. Left out with a table of Spark's.",
+        show_default=False,
+    ),
+]
 MissingText = Annotated[
     str,
     typer.Option(
@@ -80,8 +89,32 @@ Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Delimiter o
 Decimal = Annotated[
     str, typer.Option(metavar=".|,", help="How a CSV writes the decimals of a number.", rich_help_panel=DATA)
 ]
-DatabaseTable = Annotated[str | None, typer.Option("--table", help="Table of a DuckDB file.", rich_help_panel=DATA)]
-DatabaseQuery = Annotated[str | None, typer.Option("--query", help="Query on a DuckDB file.", rich_help_panel=DATA)]
+DatabaseTable = Annotated[
+    str | None, typer.Option("--table", help="Table of a DuckDB file, or of Spark's catalogue.", rich_help_panel=DATA)
+]
+DatabaseQuery = Annotated[
+    str | None, typer.Option("--query", help="Query on a DuckDB file, or in Spark SQL.", rich_help_panel=DATA)
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(metavar="duckdb|spark", help="What counts the data.", show_default="duckdb", rich_help_panel=CLUSTER),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where Spark runs: local[*], spark://host:7077, ... Left out under spark-submit.",
+        rich_help_panel=CLUSTER,
+    ),
+]
+AllowInsecureCluster = Annotated[
+    bool,
+    typer.Option(
+        "--allow-insecure-cluster",
+        help="Let confidential rows and keys travel over a Spark cluster without authentication and encryption.",
+        rich_help_panel=CLUSTER,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
@@ -93,8 +126,12 @@ def read_data_options(
     table: str | None,
     query: str | None,
     unit_id: str | None = None,
+    engine: str | None = None,
+    master: str | None = None,
+    allow_insecure_cluster: bool = False,
 ) -> dict[str, Any]:
     """How the data are to be read, under the names of ``api.open_source``; nothing is guessed from their contents."""
+    cluster = {"engine": engine, "master": master, "allow_insecure_cluster": allow_insecure_cluster}
     if decimal not in (".", ","):
         raise InputError(f"--decimal ({decimal!r}) must be a point or a comma.")
     return {
@@ -104,6 +141,7 @@ def read_data_options(
         "table": table,
         "query": query,
         "unit_id": unit_id,
+        **{name: value for name, value in cluster.items() if value},
     }
 
 

@@ -10,17 +10,20 @@ import typer
 from understudy import api
 from understudy.cli.options import (
     RESULT,
+    AllowInsecureCluster,
     AsJson,
     Copies,
     DatabaseQuery,
     DatabaseTable,
-    DataFiles,
+    DataOrTable,
     Decimal,
     Delimiter,
     Delta,
+    Engine,
     Epsilon,
     Fixed,
     Guarantee,
+    Master,
     Method,
     MethodOptions,
     MissingText,
@@ -153,7 +156,7 @@ def _write_text(path: Path, text: str, *, overwrite: bool) -> None:
 
 def synthesize(
     *,
-    data: DataFiles,
+    data: DataOrTable = None,
     schema: SchemaFile,
     out: Out,
     method: Method = None,
@@ -180,6 +183,9 @@ def synthesize(
     decimal: Decimal = ".",
     table: DatabaseTable = None,
     query: DatabaseQuery = None,
+    engine: Engine = None,
+    master: Master = None,
+    allow_insecure_cluster: AllowInsecureCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a synthetic release of a confidential table.
@@ -206,8 +212,13 @@ def synthesize(
         table=table,
         query=query,
         unit_id=agreed.unit.unit_id,
+        engine=engine,
+        master=master,
+        allow_insecure_cluster=allow_insecure_cluster,
     )
-    source = api.open_source(files_of(data), public, **reading)
+    if not data and engine != "spark":
+        raise InputError("name the data: files, or a quoted glob.")
+    source = api.open_source(files_of(data) if data else None, public, **reading)
     with working("reading and measuring") as progress:
         release = api.synthesize(
             source, plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv,
@@ -243,6 +254,9 @@ def resume(
     decimal: Decimal = ".",
     table: DatabaseTable = None,
     query: DatabaseQuery = None,
+    engine: Engine = None,
+    master: Master = None,
+    allow_insecure_cluster: AllowInsecureCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Finish a run that died after it was charged, without a new charge.
@@ -256,10 +270,14 @@ def resume(
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
     reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query, unit_id=unit_id
-    )
+        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query, unit_id=unit_id,
+        engine=engine, master=master, allow_insecure_cluster=allow_insecure_cluster,
+    )  # fmt: skip
     with working("resuming") as progress:
-        release = api.resume(run, source=files_of(data) if data else None, out=target, progress=progress, **reading)
+        in_catalogue: list[str] | None = [] if engine == "spark" and (table or query) else None
+        release = api.resume(
+            run, source=files_of(data) if data else in_catalogue, out=target, progress=progress, **reading
+        )
     if as_json:
         print_json(release_document(release, out or target))
     else:

@@ -47,6 +47,8 @@ def open_spark(
     """
     if not isinstance(schema, Schema):
         raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
+    if isinstance(data, list) and not data:
+        data = None
     text_options = missing_text != "" or delimiter is not None or decimal_comma
     if is_spark_frame(data):
         _refuse(table is not None or query is not None, "table and query", "a DataFrame")
