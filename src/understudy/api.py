@@ -47,14 +47,14 @@ def plan(
     >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
     [('full cross-tabulation', 6, 2.8)]
     """
-    from understudy.synth.base import Request, configure
+    from understudy.synth.base import Request, configure, make_plan
 
     if not isinstance(schema, Schema):
         raise InputError("plan needs a schema; read one with understudy.read_schema.")
     if not isinstance(budget, Definition):
         raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
     request = Request(budget=budget, unit=read_unit(unit), copies=copies, rows=rows, records=records)
-    return configure(method, options).plan(schema, request)
+    return make_plan(configure(method, options), schema, request)
 
 
 def synthesize(

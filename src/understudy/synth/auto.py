@@ -16,10 +16,12 @@ from understudy.synth.aim import Aim
 from understudy.synth.base import Request, Synthesis, check_request, configure, synthesizers
 from understudy.synth.histogram import MAX_CELLS, Histogram
 from understudy.synth.ipf import Ipf
+from understudy.synth.mst import Mst
 
 CLEARLY_BETTER = 0.5
 MOST_ATTRIBUTES = 16
 MODEL_CELLS = 500_000
+MOST_CHOSEN = 60  # attributes whose pairs are chosen adaptively; beyond, a tree of pairs is all that is looked for
 
 
 @synthesizers.add
@@ -57,6 +59,9 @@ class Auto:
             return _with_reason(whole, reason)
         if pairs is not None:
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
+        if len(schema.names) > MOST_CHOSEN:
+            reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is found and fitted quickly."
+            return _with_reason(Mst(rows_by=self.rows_by).plan(schema, request), reason)
         plan = Aim(rows_by=self.rows_by).plan(schema, request)
         return _with_reason(plan, "aim: all two-way tables together are too large for one model, so they are chosen.")
 

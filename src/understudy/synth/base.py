@@ -13,7 +13,7 @@ from understudy.core.registry import Registry
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.privacy.definition import Definition, Unit
+from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Option, Plan, Step
 
@@ -57,6 +57,7 @@ class Synthesis:
     rows_drawn: str = ""
     copies_share_measurements: bool = False
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # what everybody who is handed the release must be told
 
 
 class Synthesizer(Protocol):
@@ -122,6 +123,46 @@ def check_request(kind: type[Synthesizer], schema: Schema, request: Request) -> 
         )
     for name in request.unit.fixed:
         schema[name]
+
+
+def make_plan(synthesizer: Synthesizer, schema: Schema, request: Request) -> Plan:
+    """The plan of a method; a budget too small for it is refused with what would be enough."""
+    try:
+        return synthesizer.plan(schema, request)
+    except InputError as problem:
+        needed = _enough(synthesizer, schema, request) if type(problem) is InputError else None
+        if needed is None:
+            raise
+        raise InputError(f"{problem} This plan needs about {needed}, or more.") from None
+
+
+def _enough(synthesizer: Synthesizer, schema: Schema, request: Request) -> Definition | None:
+    """About the least budget of the same kind that the method can plan with, if the budget is what was wrong."""
+    budget = request.budget
+    if not isinstance(budget, PureDP | ApproxDP | ProbabilisticDP | ZCDP):
+        return None
+    name = "rho" if isinstance(budget, ZCDP) else "epsilon"
+    low, high = float(getattr(budget, name)), 1.0
+
+    def enough(amount: float) -> bool:
+        try:
+            synthesizer.plan(schema, dataclasses.replace(request, budget=larger(amount)))
+        except InputError:
+            return False
+        return True
+
+    def larger(amount: float) -> Definition:
+        kind: Any = type(budget)
+        kept = {one: getattr(budget, one) for one in budget.parameters if one != name}
+        made: Definition = kind(**kept, **{name: f"{amount:.2g}"})
+        return made
+
+    if low >= high or not enough(high):
+        return None
+    while high > 1.02 * low:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return larger(1.01 * high)
 
 
 def planned(
