@@ -19,10 +19,9 @@ import numpy as np
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
-from understudy.models.sample import ROWS_BY
 from understudy.models.tracker import Tracker
 from understudy.privacy.definition import Unit
 from understudy.privacy.event import GumbelMax, NoisyMax
@@ -35,12 +34,16 @@ from understudy.synth.base import Request, Synthesis, check_request, planned, sy
 from understudy.synth.currency import Currency
 from understudy.synth.margins import (
     Margin,
+    check_copies,
     check_margin_sizes,
+    check_rows,
     combinations_up_to,
+    drawn_option,
     is_public,
     known_margins,
     margin_label,
     public_records,
+    rows_law,
     synthesis_from,
     total_of,
 )
@@ -57,7 +60,8 @@ class Aim:
 
     ``ways``: candidates are all margins of up to this many attributes. ``rounds``: the budget is first divided into
     this many parts per attribute. ``model_cells``: the largest model, in cells of
-    all its tables. ``rows_by``: ``rounding`` or ``multinomial``.
+    all its tables. ``rows_by``: ``rounding`` (the default) or ``multinomial``. ``draws``: ``fit``, or ``posterior`` for
+    copies that differ as the noise-aware posterior does.
     """
 
     name: ClassVar[str] = "aim"
@@ -67,11 +71,11 @@ class Aim:
     ways: int = 2
     rounds: int = 16
     model_cells: int = MODEL_CELLS
-    rows_by: str = "rounding"
+    rows_by: str | None = None
+    draws: str = "fit"
 
     def __post_init__(self) -> None:
-        if self.rows_by not in ROWS_BY:
-            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+        check_rows(self.draws, self.rows_by)
         if self.ways not in (2, 3):
             raise InputError(f"ways ({self.ways}) must be 2 or 3.")
         if not 2 <= self.rounds <= 1000:
@@ -81,6 +85,7 @@ class Aim:
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
+        check_copies(self.draws, request.copies)
         currency = Currency.of(request.budget)
         ones: list[Margin] = [(name,) for name in schema.names if not is_public(schema, (name,), request.unit)]
         if not ones:
@@ -112,7 +117,8 @@ class Aim:
                 "ways": self.ways,
                 "rounds": self.rounds,
                 "model_cells": self.model_cells,
-                "rows_by": self.rows_by,
+                "rows_by": rows_law(self.draws, self.rows_by),
+                **drawn_option(self.draws),
             },
             adaptive=True,
             notes=(
@@ -166,8 +172,8 @@ class Aim:
                 # Half the noise: four times the rho, or twice the epsilon.
                 part *= 4 if currency.concentrated else 2
         synthesis, _ = synthesis_from(
-            plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known=known,
-            notes=(f"{state.number} rounds of choosing and measuring.",),
+            plan, schema, measured, total=total, rows_by=rows_law(self.draws, self.rows_by), stream=stream,
+            known=known, draws=self.draws, notes=(f"{state.number} rounds of choosing and measuring.",),
         )  # fmt: skip
         return synthesis
 
@@ -176,7 +182,10 @@ class Aim:
     ) -> Synthesis:
         """Tables from what was measured: post-processing, as often as anybody likes."""
         total = total_of(schema, records, measured)
-        return synthesis_from(plan, schema, measured, total=total, rows_by=self.rows_by, stream=stream, known={})[0]
+        rows_by = rows_law(self.draws, self.rows_by)
+        return synthesis_from(
+            plan, schema, measured, total=total, rows_by=rows_by, stream=stream, known={}, draws=self.draws
+        )[0]
 
     def _affordable(self, schema: Schema, unit: Unit) -> list[Margin]:
         """Candidates with which alone a model would fit, structural zeros included."""

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.errors import UnsupportedError, unknown_name
-from understudy.models.sample import ROWS_BY
+from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.definition import NonPrivate
 from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan
@@ -16,6 +15,7 @@ from understudy.synth.aim import Aim
 from understudy.synth.base import Request, Synthesis, check_request, configure, synthesizers
 from understudy.synth.histogram import MAX_CELLS, Histogram
 from understudy.synth.ipf import Ipf
+from understudy.synth.margins import check_copies, check_rows, rows_law
 from understudy.synth.mst import Mst
 
 CLEARLY_BETTER = 0.5
@@ -27,25 +27,29 @@ MOST_CHOSEN = 60  # attributes whose pairs are chosen adaptively; beyond, a tree
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """Picks ``histogram``, ``ipf`` or ``aim`` from the schema, the unit and the budget; never from the data.
+    """Picks ``histogram``, ``ipf``, ``aim`` or ``mst`` from the schema, the unit and the budget; never from the data.
 
     The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
     two-way tables themselves; those are measured all where one model can hold them; otherwise they are chosen
-    adaptively. The plan it makes is the chosen method's own.
+    adaptively, or as a tree where attributes are very many. The plan it makes is the chosen method's own. ``rows_by``
+    and ``draws``: as in ``ipf``.
     """
 
     name: ClassVar[str] = "auto"
     summary: ClassVar[str] = "the method that public facts favour (the default); the plan says which and why"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
 
-    rows_by: str = "rounding"
+    rows_by: str | None = None
+    draws: str = "fit"
 
     def __post_init__(self) -> None:
-        if self.rows_by not in ROWS_BY:
-            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+        check_rows(self.draws, self.rows_by)
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
+        check_copies(self.draws, request.copies)
+        if isinstance(request.budget, NonPrivate) and self.draws == "posterior":
+            raise InputError("draws = posterior is for noisy tables; without a guarantee there is no noise.")
         if isinstance(request.budget, NonPrivate):
             if schema.cells() <= MAX_CELLS:
                 return _with_reason(
@@ -61,13 +65,15 @@ class Auto:
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
             reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is found and fitted quickly."
-            return _with_reason(Mst(rows_by=self.rows_by).plan(schema, request), reason)
-        plan = Aim(rows_by=self.rows_by).plan(schema, request)
+            return _with_reason(Mst(rows_by=self.rows_by, draws=self.draws).plan(schema, request), reason)
+        plan = Aim(rows_by=self.rows_by, draws=self.draws).plan(schema, request)
         return _with_reason(plan, "aim: all two-way tables together are too large for one model, so they are chosen.")
 
     def _whole_table(self, schema: Schema, request: Request) -> Plan | None:
+        if self.draws == "posterior":
+            return None  # the histogram has no such draws
         try:
-            return Histogram(rows_by=self.rows_by).plan(schema, request)
+            return Histogram(rows_by=rows_law(self.draws, self.rows_by)).plan(schema, request)
         except UnsupportedError:
             return None
 
@@ -75,7 +81,7 @@ class Auto:
         if not 2 <= len(schema.names) <= MOST_ATTRIBUTES or schema.cells() > MODEL_CELLS:
             return None
         try:
-            return Ipf(rows_by=self.rows_by).plan(schema, request)
+            return Ipf(rows_by=self.rows_by, draws=self.draws).plan(schema, request)
         except UnsupportedError:
             return None
 

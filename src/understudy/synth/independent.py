@@ -13,27 +13,33 @@ from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan
 from understudy.synth.base import Request, Synthesis, renamed, synthesizers
 from understudy.synth.ipf import Ipf
+from understudy.synth.margins import drawn_option, rows_law
 
 
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independent:
-    """Noisy one-way margins and no dependence beyond structural zeros: what ``ipf`` does with ``margins = 1``."""
+    """Noisy one-way margins and no dependence beyond structural zeros: what ``ipf`` does with ``margins = 1``.
+
+    ``rows_by`` and ``draws``: as there.
+    """
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "one-way margins only, attributes independent; a baseline"
     guarantees: ClassVar[tuple[str, ...]] = Ipf.guarantees
 
-    rows_by: str = "rounding"
+    rows_by: str | None = None
+    draws: str = "fit"
 
     def __post_init__(self) -> None:
         self._ipf()  # checks the options
 
     def _ipf(self) -> Ipf:
-        return Ipf(margins="1", rows_by=self.rows_by)
+        return Ipf(margins="1", rows_by=self.rows_by, draws=self.draws)
 
     def plan(self, schema: Schema, request: Request) -> Plan:
-        return renamed(self._ipf().plan(schema, request), self.name, {"rows_by": self.rows_by})
+        options = {"rows_by": rows_law(self.draws, self.rows_by), **drawn_option(self.draws)}
+        return renamed(self._ipf().plan(schema, request), self.name, options)
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return self._ipf().run(plan, schema, gate, stream)

@@ -23,7 +23,6 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import Known, build_tree
 from understudy.models.ipf import fit_ipf
 from understudy.models.model import Model
-from understudy.models.sample import ROWS_BY
 from understudy.privacy.definition import Definition, NonPrivate
 from understudy.privacy.event import NoNoise
 from understudy.privacy.gate import Gate
@@ -33,13 +32,17 @@ from understudy.privacy.steps import query_of
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.margins import (
     Margin,
+    check_copies,
     check_margin_sizes,
+    check_rows,
+    drawn_option,
     is_public,
     known_margins,
     margin_label,
     measure_steps,
     public_records,
     read_margins,
+    rows_law,
     synthesis_from,
     total_of,
 )
@@ -60,7 +63,8 @@ class Ipf:
     over the tables: ``optimal`` (the default) for the least total variance, or ``equal``. ``rows_by``: ``rounding``
     (the default) or ``multinomial``. ``strata``: attributes whose cells get a model each. ``postprocess``: ``joint``,
     or ``published`` for Raab's own, with equal shares and multinomial rows; ``prior`` is its prior count, and that of
-    the version without a guarantee, in records over all cells of a table.
+    the version without a guarantee, in records over all cells of a table. ``draws``: ``fit`` for copies from one fitted
+    model, ``posterior`` for copies that differ as the noise-aware posterior does, so that ``T_f*`` reads them.
     """
 
     name: ClassVar[str] = "ipf"
@@ -73,10 +77,13 @@ class Ipf:
     strata: str = ""
     postprocess: str = "joint"
     prior: str = PRIOR
+    draws: str = "fit"
 
     def __post_init__(self) -> None:
+        check_rows(self.draws, self.rows_by)
+        if self.draws == "posterior" and (self.strata or self.postprocess == "published"):
+            raise InputError("draws = posterior is for one joint model of all rows; leave strata and postprocess out.")
         for name, value, known in (
-            ("rows_by", self.rows_by, ROWS_BY),
             ("split", self.split, SPLITS),
             ("postprocess", self.postprocess, POSTPROCESS),
         ):
@@ -91,6 +98,9 @@ class Ipf:
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
+        check_copies(self.draws, request.copies)
+        if self.draws == "posterior" and isinstance(request.budget, NonPrivate):
+            raise InputError("draws = posterior is for noisy tables; without a guarantee there is no noise.")
         strata = read_strata(schema, self.strata)
         margins = strata.joined_all(self._inner_margins(strata))
         check_margin_sizes(schema, margins)
@@ -131,13 +141,14 @@ class Ipf:
         if self._published(budget):
             drawn = {"rows_by": self._rows_by(budget)}
             return {**options, **drawn, "postprocess": self.postprocess, "prior": self.prior}
-        return {**options, "split": self._split(budget), "rows_by": self._rows_by(budget)}
+        drawn = {"split": self._split(budget), "rows_by": self._rows_by(budget)}
+        return {**options, **drawn, **drawn_option(self.draws)}
 
     def _split(self, budget: Definition) -> str:
         return self.split or ("equal" if self._published(budget) else "optimal")
 
     def _rows_by(self, budget: Definition) -> str:
-        return self.rows_by or ("multinomial" if self._published(budget) else "rounding")
+        return "multinomial" if self._published(budget) and not self.rows_by else rows_law(self.draws, self.rows_by)
 
     def _steps(self, schema: Schema, margins: Sequence[Margin], request: Request) -> tuple[Step, ...]:
         if not isinstance(request.budget, NonPrivate):
@@ -188,7 +199,9 @@ class Ipf:
         total = total_of(schema, records, measured)
         if strata.names:
             return synthesis_in_strata(plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known)
-        return synthesis_from(plan, schema, measured, total=total, rows_by=rows_by, stream=stream, known=known)[0]
+        return synthesis_from(
+            plan, schema, measured, total=total, rows_by=rows_by, stream=stream, known=known, draws=self.draws
+        )[0]
 
 
 def _published_fit(prior: Fraction) -> Fitter:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import Known, Report, fit
-from understudy.models.sample import DESCRIPTIONS
+from understudy.models.posterior_draws import posterior_models
+from understudy.models.sample import DESCRIPTIONS, ROWS_BY
 from understudy.privacy.calibrate import noise_for
 from understudy.privacy.definition import Definition, Unit
 from understudy.privacy.gate import Gate
-from understudy.privacy.plan import Plan, Step
+from understudy.privacy.plan import Option, Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.steps import measure_step
 from understudy.synth.base import MAX_ROWS, Synthesis
@@ -27,6 +28,7 @@ Margin = tuple[str, ...]
 TOTAL = "number of rows"
 TOTAL_SHARE = Fraction(1, 50)
 LARGEST_MARGIN = 10_000_000
+DRAWS = ("fit", "posterior")
 
 
 def margin_label(margin: Margin) -> str:
@@ -134,17 +136,53 @@ def total_of(schema: Schema, records: int | None, measured: Sequence[Measurement
     return total / weight
 
 
+def check_rows(draws: str, rows_by: str | None) -> None:
+    """How copies differ, and how rows are drawn: both known, and fitting together."""
+    if draws not in DRAWS:
+        raise unknown_name("draws", draws, DRAWS)
+    if rows_by is not None and rows_by not in ROWS_BY:
+        raise unknown_name("rows_by", rows_by, ROWS_BY)
+    if draws == "posterior" and rows_by == "rounding":
+        raise InputError(
+            "draws = posterior needs multinomial rows: the rule that reads its copies subtracts the sampling variance "
+            "of rows, which rounded rows do not have. Leave rows_by out."
+        )
+
+
+def check_copies(draws: str, copies: int) -> None:
+    """Draws of the posterior are read by their differences."""
+    if draws == "posterior" and copies < 2:
+        raise InputError(f"draws = posterior needs at least two copies (there is {copies}); five to twenty are usual.")
+
+
+def rows_law(draws: str, rows_by: str | None) -> str:
+    """How rows are drawn where nothing was said."""
+    return rows_by or ("multinomial" if draws == "posterior" else "rounding")
+
+
+def drawn_option(draws: str) -> dict[str, Option]:
+    """What a plan records of it: nothing where copies are drawn from the fitted model."""
+    return {} if draws == "fit" else {"draws": draws}
+
+
 def synthesis_from(
     plan: Plan, schema: Schema, measured: Sequence[Measurement], *, total: float, rows_by: str, stream: Stream,
-    known: Known, notes: tuple[str, ...] = (),
+    known: Known, notes: tuple[str, ...] = (), draws: str = "fit",
 ) -> tuple[Synthesis, Report]:  # fmt: skip
-    """Fit the model to everything measured and draw the copies."""
+    """Fit the model to everything measured and draw the copies: from it, or each from a draw of the posterior."""
     model, report = fit(schema, measured, total=max(total, 1.0), stream=stream, known=known)
     rows = plan.rows if plan.rows is not None else min(max(round(total), 0), MAX_ROWS)
-    tables = tuple(model.draw(schema, rows, rows_by, stream, "rows", copy) for copy in range(1, plan.copies + 1))
+    models = [model] * plan.copies
+    if draws == "posterior":
+        models, how = posterior_models(
+            schema, measured, total=max(total, 1.0), public_total=plan.unit.public_total, copies=plan.copies,
+            stream=stream, known=known, prior=report.prior, fitted=model,
+        )  # fmt: skip
+        notes = (*notes, how)
+    tables = tuple(one.draw(schema, rows, rows_by, stream, "rows", copy) for copy, one in enumerate(models, start=1))
     fitted = (
-        f"Fitted with {report.prior:g} records for independence in {report.iterations} iterations; largest remaining "
-        f"error {report.residual:.2g} noise standard deviations; {report.cells:,} cells in the model."
+        f"Fitted with {report.prior:g} records for independence (median of tables) in {report.iterations} iterations; "
+        f"largest remaining error {report.residual:.2g} noise standard deviations; {report.cells:,} cells in the model."
     )
     return Synthesis(
         tables=tables,

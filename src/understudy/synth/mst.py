@@ -24,11 +24,10 @@ import numpy as np
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.models.model import Model
-from understudy.models.sample import ROWS_BY
 from understudy.models.tracker import Tracker
 from understudy.privacy.definition import ApproxDP, Definition, Unit
 from understudy.privacy.event import GumbelMax, NoisyMax
@@ -42,11 +41,15 @@ from understudy.synth.margins import (
     TOTAL,
     TOTAL_SHARE,
     Margin,
+    check_copies,
     check_margin_sizes,
+    check_rows,
+    drawn_option,
     is_public,
     known_margins,
     margin_label,
     public_records,
+    rows_law,
     shares_by_cells,
     synthesis_from,
     total_of,
@@ -64,7 +67,8 @@ class Mst:
     """A tree of pairs.
 
     ``strata``: attributes whose cells get a model each, with one tree for all. ``model_cells``: the largest model, in
-    cells of all its tables. ``rows_by``: ``rounding`` or ``multinomial``.
+    cells of all its tables. ``rows_by``: ``rounding`` (the default) or ``multinomial``. ``draws``: ``fit``, or
+    ``posterior`` for copies that differ as the noise-aware posterior does.
     """
 
     name: ClassVar[str] = "mst"
@@ -73,16 +77,19 @@ class Mst:
 
     strata: str = ""
     model_cells: int = MODEL_CELLS
-    rows_by: str = "rounding"
+    rows_by: str | None = None
+    draws: str = "fit"
 
     def __post_init__(self) -> None:
-        if self.rows_by not in ROWS_BY:
-            raise unknown_name("rows_by", self.rows_by, ROWS_BY)
+        check_rows(self.draws, self.rows_by)
+        if self.draws == "posterior" and self.strata:
+            raise InputError("draws = posterior is for one model of all rows; leave strata out.")
         if not 1000 <= self.model_cells <= 20_000_000:
             raise InputError(f"model_cells ({self.model_cells}) must be between 1,000 and 20,000,000.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
+        check_copies(self.draws, request.copies)
         strata, unit = read_strata(schema, self.strata), request.unit
         ones = self._one_way(strata, unit)
         if not ones:
@@ -109,7 +116,12 @@ class Mst:
             request,
             method=self.name,
             steps=tuple(steps),
-            options={"strata": self.strata, "model_cells": self.model_cells, "rows_by": self.rows_by},
+            options={
+                "strata": self.strata,
+                "model_cells": self.model_cells,
+                "rows_by": rows_law(self.draws, self.rows_by),
+                **drawn_option(self.draws),
+            },
             adaptive=True,
             notes=("Larger pairs get larger shares of what the pairs have together, once the tree is known.",),
         )
@@ -193,13 +205,15 @@ class Mst:
         self, plan: Plan, strata: Strata, measured: Sequence[Measurement], *, total: float, stream: Stream,
         known: dict[Margin, np.ndarray], notes: tuple[str, ...],
     ) -> Synthesis:  # fmt: skip
+        rows_by = rows_law(self.draws, self.rows_by)
         if strata.names:
             return synthesis_in_strata(
-                plan, strata, measured, total=total, rows_by=self.rows_by, stream=stream, known=known, notes=notes
+                plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known, notes=notes
             )
         return synthesis_from(
-            plan, strata.schema, measured, total=total, rows_by=self.rows_by, stream=stream, known=known, notes=notes
-        )[0]
+            plan, strata.schema, measured, total=total, rows_by=rows_by, stream=stream, known=known, notes=notes,
+            draws=self.draws,
+        )[0]  # fmt: skip
 
     def _grow(
         self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
