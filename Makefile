@@ -25,7 +25,7 @@ DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
 PIP_PROGRESS = 2> >(sed -u '/^WARNING: /d' >&2) | sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
 
-.PHONY: help demo test lint format docs bench clean check-python
+.PHONY: help demo test coverage lint format docs bench clean check-python
 
 help: ## Show this list
 	@echo "make targets:"
@@ -39,6 +39,11 @@ demo: $(VENV)/.installed-package ## Make a synthetic release of a generated popu
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
 	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+coverage: $(DEV_MARK) ## Say how much of src the tests run: at least 90 of 100 lines, of privacy/ at least 98 (FULL=1 counts everything)
+	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/coverage report --skip-covered --fail-under=90
+	@$(BIN)/coverage report --include='src/understudy/privacy/*' --fail-under=98
 
 lint: $(DEV_MARK) ## Check style and types: ruff and strict mypy
 	@echo "ruff check, ruff format --check, mypy --strict"
