@@ -1,0 +1,222 @@
+"""Accuracy and cost of the margin methods beside other projects: mean S_pMSE of all two-way / three-way tables.
+
+    python benchmarks/bench_margins.py [--results FILE] [--seeds 10] [--only TEXT] [--peers | --ours] [--minutes M]
+
+Results are appended to FILE (one line of JSON per synthesis), runs already there are not repeated, and the tables are
+printed from all of it: a long run can be stopped and continued. Seeds are the outermost loop, so every line has runs
+early. Unit ``add_remove``, as many rows as the data have, as a constant.
+
+Other projects run in environments of their own, named by variables: UNDERSTUDY_PEER_MBI (a Python with mbi 2.x),
+UNDERSTUDY_PEER_OPENDP (with opendp[mbi,polars]), UNDERSTUDY_PEER_DPMM (with dpmm). One that is not named is left out,
+and the table says so. A peer that runs out of time once (TIMEOUT CPU seconds) is not tried again on the same data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+import understudy as us
+from margin_data import DATA, load, score
+from understudy.privacy.conversion import cdp_rho
+
+DELTA = Fraction(1, 10**9)
+TIMEOUT = 400  # CPU seconds of one synthesis by a peer
+PEERS = {"mbi": "UNDERSTUDY_PEER_MBI", "opendp": "UNDERSTUDY_PEER_OPENDP", "dpmm": "UNDERSTUDY_PEER_DPMM"}
+OURS_TIMEOUT = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One line of the table. ``pure``: (epsilon, 0); else (epsilon, 1e-9)."""
+
+    data: str
+    method: str
+    epsilon: str = "1"
+    pure: bool = False
+
+    @property
+    def ours(self) -> bool:
+        return self.method.split("-")[0] not in PEERS
+
+    @property
+    def name(self) -> str:
+        return f"{self.data} {self.method} {self.epsilon} {'pure' if self.pure else 'delta'}"
+
+
+def cases() -> list[Case]:
+    """Ours in every setting that has a target, and the peers where they can be compared like with like."""
+    found = [
+        Case(data=data, method="auto", epsilon=epsilon, pure=True)
+        for data in ("S3", "S5", "S7")
+        for epsilon in ("0.1", "0.5", "1", "2")
+    ]
+    found += [Case(data="S3", method="histogram", epsilon=e, pure=True) for e in ("0.1", "0.5", "1", "2")]
+    found += [Case(data=data, method="ipf", epsilon="1", pure=True) for data in ("S3", "S5")]
+    found += [Case(data="S7", method=method) for method in ("auto", "aim", "mst")]
+    found += [Case(data="NLTCS", method=method) for method in ("auto", "aim")]
+    found += [Case(data=data, method=method) for data in ("Adult", "MA") for method in ("auto", "mst")]
+    found += [Case(data=data, method="mbi-pairs", pure=True) for data in ("S5", "S7")]
+    found += [Case(data="S7", method=method) for method in ("mbi-pairs", "opendp-aim", "opendp-mst", "dpmm-mst")]
+    found += [Case(data="NLTCS", method=method) for method in ("mbi-pairs", "opendp-mst", "opendp-aim", "dpmm-aim")]
+    found += [
+        Case(data=data, method=method)
+        for data in ("Adult", "MA")
+        for method in ("opendp-mst", "opendp-aim", "dpmm-mst", "dpmm-aim")
+    ]
+    return found
+
+
+def run_ours(case: Case, folder: Path) -> dict[str, Any]:
+    """In a process of its own, so that memory and libraries are its own too: both ways to draw rows."""
+    epsilon = Fraction(case.epsilon)
+    budget = us.PureDP(epsilon=epsilon) if case.pure else us.ApproxDP(epsilon=epsilon, delta=DELTA)
+    schema, table, rows = load(case.data)
+    found: dict[str, Any] = {}
+    for by in ("rounding", "multinomial"):
+        source = us.open_source(table, schema)
+        begin = time.process_time()
+        release = us.synthesize(source, method=case.method, budget=budget, unit="add_remove", rows=rows, rows_by=by)
+        found[f"cpu_{by}"] = time.process_time() - begin
+        found["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        plan = release.provenance.plan
+        found["method"] = plan.method if plan is not None else case.method
+        parquet.write_table(_plain(release.frame(1)), folder / f"{by}.parquet")
+    found["cpu"] = found["cpu_rounding"]
+    return found
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    columns = [column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+               for column in table.columns]  # fmt: skip
+    return pa.table([column.cast(pa.int64()) for column in columns], names=table.column_names)
+
+
+def run_case(case: Case, folder: Path) -> dict[str, Any]:
+    """One synthesis in a child process, scored here; a failure is a result too."""
+    schema, table, rows = load(case.data)
+    if case.ours:
+        command = [sys.executable, __file__, "--one", json.dumps([case.data, case.method, case.epsilon, case.pure]),
+                   "--folder", str(folder)]  # fmt: skip
+        limit = OURS_TIMEOUT
+    else:
+        python = os.environ.get(PEERS[case.method.split("-")[0]])
+        if not python:
+            return {"absent": f"{PEERS[case.method.split('-')[0]]} is not set"}
+        parquet.write_table(table, folder / "data.parquet")
+        (folder / "domain.json").write_text(json.dumps(dict(zip(schema.names, schema.shape(), strict=True))))
+        rho = 0.0 if case.pure else float(cdp_rho(Fraction(case.epsilon), DELTA))
+        command = [python, str(Path(__file__).with_name("margin_peers.py")), case.method, str(folder / "data.parquet"),
+                   str(folder / "domain.json"), case.epsilon, str(rho), str(rows),
+                   str(folder / "multinomial.parquet")]  # fmt: skip
+        limit = TIMEOUT
+    one_core = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+                "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}  # fmt: skip
+    command = ["/bin/sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *command]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=one_core)
+    if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+        return {"failed": f"not finished after {limit} CPU s"}
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
+        return {"failed": " ".join(lines[-3:])[:200] or "no message"}
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    for by in ("rounding", "multinomial"):
+        if (folder / f"{by}.parquet").exists():
+            drawn = parquet.read_table(folder / f"{by}.parquet")
+            found[f"u_{by}"] = score(schema, table, drawn)
+    return dict(found)
+
+
+def _mean(values: list[float]) -> str:
+    spread = statistics.stdev(values) if len(values) > 1 else float("nan")
+    return f"{statistics.fmean(values):.2f} ({spread:.2f})"
+
+
+def _both(runs: list[dict[str, Any]], by: str) -> str:
+    found = [run[f"u_{by}"] for run in runs if f"u_{by}" in run]
+    return " / ".join(_mean([pair[way] for pair in found]) for way in (0, 1)) if found else ""
+
+
+def show(results: list[dict[str, Any]]) -> None:
+    """One Markdown line per case: means with standard deviations between syntheses in parentheses."""
+    grouped: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for result in results:
+        grouped[result["case"]].append(result)
+    print(
+        "| data, method, eps, guarantee | runs | low-variance rows U2 / U3 (sd) | i.i.d. rows U2 / U3 (sd) | CPU s | MB |"
+    )
+    print("|---|---|---|---|---|---|")
+    for case in cases():
+        runs = grouped.get(case.name, [])
+        good = [run for run in runs if "mb" in run]
+        if not good:
+            why = next((run.get("failed") or run.get("absent") for run in runs), None)
+            if why:
+                print(f"| {case.name} | 0 | {why} | | | |")
+            continue
+        made = good[0].get("method", case.method)
+        name = case.name if made == case.method else case.name.replace(case.method, f"{case.method} ({made})")
+        print(
+            f"| {name} | {len(good)} | {_both(good, 'rounding')} | {_both(good, 'multinomial')} "
+            f"| {statistics.median(run['cpu'] for run in good):.1f} | {max(run['mb'] for run in good):.0f} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--results", type=Path, default=Path("bench_margins.jsonl"))
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--one")
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if given.one:
+        data, method, epsilon, pure = json.loads(given.one)
+        print(json.dumps(run_ours(Case(data=data, method=method, epsilon=epsilon, pure=pure), given.folder)))
+        return
+    if not DATA.is_dir():
+        print(f"skipped: no data at {DATA}; set UNDERSTUDY_DATA.")
+        return
+    results = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    begin = time.monotonic()
+    for seed in range(0 if given.show else given.seeds):
+        for case in cases():
+            if given.only not in case.name or (given.peers and case.ours) or (given.ours and not case.ours):
+                continue
+            earlier = [run for run in results if run["case"] == case.name]
+            gave_up = any("failed" in run or "absent" in run for run in earlier)
+            if gave_up or any(run["seed"] == seed for run in earlier) or time.monotonic() - begin > 60 * given.minutes:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                result = {"case": case.name, "seed": seed, **run_case(case, Path(folder))}
+            results.append(result)
+            with given.results.open("a") as file:
+                file.write(json.dumps(result) + "\n")
+            print(json.dumps(result), file=sys.stderr, flush=True)
+    show(results)
+
+
+if __name__ == "__main__":
+    main()
