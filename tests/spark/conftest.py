@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +20,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the session puts its temporary files and its event log."""
+    return tmp_path_factory.mktemp("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_folder: Path) -> Iterator[Any]:
     """A session on two slots of this machine, made by the package itself."""
     from understudy.engines.spark_session import session_for
 
-    session = session_for(MASTER)
+    (spark_folder / "events").mkdir()
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{spark_folder / 'events'}",
+        "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
+        "spark.driver.memory": "1g",
+    }
+    arguments = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_DIRS", str(spark_folder / "local"))
+        patch.setenv("TMPDIR", str(spark_folder))
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
+        session = session_for(MASTER)
     yield session
     session.stop()

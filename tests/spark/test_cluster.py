@@ -75,8 +75,8 @@ class Driver:
         return [self.process.pid, *map(int, children)]
 
 
-def in_memory(pid: int, wanted: bytes) -> bool:
-    """Whether the memory of a process holds some bytes."""
+def in_memory(pid: int, *wanted: bytes) -> bool:
+    """Whether the memory of a process holds any of some bytes."""
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps:
             span, permission = line.split()[:2]
@@ -90,9 +90,9 @@ def in_memory(pid: int, wanted: bytes) -> bool:
                     block = memory.read(min(2**24, end - place))
                 except (OSError, OverflowError, ValueError):
                     break
-                if wanted in tail + block:
+                if any(text in block or text in tail + block[:100] for text in wanted):
                     return True
-                tail = block[-len(wanted) :]
+                tail = block[-100:]
     return False
 
 
@@ -114,6 +114,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cluster(folder):
     command = [sys.executable, str(REPOSITORY / "tools" / "spark_cluster.py"), "--folder", str(folder / "spark")]
+    command += ["--conf", "spark.driver.memory=512m", "--conf", "spark.sql.shuffle.partitions=4"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     yield json.loads(process.stdout.readline())
     process.stdin.close()
@@ -186,8 +187,7 @@ def charges(ledger: us.Ledger) -> list[Any]:
 
 def test_no_row_is_in_the_memory_of_the_driver(driver):
     for pid in driver.pids():
-        assert not in_memory(pid, MARKER.encode())
-        assert not in_memory(pid, MARKER.encode("utf-16-le"))
+        assert not in_memory(pid, MARKER.encode(), MARKER.encode("utf-16-le"))
     assert in_memory(driver.process.pid, b"understudy.engines.spark_tasks")  # the look itself works
 
 
@@ -212,8 +212,7 @@ def test_a_worker_that_dies_changes_nothing(driver, cluster, path, folder, expec
     before = len(list(seen.iterdir()))
     assert before < 12  # in the middle of the first scan
     assert driver.receive() == expected
-    first_scan = sorted(int(note.name.split("-")[2]) for note in seen.iterdir())
-    assert len(first_scan) > 12
+    assert len(list(seen.iterdir())) > 2 * 12  # two scans, and what was lost was done again
     assert len(charges(ledger)) == 1
     assert ledger.verify().ok
 
