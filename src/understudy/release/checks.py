@@ -19,9 +19,12 @@ from understudy.privacy.definition import NonPrivate
 from understudy.privacy.dirichlet_draw import SLACK, DirichletDraw, epsilon_of, row_unit
 from understudy.privacy.event import Event, NoNoise, PureLoss, Strata
 from understudy.privacy.plain import PlainMultinomial
+from understudy.privacy.reverse_draw import ReverseMappedDraw
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.release.folder import check_files, read_manifest, read_release
 from understudy.release.value import Release
+
+WITHOUT_PROTECTION = (PlainMultinomial.name, ReverseMappedDraw.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +125,7 @@ def _draws_are_charged(release: Release) -> str:
                 # The loss was set first and the prior rounded up from it, so only the last digits can differ.
                 if epsilon_of(prior, rows, unit) > loss.epsilon * (1 + 4 * SLACK):
                     raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.")
-            elif mechanism["mechanism"] == PlainMultinomial.name and not isinstance(loss, NoNoise):
+            elif mechanism["mechanism"] in WITHOUT_PROTECTION and not isinstance(loss, NoNoise):
                 raise InputError(f"the draw '{draw['label']}' has no protection, but was charged as if it had.")
     return f"{len(draws)} draw(s), each charged with what its mechanism costs"
 

@@ -250,7 +250,7 @@ def _release(
     if not plan.adaptive and gate.events != plan.events:
         raise BudgetError("the run did not do everything its plan announced; no release was made.")
     guarantee = plan.budget if stream.secure else NonPrivate()
-    warnings = () if stream.secure else (TEST_RANDOMNESS,)
+    warnings = (*(() if stream.secure else (TEST_RANDOMNESS,)), *synthesis.warnings)
     return Release(
         schema=schema,
         tables=tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(synthesis.tables, start=1)),

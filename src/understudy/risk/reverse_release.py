@@ -2,7 +2,8 @@
 
 It restores the original margins exactly, value by value, and keeps the ranks of the synthetic table. The paper proposes
 to release it; it has no guarantee whatever the release it was made from had, because every value in it is somebody's.
-So it is made here, from a finished release, and not by a synthesizer: the gate gives counts of cells and no values
+Here it is made from a finished release, anybody's, down to the value; ``synthesize`` offers ``reverse_mapped`` in the
+levels and bins of the schema, because the gate gives counts of cells and no values
 (docs/decisions/0012-reverse-mapped-release.md).
 """
 

@@ -1,0 +1,81 @@
+"""The reverse-mapped release of Ruiz, Muralidhar and Domingo-Ferrer (2018): original margins, and no guarantee.
+
+The paper proposes to release a synthetic table whose values are replaced by the original values of the same rank. It is
+offered so that it can be compared with, and without any guarantee, because it has none: each margin is that of the
+confidential data, extremes and rare levels included (docs/decisions/0012-reverse-mapped-release.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.core.domain import Domain
+from understudy.core.exact import read_exact
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.errors import InputError
+from understudy.privacy.event import NoNoise
+from understudy.privacy.gate import Gate
+from understudy.privacy.plan import Plan, Step
+from understudy.privacy.reverse_draw import ReverseMappedDraw
+from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
+
+PRIOR = "1"  # synthpop's default (Raab 2022, footnote 17), as in the histogram without a guarantee
+WARNING = (
+    "NO GUARANTEE: reverse-mapped. Every one-way margin is that of the confidential data exactly, in the levels and "
+    "bins of the schema, rare levels and extremes included; for comparison inside the building."
+)
+REPAIRED = "Where the mapping broke a structural zero, values were exchanged between rows; no margin was changed by it."
+SCALED = "With a number of rows of its own the margins are those of every so manieth record, not of all."
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReverseMapped:
+    """Rows drawn from the full cross-tabulation, every value replaced by the original value of the same rank.
+
+    ``prior`` is the prior count spread over all possible cells before rows are drawn. Levels are ranked in the order of
+    the schema, missing and special codes last.
+    """
+
+    name: ClassVar[str] = "reverse_mapped"
+    summary: ClassVar[str] = "restores every one-way margin exactly; without a guarantee, to compare with"
+    guarantees: ClassVar[tuple[str, ...]] = ("none",)
+
+    prior: str = PRIOR
+
+    def __post_init__(self) -> None:
+        if read_exact(self.prior, "prior") < 0:
+            raise InputError(f"prior ({self.prior}) must not be negative.")
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        check_request(type(self), schema, request)
+        if request.rows is None and not request.unit.public_total:
+            raise InputError("without a guarantee and under add_remove, say how many rows to draw (rows).")
+        possible = Domain(schema=schema, margin=schema.names).possible
+        steps = tuple(
+            Step(label=f"copy {copy}", margin=schema.names, action="draw", event=NoNoise(), cells=possible)
+            for copy in range(1, request.copies + 1)
+        )
+        notes = (WARNING, *((REPAIRED,) if schema.impossible else ()))
+        return planned(schema, request, method=self.name, steps=steps, options={"prior": self.prior}, notes=notes)
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
+        rows = plan.rows if plan.rows is not None else gate.records
+        mechanism = ReverseMappedDraw(prior=self.prior, rows=rows)
+        draws = tuple(
+            gate.draw([mechanism], margin=schema.names, label=step.label, copy=copy)
+            for copy, step in enumerate(plan.steps, start=1)
+        )
+        tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
+        return Synthesis(
+            tables=tables,
+            draws=draws,
+            rows_drawn="drawn from the data and mapped to their margins (each copy a fresh draw)",
+            notes=(SCALED,) if plan.rows is not None else (),
+            warnings=(WARNING,),
+        )
