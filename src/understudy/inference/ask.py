@@ -14,7 +14,13 @@ from understudy.inference.answer import Answer
 from understudy.inference.combining import RUBIN, check_rule, combine, coverage_of_rule
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, nothing_known, public_records
-from understudy.inference.noise_aware import MODELLED, NoiseAware, evidence_for
+from understudy.inference.noise_aware import (
+    MODELLED,
+    NoiseAware,
+    evidence_for,
+    has_posterior_draws,
+    held_by_a_table,
+)
 from understudy.inference.questions import FAMILIES, parse_question
 from understudy.inference.validity import validity_of
 from understudy.release.value import Release
@@ -26,6 +32,13 @@ LITTLE = 0.01  # of the information in the records
 FEW_ROWS = 30
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
+OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
+FITTING = {
+    "simple": ("T_s",),
+    "posterior": ("T_s_posterior", "T_f", "T_f*"),
+    "partial": ("T_p",),
+    "noise_aware": OF_POSTERIOR_DRAWS,
+}
 
 
 def ask(
@@ -55,12 +68,18 @@ def ask(
     estimand = make_estimand(parsed, release.schema)
     rng = np.random.default_rng() if rng is None else rng
     outside = not release.provenance.draws and not release.measurements
-    if outside or is_plain(release):
-        return _by_rule(
-            release, estimand, level=level, synthesis=synthesis, records=records, rule=rule, outside=outside
-        )
+    if outside:
+        return _by_rule(release, estimand, level=level, synthesis=synthesis, records=records, rule=rule, outside=True)
     if synthesis is not None or records is not None:
         raise InputError("this release states how it was made; leave out synthesis and records.")
+    if is_plain(release):
+        known = public_records(release)
+        return _by_rule(release, estimand, level=level, synthesis="simple", records=known, rule=rule, outside=False)
+    if rule in OF_POSTERIOR_DRAWS and has_posterior_draws(release):
+        known = public_records(release) or release.tables[0].num_rows
+        return _by_rule(
+            release, estimand, level=level, synthesis="noise_aware", records=known, rule=rule, outside=False
+        )
     if rule is not None:
         raise UnsupportedError(_why_not(release, rule, rng))
     evidence = evidence_for(release, estimand, prior=prior)
@@ -181,19 +200,15 @@ def _by_rule(
             "nothing in this release says how it was made; the interval holds only if it was made as you said, and it "
             "is not noise-aware: do not use it for differentially private data"
         )
-    else:
-        if synthesis is not None or records is not None:
-            raise InputError("this release states how it was made; leave out synthesis and records.")
-        synthesis, records = "simple", public_records(release)
-    chosen = rule or RULE_OF[synthesis]
+    chosen = rule or RULE_OF[str(synthesis)]
     rows = release.tables[0].num_rows
     if records is None or isinstance(records, bool) or records < 1:
         raise InputError("say how many records the synthetic tables were made from (records=).")
     kappa = rows / records
     check_rule(chosen, release.copies, kappa)
-    fits = {"simple": ("T_s",), "posterior": ("T_s_posterior", "T_f", "T_f*"), "partial": ("T_p",)}[synthesis]
+    fits = FITTING[str(synthesis)]
     if chosen not in fits:
-        share = _simulated(chosen, synthesis, records=records, rows=rows, copies=release.copies, level=level)
+        share = _simulated(chosen, str(synthesis), records=records, rows=rows, copies=release.copies, level=level)
         raise UnsupportedError(
             f"rule {chosen} is not for synthesis '{synthesis}'; {' or '.join(fits)} is. Its {level:.0%} interval for a "
             f"share of one half would cover {share:.0%} here (simulated)."
@@ -232,8 +247,12 @@ def _by_rule(
     method = f"combining rule {chosen} over {release.copies} table(s)"
     excluded = float(estimand.excluded(counts).mean()) / kappa
     validity = validity_of(release, estimand.question.kind)
+    status = validity.status
     if validity.note:
         warnings.append(validity.note)
+    if synthesis == "noise_aware" and not held_by_a_table(release, estimand):
+        status = "approximate"
+        warnings.append("no measured table holds all attributes of this question; the copies rest on their model here")
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(variances.mean(axis=0) * kappa / combined.variance, 0, 1) * records
     if estimand.of_counts:
@@ -250,7 +269,7 @@ def _by_rule(
         information=tuple(float(one) if np.isfinite(one) else None for one in kept),
         records=records,
         method=method,
-        validity=validity.status,
+        validity=status,
         warnings=(*warnings, *estimand.losses),
         excluded=excluded,
     )
@@ -298,6 +317,11 @@ def _why_not(release: Release, rule: str, rng: np.random.Generator) -> str:
     if rule == RUBIN:
         check_rule(rule, release.copies, None)
     provenance = release.provenance
+    if has_posterior_draws(release):
+        return (
+            f"rule {rule} leaves out the noise between these copies, which were drawn from the noise-aware posterior; "
+            f"{' or '.join(reversed(OF_POSTERIOR_DRAWS))} reads it. Or leave rule out: all noisy tables are then used."
+        )
     rows = release.tables[0].num_rows
     records = public_records(release) or rows
     share = 0.25

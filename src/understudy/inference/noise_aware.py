@@ -12,7 +12,7 @@ the model's assumption and is approximate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -124,7 +124,7 @@ class NoiseAware:
     local: Local
     records: int | None
     warnings: tuple[str, ...] = ()
-    exact: Evidence | None = None
+    exact: Callable[[], Evidence] | None = None
     modelled: float = field(init=False, default=0.0)
     method: str = field(init=False, default="")
     effective: float = field(init=False, default=0.0)
@@ -134,8 +134,9 @@ class NoiseAware:
         sample = posterior.draw(rng, max(size / 2, LEAST_EFFECTIVE))
         how = "Laplace approximation with importance weights"
         if not sample.accurate and self.exact is not None:
-            self.method, self.warnings = self.exact.method, self.exact.warnings
-            return self.exact.draws(size, rng)
+            evidence = self.exact()
+            self.method, self.warnings = evidence.method, evidence.warnings
+            return evidence.draws(size, rng)
         if not sample.accurate:
             from understudy.models.chains import draw_by_chains
 
@@ -174,13 +175,24 @@ class NoiseAware:
         return result
 
 
+def has_posterior_draws(release: Release) -> bool:
+    """Whether every copy was drawn from a draw of its own of the noise-aware posterior."""
+    plan = release.provenance.plan
+    return plan is not None and plan.options.get("draws") == "posterior"
+
+
+def held_by_a_table(release: Release, estimand: Estimand) -> bool:
+    """Whether one measured table holds every attribute of a question."""
+    return any(set(estimand.margin) <= set(one.margin) for one in release.measurements)
+
+
 def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = None) -> Evidence | NoiseAware:
     """All tables together where a release measured several; one exact posterior where it did not.
 
     A stated ``prior`` is the prior count of a group, which only the exact posterior knows.
     """
     tables = [one.margin for one in release.measurements if one.margin]
-    holding = any(set(estimand.margin) <= set(margin) for margin in tables)
+    holding = held_by_a_table(release, estimand)
     if prior is not None or release.provenance.draws or len(tables) < 2:
         return gather(release, estimand, prior=prior)
     try:
@@ -192,8 +204,13 @@ def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = 
     warnings: tuple[str, ...] = ()
     if release.provenance.plan is not None and release.provenance.plan.adaptive:
         warnings = ("which tables were measured was chosen by noisy looks at the data; that choice is not modelled",)
-    exact = gather(release, estimand, prior=prior) if holding else None
-    return NoiseAware(estimand=estimand, local=local, records=public_records(release), warnings=warnings, exact=exact)
+    return NoiseAware(
+        estimand=estimand,
+        local=local,
+        records=public_records(release),
+        warnings=warnings,
+        exact=(lambda: gather(release, estimand)) if holding else None,
+    )
 
 
 def group_matrix(local: Local, estimand: Estimand) -> Floats:

@@ -5,9 +5,8 @@ of its own, drawn from the posterior given all noisy tables, carries noise and s
 synthetic data (``T_f*``) then hold. Post-processing of public values: any number of draws costs no privacy. All
 randomness is the run's stream.
 
-Small models (``DENSE_CELLS``, ``DENSE_EFFECTS``) are drawn from ``models/posterior.py`` by importance weights and then
-moved by random-walk Metropolis steps, so that uneven weights do not matter. For larger ones each copy is fitted to
-its own replicate of the measurements: the noisy values plus sampling error of as many records from the fitted model
+Small models (``DENSE_CELLS``, ``DENSE_EFFECTS``) are drawn from ``models/posterior.py`` by importance weights and,
+where those are uneven, moved by random-walk Metropolis steps. For larger ones each copy is fitted to its own replicate of the measurements: the noisy values plus sampling error of as many records from the fitted model
 plus fresh noise of the same law. That is the same to first order, up to the weight the fit gives to independence.
 """
 
@@ -26,7 +25,7 @@ from understudy.models.effects import Effects, NoisyTable, effects_of, make_effe
 from understudy.models.fit import EXACT_VARIANCE, LEAST_VARIANCE, Known, build_tree, fit
 from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.model import Model
-from understudy.models.posterior import Posterior
+from understudy.models.posterior import LEAST_EFFECTIVE, Posterior
 from understudy.privacy.draws import unit_interval
 
 Floats = NDArray[np.float64]
@@ -113,10 +112,11 @@ def _known_table(margin: Margin, values: NDArray[np.int64]) -> NoisyTable:
 
 
 def drawn_from(posterior: Posterior, copies: int, source: StreamSource) -> Floats:
-    """Parameters of each copy: importance draws, then a random walk that leaves the posterior as it is."""
-    sample = posterior.draw(source)
+    """Parameters of each copy: importance draws; where weights are uneven, moved by a random walk that leaves the
+    posterior as it is."""
+    sample = posterior.draw(source, max(LEAST_EFFECTIVE, 20 * copies))
     points = sample.resample(copies, source)
-    if not posterior.dimension:
+    if sample.effective >= max(LEAST_EFFECTIVE, 20 * copies) or not posterior.dimension:
         return points
     centre = sample.weights @ sample.parameters
     away = sample.parameters - centre

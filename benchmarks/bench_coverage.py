@@ -1,0 +1,255 @@
+"""Coverage and width of 95 percent intervals from margin-based releases: noise-aware, naive, and each combining rule.
+
+    python benchmarks/bench_coverage.py run RESULTS.jsonl [--share 1.0]   # resumable: appends, skips what is there
+    python benchmarks/bench_coverage.py table RESULTS.jsonl               # the table of docs/benchmarks.md
+
+2,000 people in five attributes (240 cells), six two-way tables for ``ipf``, pure budgets, unit ``replace``. Inside: a
+log-linear population with two-way interactions only. Outside: the same with three-way interactions and a pair that no
+table measures. Truth is the population's. Every data set is a new sample of people with new noise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import understudy as us
+from understudy.inference.ask import _delta_method
+from understudy.inference.combining import combine
+from understudy.inference.estimands import Estimand, make_estimand
+from understudy.inference.evidence import gather
+from understudy.inference.questions import parse_question
+from understudy.privacy.streams import SeededStream
+
+PEOPLE = 2000
+EPSILONS = ("0.5", "1", "2", "10")
+COPIES, POSTERIOR_COPIES = 5, 20
+SCHEMA = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="age", edges=(16, 28, 42, 54, 64, 97), integer=True),
+        us.Attribute(name="smokes", levels=("no", "yes")),
+        us.Attribute(name="health", levels=("bad", "fair", "good"), ordered=True),
+        us.Attribute(name="region", levels=("N", "E", "S", "W")),
+    )
+)
+MARGINS = "sex+age, sex+smokes, age+smokes, age+health, smokes+health, health+region"
+QUESTIONS = {
+    "proportion": ("proportion(smokes == 'yes')", {}),
+    "difference": (
+        "proportion(smokes == 'yes', where=sex == 'F') - proportion(smokes == 'yes', where=sex == 'M')",
+        {},
+    ),
+    "logit slope": ("smokes ~ age + sex", {"event": "yes"}),
+}
+# What is run: method, its options, whether copies are posterior draws, and data sets per population and epsilon.
+CASES: dict[str, tuple[str, dict[str, str], int]] = {
+    "ipf": ("ipf", {"margins": MARGINS}, 2000),
+    "ipf, posterior draws": ("ipf", {"margins": MARGINS, "draws": "posterior"}, 300),
+    "mst": ("mst", {}, 400),
+    "aim": ("aim", {}, 300),
+    "independent": ("independent", {}, 400),
+}
+REAL: dict[str, np.ndarray] = {}  # widths of intervals from the real data, which are known for these populations
+TABLES = 300  # data sets of ipf whose synthetic tables are analysed too
+BATCH = 25
+
+
+def population(outside: bool) -> np.ndarray:
+    """The share of every cell."""
+    sex, age, smokes, health, region = np.indices(SCHEMA.shape())
+    log = 0.1 * sex - 0.12 * (age - 2) ** 2 - 0.9 * smokes + 0.5 * smokes * sex - 0.2 * (age - 2) * smokes
+    log = log + np.array([-0.6, 0.1, 0.4])[health] - 0.25 * (age - 2) * (health - 1) - 0.4 * smokes * (health - 1)
+    log = log + 0.2 * (region - 1.5) * (health - 1) - 0.2 * (region == 3) + 0.1 * sex * (age - 2)
+    if outside:
+        log = log + 0.5 * (sex - 0.5) * (age - 2) * (smokes - 0.5) + 0.4 * (sex - 0.5) * (health - 1)
+        log = log + 0.3 * (smokes - 0.5) * (health - 1) * (age - 2)
+    shares = np.exp(log)
+    return shares / shares.sum()
+
+
+def people(counts: np.ndarray) -> pa.Table:
+    codes = np.unravel_index(np.repeat(np.arange(counts.size), counts.ravel()), SCHEMA.shape())
+    values = {"age": np.array([16, 28, 42, 54, 64])}
+    return pa.table(
+        {
+            one.name: values.get(one.name, np.array(one.levels))[codes[place]]
+            for place, one in enumerate(SCHEMA.attributes)
+        }
+    )
+
+
+def estimands() -> dict[str, Estimand]:
+    return {kind: make_estimand(parse_question(text, SCHEMA, **o), SCHEMA) for kind, (text, o) in QUESTIONS.items()}
+
+
+def truth(estimand: Estimand, shares: np.ndarray) -> np.ndarray:
+    others = tuple(place for place, name in enumerate(SCHEMA.names) if name not in estimand.margin)
+    groups = np.bincount(estimand.labels, weights=shares.sum(axis=others).ravel(), minlength=estimand.groups)
+    return estimand.evaluate(groups[None, :])[0]
+
+
+def slopes(kind: str, values: np.ndarray) -> np.ndarray:
+    """Without the intercept of a regression."""
+    return values[..., 1:] if kind == "logit slope" else values
+
+
+def by_rules(
+    release: us.Release, estimand: Estimand, rules: tuple[str, ...]
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Intervals of each rule over the copies, and of the first copy taken for real data."""
+    counts = np.stack(
+        [
+            np.bincount(
+                estimand.labels,
+                weights=release.coded(copy).counts(estimand.margin).ravel(),
+                minlength=estimand.groups,
+            )
+            for copy in range(1, release.copies + 1)
+        ]
+    )
+    values, variances = _delta_method(estimand, counts, np.ones(estimand.groups, bool), PEOPLE)
+    half = 1.959964 * np.sqrt(variances[0])
+    yield "naive", values[0] - half, values[0] + half
+    for rule in rules:
+        name, _, reference = rule.partition(", ")
+        both = combine(values, variances, rule=name, kappa=1.0, freedom=reference or "plug_in")
+        yield rule, *both.interval(0.95)
+
+
+def entry(
+    question: str, true: np.ndarray, by: str, ends: tuple[np.ndarray, np.ndarray], *, cpu: float, said: str = ""
+) -> dict[str, object]:
+    """Whether an interval holds the truth, and its width over that of the real data's interval."""
+    low, high = (slopes(question, np.asarray(end)) for end in ends)
+    hit = float(((low <= true) & (true <= high)).mean())
+    width = float(np.mean((high - low) / REAL[question]))
+    return {"question": question, "by": by, "hit": hit, "width": width, "cpu": cpu, "said": said}
+
+
+def one(case: str, epsilon: str, outside: bool, seed: int) -> Iterator[dict[str, object]]:
+    """All intervals of one data set: hits and widths."""
+    method, options, _ = CASES[case]
+    rng = np.random.default_rng([seed, int(outside)])
+    shares = population(outside)
+    data = people(rng.multinomial(PEOPLE, shares.ravel()).reshape(shares.shape))
+    posterior = options.get("draws") == "posterior"
+    with_tables = posterior or (case == "ipf" and seed < TABLES)
+    copies = POSTERIOR_COPIES if posterior else COPIES if with_tables else 1
+    start = time.process_time()
+    release = us.synthesize(
+        us.open_source(data, SCHEMA), method=method, budget=us.PureDP(epsilon=epsilon), stream=SeededStream(seed),
+        copies=copies, **options,
+    )  # fmt: skip
+    making = time.process_time() - start
+    for kind, estimand in estimands().items():
+        true = slopes(kind, truth(estimand, shares))
+
+        if with_tables:
+            rules = ("T_f*", "T_f*, normal") if posterior else ("T_p", "T_f*", "T_s")
+            for by, low, high in by_rules(release, estimand, rules):
+                yield entry(kind, true, by, (low, high), cpu=making)
+        if posterior:
+            continue
+        start = time.process_time()
+        text, asked = QUESTIONS[kind]
+        try:
+            answer = us.infer(release, text, draws=1000, rng=rng, **asked)
+        except us.UnderstudyError as problem:
+            said = str(problem)[:60]
+            yield {"question": kind, "by": "noise-aware", "hit": None, "width": None, "cpu": 0.0, "said": said}
+            continue
+        low, high = (np.array([getattr(e, side) for e in answer.estimates]) for side in ("low", "high"))
+        spent = time.process_time() - start
+        yield entry(kind, true, "noise-aware", (low, high), cpu=spent, said=answer.validity)
+        if case == "ipf" and seed < TABLES and kind != "logit slope":
+            values = estimand.evaluate(gather(release, estimand).draws(1000, rng).shares)
+            ends = np.quantile(values, [0.025, 0.975], axis=0)
+            yield entry(kind, true, "one table, exact", (ends[0], ends[1]), cpu=0.0)
+
+
+def real_widths() -> None:
+    rng = np.random.default_rng(1)
+    shares = population(False)
+    for kind, estimand in estimands().items():
+        others = tuple(place for place, name in enumerate(SCHEMA.names) if name not in estimand.margin)
+        counts = rng.multinomial(PEOPLE, shares.sum(axis=others).ravel(), 20).astype(float)
+        groups = np.stack([np.bincount(estimand.labels, weights=c, minlength=estimand.groups) for c in counts])
+        variances = _delta_method(estimand, groups, np.ones(estimand.groups, bool), PEOPLE)[1].mean(axis=0)
+        found = slopes(kind, 2 * 1.959964 * np.sqrt(variances))
+        REAL[kind] = found
+
+
+def run(path: Path, share: float) -> None:
+    warnings.simplefilter("ignore")
+    real_widths()
+    done = set()
+    if path.exists():
+        done = {tuple(json.loads(line)["key"]) for line in path.read_text().splitlines() if line}
+    work = [
+        (case, epsilon, outside, batch)
+        for case, (_, _, runs) in CASES.items()
+        for outside in (False, True)
+        for epsilon in EPSILONS
+        for batch in range(int(np.ceil(runs * share / BATCH)))
+    ]
+    # Every case grows evenly, so that a run that was cut short still has all rows.
+    work.sort(key=lambda item: item[3] / CASES[item[0]][2])
+    for case, epsilon, outside, batch in work:
+        key = (case, epsilon, outside, batch)
+        if key in done:
+            continue
+        rows = [row for seed in range(batch * BATCH, (batch + 1) * BATCH) for row in one(case, epsilon, outside, seed)]
+        with path.open("a") as file:
+            file.write(json.dumps({"key": key, "rows": rows}) + "\n")
+
+
+def wilson(share: float, runs: int) -> tuple[float, float]:
+    z = 1.959964
+    centre = (share + z * z / (2 * runs)) / (1 + z * z / runs)
+    half = z * np.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs)) / (1 + z * z / runs)
+    return centre - half, centre + half
+
+
+def table(path: Path, out: Callable[[str], None] = print) -> None:
+    found: dict[tuple[str, str, str, bool, str], list[dict]] = {}
+    for line in path.read_text().splitlines():
+        entry = json.loads(line)
+        case, epsilon, outside, _ = entry["key"]
+        for row in entry["rows"]:
+            found.setdefault((case, row["by"], row["question"], outside, epsilon), []).append(row)
+    names = list(dict.fromkeys(key[:4] for key in found))
+    out("| release | interval by | question | population | " + " | ".join(f"eps {e}" for e in EPSILONS) + " |")
+    out("|---" * (4 + len(EPSILONS)) + "|")
+    for name in sorted(names, key=lambda n: (list(CASES).index(n[0]), n[1], n[2], n[3])):
+        cells = []
+        for epsilon in EPSILONS:
+            rows = found.get((*name, epsilon), [])
+            answered = [row for row in rows if row["hit"] is not None]
+            if not answered:
+                cells.append("refused" if rows else "-")
+                continue
+            share, size = float(np.mean([row["hit"] for row in answered])), len(answered)
+            low, high = wilson(share, size)
+            width = float(np.median([row["width"] for row in answered]))
+            valid = [row["said"] for row in answered].count("valid") / size
+            note = f" {valid:.0%} valid" if 0 < valid < 1 else ""
+            asked = f" of {len(rows)}" if len(rows) > size else ""
+            cells.append(f"{share:.3f} ({low:.3f}-{high:.3f}) x{width:.2f}, {size}{asked}{note}")
+        case, by, question, outside = name
+        out(f"| {case} | {by} | {question} | {'outside' if outside else 'inside'} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    action, where = sys.argv[1], Path(sys.argv[2])
+    if action == "run":
+        run(where, float(sys.argv[sys.argv.index("--share") + 1]) if "--share" in sys.argv else 1.0)
+    else:
+        table(where)
