@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import understudy as us
+from understudy.demo.people import make_people, small_schema
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -24,5 +25,13 @@ def advice() -> None:
     found.curve().save(IMAGES / "advice.svg")
 
 
+def tradeoff() -> None:
+    schema = small_schema()
+    people = us.open_source(make_people(1500).select(list(schema.names)), schema)
+    found = us.tradeoff(on=people, methods=("histogram", "ipf", "dirichlet"), repeats=5)
+    found.map().save(IMAGES / "tradeoff.svg")
+
+
 if __name__ == "__main__":
     advice()
+    tradeoff()

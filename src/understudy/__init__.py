@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from understudy.api import advise as advise
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
     from understudy.api import open_source as open_source
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from understudy.core.structural import Condition as Condition
     from understudy.core.structural import Impossible as Impossible
     from understudy.engines.draft import draft_schema as draft_schema
+    from understudy.explore.advise import advise as advise
+    from understudy.explore.tradeoff import tradeoff as tradeoff
     from understudy.privacy.definition import ZCDP as ZCDP
     from understudy.privacy.definition import ApproxDP as ApproxDP
     from understudy.privacy.definition import NonPrivate as NonPrivate
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from understudy.release.export import export as export
 
 _HOME = {
-    "understudy.api": ("advise", "evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize"),
+    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),
@@ -64,6 +65,8 @@ _HOME = {
     "understudy.core.structural": ("Condition", "Impossible"),
     "understudy.engines.draft": ("draft_schema",),
     "understudy.errors": ("UnderstudyError",),
+    "understudy.explore.advise": ("advise",),
+    "understudy.explore.tradeoff": ("tradeoff",),
     "understudy.privacy.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
     "understudy.privacy.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
     "understudy.privacy.laplace": ("RoundedLaplace",),

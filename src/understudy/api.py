@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.counts import Source
-from understudy.core.exact import Number
 from understudy.core.mechanism import Stream
 from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Level, Schema
@@ -18,7 +17,6 @@ from understudy.privacy.definition import Definition, Unit, read_unit
 from understudy.privacy.plan import Option, Plan
 
 if TYPE_CHECKING:
-    from understudy.explore.advice import Advice
     from understudy.inference.answer import Answer, Generator
     from understudy.release import Release
 
@@ -246,80 +244,6 @@ def infer(
     )
 
 
-def advise(
-    schema: Schema,
-    question: str,
-    *,
-    records: int,
-    epsilons: Sequence[Number] = ("0.1", "0.5", "1", "2", "5", "10"),
-    delta: Number | None = None,
-    method: str = DEFAULT_METHOD,
-    unit: Unit | str = "replace",
-    copies: Sequence[int] = (1, 2, 5, 10),
-    rows: int | None = None,
-    guess: Mapping[str, Any] | None = None,
-    on: Any = None,
-    keys: Sequence[str] = (),
-    targets: Sequence[str] = (),
-    family: str | None = None,
-    event: Level | None = None,
-    where: str | None = None,
-    level: float = 0.95,
-    target: float = 1.5,
-    repeats: int = 20,
-    prior: float | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-    **options: Option,
-) -> Advice:
-    """What an epsilon will buy an analyst and tell an attacker, before a release and from public facts only.
-
-    ``question`` is one that analysts will ask (see ``infer``), ``records`` the number of records or a guess of it.
-    What is believed about the people is a ``guess`` (shares of the levels of attributes, which are then independent;
-    uniform where nothing is said) or a public look-alike ``on``: anything ``open_source`` opens, and never the
-    confidential data. ``copies`` are the numbers of copies to compare where copies split the budget. ``target`` is how
-    many times as wide as the real data's an interval may be; the advice says which epsilon that takes.
-
-    >>> import understudy as us
-    >>> schema = us.Schema(attributes=(us.Attribute(name="smokes", levels=("no", "yes")),))
-    >>> advice = us.advise(schema, "proportion(smokes == 'yes')", records=100, method="dirichlet", epsilons=("1", "2"),
-    ...                    copies=(1,), guess={"smokes": (0.75, 0.25)})
-    >>> [round(row.best.ratio, 2) for row in advice.rows]
-    [2.81, 2.06]
-    """
-    from understudy.explore.advise import advise as advise_on
-
-    look_alike = None
-    if on is not None:
-        opened: Any = _opened(on, schema)
-        look_alike = opened.confidential_codes()
-    return advise_on(
-        schema,
-        question,
-        records=records,
-        epsilons=epsilons,
-        delta=delta,
-        method=method,
-        unit=unit,
-        copies=copies,
-        rows=rows,
-        guess=guess,
-        on=look_alike,
-        keys=keys,
-        targets=targets,
-        family=family,
-        event=event,
-        where=where,
-        level=level,
-        target=target,
-        repeats=repeats,
-        prior=prior,
-        seed=seed,
-        progress=progress,
-        **options,
-    )
-
-
 def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
     """Rows of anybody's synthetic table as an Arrow table, read by the schema, for ``wrap``.
 
@@ -342,8 +266,21 @@ def _opened(data: Any, schema: Schema) -> Source:
     return data if isinstance(data, Source) else open_source(data, schema)
 
 
-def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
+def sample(
+    release: Release,
+    *,
+    rows: int,
+    copies: int = 1,
+    engine: str | None = None,
+    master: str | None = None,
+    allow_insecure_cluster: bool = False,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+) -> Release | Path:
     """More rows from a release's own measurements, without the data and at no cost; refused for ``dirichlet``.
+
+    With ``engine="spark"`` the executors write the release folder ``out``, which every machine must see, in parts: a
+    billion rows need no memory here. The rows are the same as without, for the same key.
 
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
@@ -354,9 +291,21 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     2000
     """
     from understudy.privacy.streams import SecureStream
-    from understudy.release.sampling import sample_again
+    from understudy.release.sampling import sample_again, sample_to
 
-    return sample_again(release, rows=rows, copies=copies, stream=SecureStream())
+    if engine == "spark":
+        from understudy.engines.spark_session import session_for
+
+        if out is None:
+            raise InputError("engine 'spark' writes a release folder; say where (out).")
+        session = session_for(master, allow_insecure_cluster=allow_insecure_cluster)
+        return sample_to(
+            release, Path(out), rows=rows, copies=copies, stream=SecureStream(), session=session, overwrite=overwrite
+        )
+    if engine not in (None, "duckdb") or master is not None or allow_insecure_cluster:
+        raise InputError("a sample is drawn here, or with engine='spark', which master goes with.")
+    made = sample_again(release, rows=rows, copies=copies, stream=SecureStream())
+    return made if out is None else made.write(out, overwrite=overwrite)
 
 
 def open_source(

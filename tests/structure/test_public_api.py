@@ -23,6 +23,7 @@ STABLE = (
     "advise",
     "evaluate",
     "infer",
+    "tradeoff",
     "read_release",
     "wrap",
     "verify",

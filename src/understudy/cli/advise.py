@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy import api
 from understudy.cli.audit import PlotFile
 from understudy.cli.options import AsJson, MethodOptions, SchemaFile, UnitKind, files_of, read_method_options
 from understudy.cli.output import print_json, say, show_facts, show_table, working
@@ -82,10 +81,12 @@ def advise(
     The release is rehearsed on people who do not exist: drawn from --guess, or from a public look-alike (--on), which
     also gives replicated uniques and DiSCO. There is no argument for confidential data, and nothing is charged.
     """
+    from understudy.explore.advise import advise as advise_on
+
     public = read_schema(schema)
     settings: dict[str, Any] = dict(read_method_options(options))
     with working("rehearsing") as progress:
-        advice = api.advise(
+        advice = advise_on(
             public,
             question,
             records=records,

@@ -107,7 +107,7 @@ def evaluate(
                 models=model or (),
                 keys=_names(keys),
                 targets=_names(targets),
-                ways=_ways(ways),
+                ways=read_ways(ways),
                 parts=part or api.PARTS,
                 progress=progress,
             )
@@ -142,7 +142,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _ways(text: str) -> tuple[int, ...]:
+def read_ways(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 3 for part in parts):
         raise InputError(f"--ways ({text!r}) must be whole numbers such as 1,2,3.")

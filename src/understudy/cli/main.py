@@ -20,6 +20,7 @@ from understudy.cli import (
     reproduce,
     schema,
     synthesize,
+    tradeoff,
 )
 from understudy.cli.failures import Commands
 
@@ -74,6 +75,7 @@ app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")
 app.command("advise", rich_help_panel="Before a release")(advise.advise)
+app.command("tradeoff", rich_help_panel="Before a release")(tradeoff.tradeoff)
 app.command("audit", rich_help_panel="Before a release")(audit.audit)
 app.command("calibrate", rich_help_panel="Before a release")(calibrate.calibrate)
 app.command("demo", rich_help_panel="See it work")(demo.demo)

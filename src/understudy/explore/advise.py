@@ -20,7 +20,7 @@ from understudy.errors import InputError
 from understudy.explore.advice import Advice, Classical, Row
 from understudy.explore.attacker import attacker_at, exact_guess
 from understudy.explore.classical import cell_uncertainty
-from understudy.explore.population import Population, SimulatedSource, read_population
+from understudy.explore.population import CodedSource, Population, coded, read_population
 from understudy.explore.reach import HALVINGS, LARGEST, SMALLEST, find_epsilon
 from understudy.explore.rehearsal import Setup, check_whole, rehearse, seeds
 from understudy.explore.scores import risk_scores
@@ -51,7 +51,7 @@ def advise(
     copies: Sequence[int] = COPIES,
     rows: int | None = None,
     guess: Mapping[str, Any] | None = None,
-    on: CodedTable | None = None,
+    on: Any = None,
     keys: Sequence[str] = (),
     targets: Sequence[str] = (),
     family: str | None = None,
@@ -65,7 +65,24 @@ def advise(
     progress: Progress | None = None,
     **options: Option,
 ) -> Advice:
-    """What a release will be worth and what it will tell; see ``understudy.advise``."""
+    """What an epsilon will buy an analyst and tell an attacker, before a release and from public facts only.
+
+    ``question`` is one that analysts will ask (see ``infer``), ``records`` the number of records or a guess of it.
+    What is believed about the people is a ``guess`` (shares of the levels of attributes, which are then independent;
+    uniform where nothing is said) or a public look-alike ``on``: anything ``open_source`` opens, and never the
+    confidential data. ``copies`` are the numbers of copies to compare where copies split the budget. ``target`` is how
+    many times as wide as the real data's an interval may be; the advice says which epsilon that takes.
+
+    >>> import understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="smokes", levels=("no", "yes")),))
+    >>> advice = us.advise(schema, "proportion(smokes == 'yes')", records=100, method="dirichlet", epsilons=("1", "2"),
+    ...                    copies=(1,), guess={"smokes": (0.75, 0.25)})
+    >>> [round(row.best.ratio, 2) for row in advice.rows]
+    [2.81, 2.06]
+    """
+    if not isinstance(schema, Schema):
+        raise InputError("advise needs a schema; read one with understudy.read_schema.")
+    look_alike = None if on is None else coded(on, schema)
     levels = _read_epsilons(epsilons)
     numbers = tuple(sorted({check_whole(number, "copies", 1, 1000) for number in copies}))
     if not numbers:
@@ -85,7 +102,7 @@ def advise(
         options=options,
     )
     estimand = make_estimand(parse_question(question, schema, family=family, event=event, where=where), schema)
-    population = read_population(schema, guess=guess, look_alike=on)
+    population = read_population(schema, guess=guess, look_alike=look_alike)
     rehearsals = Rehearsals(
         population=population,
         setup=setup,
@@ -120,8 +137,8 @@ def advise(
     )
     classical = (
         ()
-        if on is None
-        else tuple(_on_look_alike(setup, on, row, keys=keys, targets=targets, seed=seed) for row in table)
+        if look_alike is None
+        else tuple(_on_look_alike(setup, look_alike, row, keys=keys, targets=targets, seed=seed) for row in table)
     )
     return Advice(
         question=question,
@@ -183,7 +200,7 @@ def _row(
 ) -> Row:
     records = setup.records or 0
     people = population.draw(records, np.random.default_rng(seed))
-    release = rehearse(SimulatedSource(people), setup.plan(epsilon, best), seeds(seed, 0, 1))
+    release = rehearse(CodedSource(people), setup.plan(epsilon, best), seeds(seed, 0, 1))
     bound = attacker_at(float(epsilon), delta=float(setup.delta or 0), unit=setup.unit.kind)
     return Row(
         epsilon=float(epsilon),
@@ -201,7 +218,7 @@ def _on_look_alike(
     here = replace(setup, records=on.rows if setup.unit.public_total else None, rows=setup.rows or on.rows)
     plan = here.plan(Fraction(str(row.epsilon)), row.best_copies)
     scores = [
-        risk_scores(rehearse(SimulatedSource(on), plan, seeds(seed, 7, repeat)), on, keys=keys, targets=targets)
+        risk_scores(rehearse(CodedSource(on), plan, seeds(seed, 7, repeat)), on, keys=keys, targets=targets)
         for repeat in range(LOOK_ALIKE_REPEATS)
     ]
     mean = {name: float(np.mean([one[name] for one in scores])) for name in scores[0]}

@@ -34,7 +34,8 @@ class Attacker:
     ``odds`` is the largest factor on the odds between two possible records under ``replace``, and between the person
     being in the data or not under ``add_remove``; ``value_odds`` that between two values (under ``add_remove`` one
     value is taken away and another added). ``guess_bound`` is the largest probability of a right guess between two
-    equally likely possibilities, and ``guess_exact`` what the mechanism of this plan really allows, where it can be computed.
+    equally likely possibilities, and ``guess_exact`` what the mechanism of this plan really allows, where it can be
+    computed.
     """
 
     epsilon: float

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.counts import Counts, SparseCounts
+from understudy.core.counts import Counts, Source, SparseCounts
 from understudy.core.schema import Schema, level_text
 from understudy.core.table import CodedTable
+from understudy.engines.inputs import open_source
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
 Floats = NDArray[np.float64]
@@ -152,8 +153,17 @@ def _number(name: str, share: Any) -> float:
         raise InputError(f"the guess for '{name}' must hold numbers, and {share!r} is none.") from None
 
 
-class SimulatedSource:
-    """People who do not exist, behind the interface of a confidential table, so that a real run can be rehearsed."""
+def coded(data: Any, schema: Schema) -> CodedTable:
+    """The rows of a source, or of anything that can be opened as one, as codes of the schema."""
+    source: Any = data if isinstance(data, Source) else open_source(data, schema)
+    if source.schema.fingerprint != schema.fingerprint:
+        raise InputError("the data were opened with another schema than the one given.")
+    table: CodedTable = source.confidential_codes()
+    return table
+
+
+class CodedSource:
+    """Coded rows in memory behind the interface of a source, so that a run can be rehearsed without reading a file."""
 
     def __init__(self, table: CodedTable) -> None:
         self.schema = table.schema

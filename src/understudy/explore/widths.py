@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from understudy.core.schema import Level
 from understudy.errors import UnsupportedError
-from understudy.explore.population import Population, SimulatedSource
+from understudy.explore.population import CodedSource, Population
 from understudy.explore.rehearsal import Setup, prior_of, published, rehearse, seeds
 from understudy.inference.answer import Answer
 from understudy.inference.ask import ask
@@ -107,7 +107,7 @@ class Rehearsals:
         for repeat in range(self.repeats):
             rng = np.random.default_rng(seeds(self.seed, repeat))
             people = self.population.draw(self.records, rng)
-            release = rehearse(SimulatedSource(people), plan, seeds(self.seed, repeat, 1))
+            release = rehearse(CodedSource(people), plan, seeds(self.seed, repeat, 1))
             try:
                 answer = self._ask(release, rng)
                 inside = self._ask(published(people, self.estimand.margin), rng)
@@ -171,7 +171,7 @@ class Rehearsals:
         if not self.setup.splits(plan):
             return None
         nobody = self.population.draw(self.records, np.random.default_rng(self.seed))
-        prior = prior_of(rehearse(SimulatedSource(nobody), plan, self.seed))
+        prior = prior_of(rehearse(CodedSource(nobody), plan, self.seed))
         if prior is None:
             return None
         each, rows = prior
@@ -211,7 +211,7 @@ def share_width(
 
     >>> width = share_width(share=0.25, records=100, rows=100, copies=1, alpha=(15.65, 15.65))
     >>> width.exact, round(width.width, 2), round(width.ratio, 2)
-    (True, 0.32, 1.95)
+    (True, 0.34, 2.06)
     """
     size = measure or (lambda posterior: _interval_width(posterior, level))
     real = _real_width(share, records, prior, size)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.base import BAD, ORIGINAL, SYNTHETIC, Canvas, house_style, shortened
+from understudy.figures.ticks import round_ticks, ticks_at
 
 if TYPE_CHECKING:
     import pyarrow
 
 COLOURS = (SYNTHETIC, ORIGINAL, "#4d8b5b", "#8a6fb0", "#5aa0c8", "#999999")
-TICKS = (1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 BELIEFS = (
     ("belief_from_0.5", "from 50 in 100"),
     ("belief_from_0.1", "from 10 in 100"),
@@ -55,8 +55,8 @@ def _widths(axis: Any, rows: list[dict[str, Any]], target: float) -> None:
         axis.annotate(text, (0.01, level), **place)
     axis.set_xscale("log")
     axis.set_yscale("log")
-    _epsilon_ticks(axis, [epsilon for _, epsilon in worst])
-    _ratio_ticks(axis, [row["ratio"] for row in worst.values()] + [1.0, target])
+    ticks_at(axis.xaxis, [epsilon for _, epsilon in worst])
+    round_ticks(axis.yaxis, [row["ratio"] for row in worst.values()] + [1.0, target], further=(target, 1.25, 3))
     axis.set_xlabel("epsilon of the release")
     axis.set_ylabel("width of the interval, real data = 1")
     axis.set_title("What an analyst gets")
@@ -75,28 +75,9 @@ def _beliefs(axis: Any, rows: list[dict[str, Any]]) -> None:
             label="right guesses, this noise exactly",
         )  # fmt: skip
     axis.set_xscale("log")
-    _epsilon_ticks(axis, epsilons)
+    ticks_at(axis.xaxis, epsilons)
     axis.set_ylim(0, 102)
     axis.set_xlabel("epsilon of the release")
     axis.set_ylabel("belief of an attacker at most, in 100")
     axis.set_title("What an attacker with all other records gets")
     axis.legend(frameon=False, fontsize=8)
-
-
-def _epsilon_ticks(axis: Any, epsilons: list[float]) -> None:
-    """Numbers as people write them; a logarithmic axis would show powers of ten."""
-    _ticks(axis.xaxis, sorted(set(epsilons)))
-
-
-def _ratio_ticks(axis: Any, ratios: list[float]) -> None:
-    low, high = min(ratios), max(ratios)
-    shown = [value for value in TICKS if low / 1.05 <= value <= high * 1.05]
-    _ticks(axis.yaxis, shown if len(shown) > 1 else [low, high])
-
-
-def _ticks(way: Any, places: list[float]) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    way.set_major_locator(FixedLocator(places))
-    way.set_minor_locator(NullLocator())
-    way.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

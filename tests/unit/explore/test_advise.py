@@ -17,7 +17,7 @@ from understudy.errors import UntrackedWarning
 from understudy.explore.advise import _best
 from understudy.explore.attacker import attacker_at, belief_after
 from understudy.explore.classical import dirichlet_uncertainty
-from understudy.explore.population import SimulatedSource, read_population
+from understudy.explore.population import CodedSource, read_population
 from understudy.explore.rehearsal import Setup, published, rehearse
 from understudy.explore.widths import Asking, Rehearsals, Width, outcome_law, share_width
 from understudy.inference.ask import ask
@@ -181,7 +181,7 @@ def test_words_of_the_attacker():
 
 def test_exact_right_guesses_are_those_of_an_enumerated_audit():
     advice = us.advise(SMOKES, SHARE, records=6, method="dirichlet", epsilons=(1,), copies=(1,), repeats=2)
-    release = rehearse(SimulatedSource(read_population(SMOKES).draw(6, np.random.default_rng(0))),
+    release = rehearse(CodedSource(read_population(SMOKES).draw(6, np.random.default_rng(0))),
                        Setup(schema=SMOKES, method="dirichlet", records=6).plan(Fraction(1)), 1)  # fmt: skip
     prior = Fraction(release.provenance.draws[0]["mechanisms"][0]["prior"])
     matrix = us.audit(us.DirichletMultinomial(prior=prior, cells=2, rows=6), records=6).matrix

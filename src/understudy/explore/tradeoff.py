@@ -1,0 +1,196 @@
+"""Sweep epsilon, methods and copies on one table: what each setting is worth, what it gives away, how wide it leaves
+intervals, and how much all of that varies from release to release.
+
+On confidential data this is an exploration inside the building. Releases are rehearsed, measured and dropped; nothing
+is charged, because nothing leaves: neither a synthetic row nor, as long as the findings stay internal, a score. What is
+not covered by any account is the choice made by looking at it, and the result says so. On a public look-alike there is
+nothing to protect. See docs/decisions/0020-exploration-is-not-charged.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from understudy.core.counts import Source
+from understudy.core.exact import Number, read_exact
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.errors import InputError
+from understudy.explore.population import coded
+from understudy.explore.rehearsal import check_whole
+from understudy.explore.sweep import Measurer, Point, Sweep, check_questions
+from understudy.explore.sweep_store import SweepStore
+from understudy.explore.tradeoff_result import INTERNAL_NOTE, PUBLIC_NOTE, Tradeoff
+from understudy.privacy.definition import Unit
+from understudy.synth.base import synthesizers
+
+Progress = Callable[[int, int | None], None]
+EPSILONS: tuple[Number, ...] = ("0.1", "0.5", "1", "2", "5")
+FEW_POINTS = 8  # that do not pay for starting further processes
+MOST_POINTS = 100_000
+
+
+def tradeoff(
+    confidential: Any = None,
+    *,
+    on: Any = None,
+    schema: Schema | None = None,
+    epsilons: Sequence[Number] = EPSILONS,
+    methods: Sequence[str] = ("auto",),
+    copies: Sequence[int] = (1,),
+    repeats: int = 5,
+    delta: Number | None = None,
+    unit: str = "replace",
+    rows: int | None = None,
+    questions: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    ways: Sequence[int] = (1, 2, 3),
+    level: float = 0.95,
+    reference: bool = True,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Tradeoff:
+    """Sweep epsilon, methods and copies on one table: utility, risk and interval width, with their spread.
+
+    Give either the ``confidential`` data (a source, or with ``schema`` whatever ``open_source`` opens), and everything
+    found is internal; or ``on``, a public look-alike, and it is public. Releases are rehearsed, measured and dropped:
+    nothing is charged, because neither a synthetic row nor a score leaves. Choosing epsilon by a confidential score is
+    not covered by any ledger, and the result says so. ``out`` is a folder outside any release that keeps what is done;
+    the same call goes on where it was interrupted. ``workers`` processes share the work (all cores by default).
+    """
+    if (confidential is None) == (on is None):
+        raise InputError("give either the confidential data, or a public look-alike with on; not both, not neither.")
+    public = on is not None
+    data = on if public else confidential
+    if schema is None:
+        if not isinstance(data, Source):
+            raise InputError("give the schema of the data; read one with understudy.read_schema.")
+        schema = data.schema
+    table = coded(data, schema)
+    if table.rows < 2:
+        raise InputError("the table has fewer than two rows; there is nothing to trade off.")
+    if not methods:
+        raise InputError("say which methods to sweep (methods).")
+    for method in methods:
+        synthesizers[method]
+    Unit(kind=unit)  # type: ignore[arg-type]  # refuses what is none
+    schema.margin(keys), schema.margin(targets)
+    both = sorted(set(keys) & set(targets))
+    if both:
+        raise InputError(f"'{both[0]}' is both a key and a target; an intruder who knows it need not learn it.")
+    if not 0 < level < 1:
+        raise InputError(f"level ({level}) must be between 0 and 1.")
+    sweep = Sweep(
+        schema=schema,
+        methods=tuple(dict.fromkeys(methods)),
+        epsilons=_epsilons(epsilons),
+        copies=tuple(sorted({check_whole(number, "copies", 1, 1000) for number in copies})),
+        repeats=check_whole(repeats, "repeats", 1, 10_000),
+        delta=None if delta is None else _text(delta, "delta"),
+        unit=unit,
+        rows=rows,
+        questions=check_questions(schema, questions),
+        keys=tuple(keys),
+        targets=tuple(targets),
+        ways=tuple(check_whole(way, "ways", 1, 10) for way in ways),
+        level=level,
+        reference=reference,
+        seed=seed,
+    )
+    points = sweep.points()
+    if not points or len(points) > MOST_POINTS:
+        raise InputError(f"the sweep has {len(points):,} releases; it needs between 1 and {MOST_POINTS:,}.")
+    note = PUBLIC_NOTE if public else INTERNAL_NOTE
+    store = None
+    if out is not None:
+        request = {"version": 1, "public": public, **sweep.to_json(), "data": _digest(table)}
+        store = SweepStore(Path(out), request, note=f"{note}\n")
+    lines = {} if store is None else store.measured()
+    left = [point for point in points if point not in lines]
+    for line in _measured(sweep, table, left, workers):
+        lines[Point(**{key: line[key] for key in ("method", "epsilon", "copies", "repeat")})] = line
+        if store is not None:
+            store.add(line)
+        if progress is not None:
+            progress(len(points) - len(left) + sum(point in lines for point in left), len(points))
+    result = Tradeoff(sweep=sweep, records=table.rows, public=public, lines=tuple(lines[point] for point in points))
+    if store is not None:
+        result.write_into(store.folder)
+    return result
+
+
+def _epsilons(epsilons: Sequence[Number]) -> tuple[str, ...]:
+    listed = [epsilons] if isinstance(epsilons, str | int | float) else list(epsilons)
+    exact = sorted({read_exact(epsilon, "epsilon") for epsilon in listed})
+    if not exact:
+        raise InputError("say which epsilons to sweep, for example 0.5, 1, 2.")
+    for epsilon in exact:
+        if epsilon <= 0:
+            raise InputError(f"epsilon ({float(epsilon):g}) must be positive.")
+    return tuple(str(epsilon) for epsilon in exact)
+
+
+def _text(value: Number, name: str) -> str:
+    exact = read_exact(value, name)
+    if not 0 < exact < 1:
+        raise InputError(f"{name} ({value}) must be above 0 and below 1.")
+    return str(exact)
+
+
+def _digest(table: CodedTable) -> str:
+    """Whether a sweep goes on with the same rows; kept in the internal folder only."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, column in table.columns.items():
+        digest.update(f"{name} {len(column)} {column.dtype}\n".encode())
+        digest.update(memoryview(column.tobytes()))
+    return digest.hexdigest()
+
+
+def _measured(
+    sweep: Sweep, table: CodedTable, points: Sequence[Point], workers: int | None
+) -> Iterator[dict[str, Any]]:
+    """The lines of the points, in any order, over as many processes as are worth it.
+
+    New processes are spawned, never forked: the parent may have threads of its own.
+    """
+    if workers is None:
+        workers = len(os.sched_getaffinity(0)) if len(points) > FEW_POINTS else 1
+    check_whole(workers, "workers", 1, 1024)
+    if not points:
+        return
+    if workers == 1:
+        measurer = Measurer(sweep, table)
+        for point in points:
+            yield measurer.measure(point)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        min(workers, len(points)), mp_context=context, initializer=_start_worker, initargs=(sweep, table)
+    ) as pool:
+        waiting = [pool.submit(_measure_in_worker, point) for point in points]
+        try:
+            for done in as_completed(waiting):
+                yield done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_measurers: list[Measurer] = []  # of a worker process: made once, used for all its points
+
+
+def _start_worker(sweep: Sweep, table: CodedTable) -> None:
+    _measurers[:] = [Measurer(sweep, table)]
+
+
+def _measure_in_worker(point: Point) -> dict[str, Any]:
+    return _measurers[0].measure(point)
