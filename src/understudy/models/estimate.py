@@ -2,12 +2,12 @@
 
 Minimise over theta
 
-    N log Z(theta) - <theta, y> + (r / 2N) sum_t v_t |theta_t|^2,    p(x) proportional to q(x) exp(sum_t theta_t(x_t)),
+    N log Z(theta) - <theta, y> + (1/2N) sum_t r_t v_t |theta_t|^2,   p(x) proportional to q(x) exp(sum_t theta_t(x_t)),
 
 where y_t are noisy tables with noise variance v_t, q is the product of consistent one-way margins and N the total. The
-last term is what an allowance for noise becomes in the dual: at the optimum N mu_t - y_t = -(r/N) v_t theta_t, so a
-table is followed closely where its noise is small and left to independence where it is large. r acts as a number of
-prior records for independence; ``choose_prior`` sets it from the noisy values alone. Everything here is
+last term is what an allowance for noise becomes in the dual: at the optimum N mu_t - y_t = -(r_t/N) v_t theta_t, so a
+table is followed closely where its noise is small and left to independence where it is large. r_t acts as a number of
+prior records for independence; ``models.fit`` sets it from the noisy values alone. Everything here is
 post-processing of noisy or public values.
 """
 
@@ -79,7 +79,7 @@ class Problem:
         return np.concatenate(found)
 
     def solve(
-        self, values: Floats, variances: Floats, total: float, prior: float, *,
+        self, values: Floats, variances: Floats, total: float, prior: float | Floats, *,
         start: Floats | None = None, tolerance: float = 0.02, max_iterations: int = 500,
     ) -> tuple[Floats, list[Floats], int, float]:  # fmt: skip
         """Minimise in variables scaled to have about unit curvature.

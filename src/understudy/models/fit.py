@@ -14,6 +14,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import ConvergenceError, InputError, UnsupportedError
 from understudy.models.estimate import Problem
+from understudy.models.evidence import records_for_independence
 from understudy.models.junction_tree import JunctionTree, Margin, tree_cells
 from understudy.models.model import Model
 from understudy.models.project import nearest_table
@@ -24,7 +25,8 @@ from understudy.privacy.noise import Geometric
 Floats = NDArray[np.float64]
 Known = Mapping[Margin, NDArray[np.int64]]
 MAX_CELLS = 20_000_000  # of all cliques together
-GRID = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # records for independence, most first
+FACTORS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # by which the tables' own weights may be multiplied, most first
+TRIAL_CELLS, MOST_TRIALS = 1_500, 8  # the bootstrap is repeated until so many cells were scored, at most so often
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
@@ -33,12 +35,22 @@ LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How a fit went. ``residual``: the largest remaining error of a fitted cell in noise standard deviations."""
+    """How a fit went. ``residual``: the largest remaining error of a fitted cell in noise standard deviations.
 
-    prior: float
+    ``priors``: the records for independence of each table; ``factor``: what the bootstrap multiplied them by, None if
+    they were given.
+    """
+
+    priors: tuple[float, ...]
+    factor: float | None
     iterations: int
     residual: float
     cells: int
+
+    @property
+    def prior(self) -> float:
+        """The median of the tables' records for independence."""
+        return float(f"{np.median(self.priors):.3g}") if self.priors else 0.0
 
 
 def structural_groups(schema: Schema) -> list[Margin]:
@@ -105,6 +117,10 @@ class Noisy:
         pairs = zip(self.tables, self.variances, strict=True)
         return np.concatenate([np.full(table.size, variance) for table, variance in pairs])
 
+    def spread(self, by_table: Sequence[float]) -> Floats:
+        """One number per table as one per cell."""
+        return np.concatenate([np.full(t.size, value) for t, value in zip(self.tables, by_table, strict=True)])
+
 
 def layout(tables: Iterable[tuple[Margin, NDArray[Any], float]]) -> Noisy:
     """Tables with their noise variance; those of one margin are averaged by precision, totals are left out."""
@@ -133,27 +149,34 @@ def fit(
 ) -> tuple[Model, Report]:  # fmt: skip
     """The model nearest to independence that the noisy margins allow.
 
-    ``prior`` is the weight of independence in records; by default it is chosen by the coupled bootstrap, which needs a
-    ``stream``. ``total`` must be noisy or public. Raises ``ConvergenceError`` if the fit is off by more than half a
-    standard deviation of the noise somewhere. ``known`` are margins that are public under the unit, exact.
+    ``prior`` is the weight of independence in records, for all tables; by default each table gets its own, from its
+    noisy values, times a factor chosen by the coupled bootstrap, which needs a ``stream``. ``total`` must be noisy or
+    public. Raises ``ConvergenceError`` if the fit is off by more than half a standard deviation of the noise somewhere.
+    ``known`` are margins that are public under the unit, exact.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
     noisy = layout(tables_of(measurements, known or {}))
     tree = build_tree(schema, noisy.margins, limit)
+    factor = None
     if prior is None:
         if stream is None:
             raise InputError("choosing the prior needs a stream.")
-        prior = choose_prior(schema, tree, noisy, measurements=measurements, total=total, stream=stream)
+        factor = choose_factor(schema, tree, noisy, measurements=measurements, total=total, stream=stream)
+        priors = tuple(factor * one for one in table_priors(schema, noisy, total))
+    else:
+        priors = (prior,) * len(noisy.margins)
     problem = problem_for(schema, tree, noisy)
-    _, beliefs, iterations, residual = problem.solve(noisy.values, noisy.noise, total, prior, tolerance=tolerance)
+    _, beliefs, iterations, residual = problem.solve(
+        noisy.values, noisy.noise, total, noisy.spread(priors), tolerance=tolerance
+    )
     if residual > 0.5:
         raise ConvergenceError(
             f"the fit stopped after {iterations} iterations with an error of {residual:.2g} noise standard deviations "
             "in a cell; use fewer margins."
         )
     model = Model(tree=tree, beliefs=tuple(beliefs), total=total)
-    return model, Report(prior=prior, iterations=iterations, residual=residual, cells=tree.cells)
+    return model, Report(priors=priors, factor=factor, iterations=iterations, residual=residual, cells=tree.cells)
 
 
 def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
@@ -161,7 +184,13 @@ def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
     return Problem(tree, noisy.margins, base, _zero_masks(schema))
 
 
-def choose_prior(
+def table_priors(schema: Schema, noisy: Noisy, total: float) -> tuple[float, ...]:
+    """Prior records for independence of each table, from the noisy values (``models.evidence``)."""
+    tables = list(zip(noisy.margins, noisy.tables, noisy.variances, strict=True))
+    return records_for_independence(tables, shares=one_way_shares(schema, noisy), total=total)
+
+
+def choose_factor(
     schema: Schema,
     tree: JunctionTree,
     noisy: Noisy,
@@ -170,52 +199,72 @@ def choose_prior(
     total: float,
     stream: Stream,
 ) -> float:
-    """The weight of independence that predicts best, by the coupled bootstrap (Oliveira, Lei and Tibshirani 2021).
+    """The multiple of the tables' own weights that predicts best, by the coupled bootstrap.
 
-    With w drawn from the noise's own law, y* = y + sqrt(a) w and y' = y - w / sqrt(a) are uncorrelated (independent for
-    Gaussian noise), so a fit to y* can be scored against y' without knowing the truth. The grid, a and w do not depend
-    on the data: this is post-processing. The grid is walked from strong to weak and left at the first rise.
+    (Oliveira, Lei and Tibshirani 2021.) With w drawn from the noise's own law, y* = y + sqrt(a) w and
+    y' = y - w / sqrt(a) are uncorrelated (independent for Gaussian noise), so a fit to y* can be scored against y'
+    without knowing the truth. The grid, a and w do not depend on the data: this is post-processing. The grid is walked
+    from strong to weak and left at the first rise. Few cells make a single w decide; then several are averaged.
     """
-    extra = layout(
-        [
-            (one.margin, _like_noise(one, stream, number), one.mechanism.variance)
-            for number, one in enumerate(measurements)
-        ]
-    )
-    split = dict(zip(extra.margins, extra.tables, strict=True))
-    starred = Noisy(
-        margins=noisy.margins,
-        tables=tuple(
-            table + np.sqrt(SPLIT) * split[margin] if margin in split else table
-            for margin, table in zip(noisy.margins, noisy.tables, strict=True)
-        ),
-        variances=tuple(variance * (1 + SPLIT) for variance in noisy.variances),
-    )
-    nothing = {margin: np.zeros(table.shape) for margin, table in zip(noisy.margins, noisy.tables, strict=True)}
-    added = np.concatenate([split.get(margin, nothing[margin]).ravel() for margin in noisy.margins])
-    held_out = noisy.values - added / np.sqrt(SPLIT)
-    weights = 1.0 / noisy.noise
-    problem = problem_for(schema, tree, starred)
-    best, best_score, start = GRID[0], np.inf, None
-    for prior in GRID:
-        start, beliefs, _, _ = problem.solve(
-            starred.values, noisy.noise, total, prior, start=start, tolerance=0.2, max_iterations=100
-        )
-        score = float((weights * (total * problem.expected(beliefs) - held_out) ** 2).sum())
+    cells = sum(table.size for table in noisy.tables)
+    trials = [
+        _Trial(schema, tree, noisy, measurements=measurements, total=total, stream=stream, number=number)
+        for number in range(min(MOST_TRIALS, 1 + TRIAL_CELLS // max(cells, 1)))
+    ]
+    best, best_score = FACTORS[0], np.inf
+    for factor in FACTORS:
+        score = sum(trial.score(factor) for trial in trials)
         if score >= best_score:
             break
-        best, best_score = prior, score
+        best, best_score = factor, score
     return best
 
 
-def _like_noise(measurement: Measurement, stream: Stream, number: int) -> Floats:
+class _Trial:
+    """One splitting of the noisy values: fitted to one part, scored against the other."""
+
+    def __init__(
+        self, schema: Schema, tree: JunctionTree, noisy: Noisy, *, measurements: Sequence[Measurement], total: float,
+        stream: Stream, number: int,
+    ) -> None:  # fmt: skip
+        drawn = layout(
+            [
+                (one.margin, _like_noise(one, stream, number, place), one.mechanism.variance)
+                for place, one in enumerate(measurements)
+            ]
+        )
+        extra = dict(zip(drawn.margins, drawn.tables, strict=True))  # public margins have no noise to split
+        added = [
+            extra.get(margin, np.zeros(table.shape)) for margin, table in zip(noisy.margins, noisy.tables, strict=True)
+        ]
+        starred = Noisy(
+            margins=noisy.margins,
+            tables=tuple(table + np.sqrt(SPLIT) * w for table, w in zip(noisy.tables, added, strict=True)),
+            variances=tuple(variance * (1 + SPLIT) for variance in noisy.variances),
+        )
+        self._problem = problem_for(schema, tree, starred)
+        self._values, self._noise, self._total = starred.values, noisy.noise, total
+        self._held_out = noisy.values - np.concatenate([w.ravel() for w in added]) / np.sqrt(SPLIT)
+        self._priors = noisy.spread(table_priors(schema, starred, total))
+        self._start: Floats | None = None
+
+    def score(self, factor: float) -> float:
+        self._start, beliefs, _, _ = self._problem.solve(
+            self._values, self._noise, self._total, factor * self._priors,
+            start=self._start, tolerance=0.2, max_iterations=100,
+        )  # fmt: skip
+        errors = self._total * self._problem.expected(beliefs) - self._held_out
+        return float((errors**2 / self._noise).sum())
+
+
+def _like_noise(measurement: Measurement, stream: Stream, *number: int) -> Floats:
     """Noise with the law and variance of a measurement's own, continuous; made from words, so a resumed run repeats it.
 
     It protects nothing: it only splits what is public already.
     """
     from scipy.special import ndtri
 
-    share = unit_interval(stream, measurement.values.size, "bootstrap", number) + 2.0**-54
+    share = unit_interval(stream, measurement.values.size, "bootstrap", *number) + 2.0**-54
     spread = np.sqrt(measurement.mechanism.variance)
     if isinstance(measurement.mechanism, Geometric):
         drawn = -np.sign(share - 0.5) * np.log1p(-2 * np.abs(share - 0.5)) * (spread / np.sqrt(2))

@@ -13,7 +13,8 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.models.fit import Known, Report, fit
+from understudy.models.fit import MAX_CELLS, Known, Report, build_tree, fit, structural_groups
+from understudy.models.junction_tree import tree_cells
 from understudy.models.posterior_draws import posterior_models
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY
 from understudy.privacy.calibrate import noise_for
@@ -22,7 +23,7 @@ from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Option, Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.steps import measure_step
-from understudy.synth.base import MAX_ROWS, Synthesis
+from understudy.synth.base import MAX_ROWS, Synthesis, count_text
 
 Margin = tuple[str, ...]
 TOTAL = "number of rows"
@@ -60,9 +61,36 @@ def check_margin_sizes(schema: Schema, margins: Iterable[Margin]) -> None:
     for margin in margins:
         if schema.cells(margin) > LARGEST_MARGIN:
             raise UnsupportedError(
-                f"the margin {margin_label(margin)} has {schema.cells(margin):,} cells; at most {LARGEST_MARGIN:,} are "
-                "measured. Use wider bins or leave it out."
+                f"the margin {margin_label(margin)} has {count_text(schema.cells(margin))} cells; at most "
+                f"{LARGEST_MARGIN:,} are measured. Use wider bins or leave it out."
             )
+
+
+def check_model_size(schema: Schema, margins: Sequence[Margin], always: Sequence[Margin] = ()) -> None:
+    """Refuses margins that no model in memory could hold together, naming the first that is too much.
+
+    ``always``: groups of attributes that are in the model anyway, beside those of structural zeros.
+    """
+    sizes = dict(zip(schema.names, schema.shape(), strict=True))
+    base = [*always, *structural_groups(schema)]
+
+    def cells(count: int) -> int:
+        return tree_cells(sizes, [*base, *margins[:count]])
+
+    if cells(0) > MAX_CELLS:
+        build_tree(schema, list(always))  # refuses, naming the rule
+    needed = cells(len(margins))
+    if needed <= MAX_CELLS:
+        return
+    fits, too_many = 0, len(margins)
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        fits, too_many = (middle, too_many) if cells(middle) <= MAX_CELLS else (fits, middle)
+    raise UnsupportedError(
+        f"the model of all {len(margins):,} margins needs tables with {count_text(needed)} cells, above the limit of "
+        f"{MAX_CELLS:,}; the first {fits:,} fit, and {margin_label(margins[fits])} is the first that does not. Leave "
+        "margins out, use wider bins, or a method that chooses margins (aim, mst)."
+    )
 
 
 def shares_by_cells(schema: Schema, margins: Sequence[Margin], power: Fraction) -> list[Fraction]:

@@ -15,6 +15,8 @@ from understudy.privacy.streams import SeededStream
 SIZES = {"a": 2, "b": 3, "c": 2}
 SCHEMA = us.Schema(attributes=tuple(us.Attribute(name=n, levels=tuple(range(s))) for n, s in SIZES.items()))
 GENERATOR = np.random.default_rng(1)
+AXES = {("a", "b"): 2, ("b", "c"): 0, ("a", "c"): 1}
+WEIGHTS = (10_000.0, 3_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)
 TRUE = GENERATOR.multinomial(1000, GENERATOR.dirichlet(np.ones(12))).reshape(2, 3, 2)
 
 
@@ -111,21 +113,26 @@ def test_public_margins_are_followed_exactly():
 
 @pytest.mark.parametrize("mechanism", [Geometric(scale=30), DiscreteGaussian(scale=30)])
 def test_the_chosen_weight_is_near_the_best_on_average(mechanism):
-    """Over independent noise, the rule's error is within a half of the best fixed weight's, known only by oracle."""
+    """Over independent noise, the rule predicts the measured tables about as well as the best fixed weight, which only
+    an oracle knows. (Tables nobody measured are not what it aims at.)"""
     margins = [("a", "b"), ("b", "c"), ("a", "c")]
-    rule, fixed = [], {prior: [] for prior in fitting.GRID}
+
+    def error(model):
+        return sum(((model.project(m) - TRUE.sum(axis=AXES[m])) ** 2).sum() for m in margins)
+
+    rule, fixed = [], {prior: [] for prior in WEIGHTS}
     for seed in range(12):
         stream = SeededStream(seed)
         data = [measured(margin, mechanism, stream) for margin in margins]
         chosen, report = fit(SCHEMA, data, total=1000.0, stream=stream)
-        assert report.prior in fitting.GRID
-        rule.append(((chosen.project(tuple(SIZES)) - TRUE) ** 2).sum())
-        for prior in fitting.GRID:
+        assert report.factor in fitting.FACTORS
+        rule.append(error(chosen))
+        for prior in WEIGHTS:
             model, _ = fit(SCHEMA, data, total=1000.0, prior=prior)
-            fixed[prior].append(((model.project(tuple(SIZES)) - TRUE) ** 2).sum())
+            fixed[prior].append(error(model))
     best = min(np.mean(errors) for errors in fixed.values())
     worst = max(np.mean(errors) for errors in fixed.values())
-    assert np.mean(rule) < 1.5 * best
+    assert np.mean(rule) < 1.3 * best
     assert worst > 2.5 * best  # so the choice matters
 
 
