@@ -7,8 +7,10 @@ same pixels.
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,10 +93,15 @@ class Visitor:
         page = context.new_page()
         page.set_default_timeout(20_000)
         page.on("request", lambda request: self.asked.append(request.url))
+        page.on("requestfailed", self._failed)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.on("console", self._heard)
         page.goto(path.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
         return page
+
+    def _failed(self, request: Any) -> None:
+        if request.failure == "csp":  # stopped inside the page by its own policy: nothing was sent
+            self.asked.remove(request.url)
 
     def _heard(self, message: Any) -> None:
         # Reading pixels back is slow in software, and Chromium says so; a page that is looked at does no such thing.
@@ -129,3 +136,15 @@ def pixels(picture: bytes) -> NDArray[np.uint8]:
 def screenshot() -> Callable[..., NDArray[np.uint8]]:
     """``screenshot(page)`` or ``screenshot(page.locator("#map"))``: what is drawn, as an array of pixels."""
     return lambda target, **options: pixels(target.screenshot(**options))
+
+
+@pytest.fixture(scope="session")
+def cities() -> Any:
+    """The worlds of city.py, beside this file: tests are imported one by one and cannot import each other."""
+    spec = importlib.util.spec_from_file_location("browser_city", HERE / "city.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

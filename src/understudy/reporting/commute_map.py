@@ -54,6 +54,7 @@ def commute_map(
     title: str = TITLE,
     miles: bool = False,
     copy: int = 1,
+    overwrite: bool = False,
 ) -> Path:
     """Write the map of a commuting release as one HTML file, and give its path back.
 
@@ -63,20 +64,24 @@ def commute_map(
     releases = [release] if compare is None else [release, compare]
     for one in releases:
         _check_release(one)
+    target = _checked_target(Path(to), overwrite=overwrite)
     rings = [] if outlines is None else read_outlines(outlines)
     text = build_map(releases, rings=rings, within=within, title=title, miles=miles, copy=copy)
-    target = Path(to)
-    if target.is_dir():
-        raise InputError(f"{target} is a folder; name the file to write, for example {target / 'map.html'}.")
-    if (target.parent / "manifest.json").is_file():
-        raise InputError(
-            f"{target.parent} is a release folder, and nothing is added to a release; choose another place."
-        )
     with explained_disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
         scratch.write_text(text, encoding="utf-8")
         scratch.replace(target)
+    return target
+
+
+def _checked_target(target: Path, *, overwrite: bool) -> Path:
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; name the file to write, for example {target / 'map.html'}.")
+    if (target.parent / "manifest.json").is_file():
+        raise InputError(f"{target.parent} is a release, and nothing is added to a release; choose another place.")
+    if os.path.lexists(target) and not overwrite:
+        raise InputError(f"{target} already exists; choose another name, or say --overwrite.")
     return target
 
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  distanceKm, EARTH_KM, mapOf, middleOf, projectionAbout, roundLength, screenOf, viewOfAll, wrapLongitude,
+  distanceKm, EARTH_KM, mapOf, MARGINS, middleOf, projectionAbout, roundLength, screenOf, viewOfAll, wrapLongitude,
 } from "../../../../src/understudy/reporting/templates/map/projection.js";
 
 const near = (a, b, within) => assert.ok(Math.abs(a - b) <= within, `${a} is not within ${within} of ${b}`);
@@ -52,12 +52,14 @@ test("the window shows every point, and pixels and kilometres agree", () => {
   const view = viewOfAll([0, 100, NaN], [0, 40, NaN], 800, 600);
   for (const [x, y] of [[0, 0], [100, 40]]) {
     const [left, top] = screenOf(view, 800, 600, x, y);
-    assert.ok(left >= 27 && left <= 773 && top >= 27 && top <= 573);
+    assert.ok(left >= MARGINS.left - 1 && left <= 801 - MARGINS.right);
+    assert.ok(top >= MARGINS.top - 1 && top <= 601 - MARGINS.bottom);
     const [backX, backY] = mapOf(view, 800, 600, left, top);
     near(backX, x, 1e-9);
     near(backY, y, 1e-9);
   }
-  assert.equal(viewOfAll([5], [5], 800, 600).x, 5);
+  const [left, top] = screenOf(viewOfAll([5], [5], 800, 600), 800, 600, 5, 5);
+  assert.deepEqual([left, top].map(Math.round), [(28 + 800 - 66) / 2, (30 + 600 - 100) / 2]);
   assert.ok(Number.isFinite(viewOfAll([5], [5], 800, 600).scale));
   assert.deepEqual(viewOfAll([NaN], [NaN], 800, 600), { x: 0, y: 0, scale: 1 });
 });

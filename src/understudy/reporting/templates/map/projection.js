@@ -82,8 +82,11 @@ export function mapOf(view, width, height, left, top) {
   return [(left - width / 2) / view.scale + view.x, (height / 2 - top) / view.scale + view.y];
 }
 
-/** The window that shows all points, with a margin in pixels; one point alone gets ten kilometres around it. */
-export function viewOfAll(xs, ys, width, height, margin = 28) {
+/** Pixels that the fitted window leaves free at its edges, for the legend below and the buttons at the right. */
+export const MARGINS = { left: 28, right: 66, top: 30, bottom: 100 };
+
+/** The window that shows all points between the margins; one point alone gets ten kilometres around it. */
+export function viewOfAll(xs, ys, width, height, margins = MARGINS) {
   let [left, right, bottom, top] = [Infinity, -Infinity, Infinity, -Infinity];
   for (let i = 0; i < xs.length; i += 1) {
     if (Number.isNaN(xs[i])) continue;
@@ -93,7 +96,12 @@ export function viewOfAll(xs, ys, width, height, margin = 28) {
     top = Math.max(top, ys[i]);
   }
   if (left > right) return { x: 0, y: 0, scale: 1 };
-  const room = [Math.max(width - 2 * margin, 40), Math.max(height - 2 * margin, 40)];
-  const scale = Math.min(room[0] / Math.max(right - left, 10), room[1] / Math.max(top - bottom, 10));
-  return { x: (left + right) / 2, y: (bottom + top) / 2, scale };
+  const across = Math.max(width - margins.left - margins.right, 40);
+  const down = Math.max(height - margins.top - margins.bottom, 40);
+  const scale = Math.min(across / Math.max(right - left, 10), down / Math.max(top - bottom, 10));
+  return {
+    x: (left + right) / 2 + (margins.right - margins.left) / 2 / scale,
+    y: (bottom + top) / 2 - (margins.bottom - margins.top) / 2 / scale,
+    scale,
+  };
 }
