@@ -137,6 +137,31 @@ def keystream(key: bytes, first_block: int, count: int) -> bytes:
     return Cipher(AES(key), CTR(counter)).encryptor().update(bytes(count))
 
 
+def indexed_words(
+    key: bytes, indices: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The first ``counts[i]`` words (rounded up to even) of the substream numbered ``indices[i]``, and where each begins.
+
+    The counter block is the index in its upper half and the number of the block in its lower, so substreams never share
+    a block, and the words of an index do not depend on which others are asked for. This is counter mode with the index
+    as nonce, for millions of short substreams at once; deriving a key for each would cost more than the draws.
+    """
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+    if len(key) != KEY_BYTES or (len(indices) and int(indices.min()) < 0):
+        raise InternalError("indexed words need a key of 32 bytes and indices of at least 0.")
+    blocks = (counts + 1) // 2
+    ends = np.cumsum(blocks)
+    total = int(ends[-1]) if len(ends) else 0
+    counters = np.empty((total, 2), dtype=">u8")
+    counters[:, 0] = np.repeat(indices, blocks)
+    counters[:, 1] = np.arange(total) - np.repeat(ends - blocks, blocks)
+    raw = Cipher(AES(key), ECB()).encryptor().update(counters.tobytes())  # noqa: S305 - of counters: this is CTR
+    return np.frombuffer(raw, dtype="<u8").astype(np.uint64, copy=False), 2 * (ends - blocks)
+
+
 def encode_purpose(purpose: tuple[str | int, ...]) -> bytes:
     """An encoding in which different purposes never read the same: each part with its type and length.
 

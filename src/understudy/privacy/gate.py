@@ -7,11 +7,9 @@ review of this folder.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +18,12 @@ from understudy.core.counts import COVERS, Counts, Source, SparseCounts
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
-from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
-from understudy.privacy.accountant import Accountant
-from understudy.privacy.definition import Unit
+from understudy.errors import DisclosureError, InputError, InternalError
+from understudy.privacy.charging import ChargingGate
 from understudy.privacy.event import Event, GumbelMax, NoisyMax, Strata
-from understudy.privacy.journal import Journal, JournalEntry, pack_array, unpack_array
+from understudy.privacy.journal import Journal, pack_array, unpack_array
 from understudy.privacy.noise import mechanism_from_json
-from understudy.privacy.plan import Plan, Step
+from understudy.privacy.plan import Plan
 from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.privacy.table_draws import DrawingSource, TableMechanism, draw_strata
 
@@ -58,7 +55,7 @@ class Candidate:
     offset: int = 0
 
 
-class Gate:
+class Gate(ChargingGate):
     """Charges, counts, adds noise, journals: in that order."""
 
     def __init__(
@@ -71,34 +68,16 @@ class Gate:
         journal: Journal | None = None,
         progress: Progress | None = None,
     ) -> None:
+        super().__init__(plan=plan, stream=stream, journal=journal)
         self._source = source
         self._schema = schema
-        self._plan = plan
-        self._stream = stream
-        self._journal = journal
         self._progress = progress
-        self._accountant = Accountant(unit=plan.unit, budget=plan.budget)
-        self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
         self._counted: dict[tuple[str, ...], Integers] = {}
         self._sparse: dict[tuple[str, ...], SparseCounts] = {}
         self._public: dict[tuple[str, ...], Integers] = {}
-        remembered = journal.entries() if journal else ()
-        known = [entry.payload["records"] for entry in remembered if entry.kind == "records"]
-        self._records: int | None = int(known[0]) if known else None
-        for entry in remembered:
+        for entry in journal.entries() if journal else ():
             if entry.kind == "public":
                 self._public[tuple(entry.payload["margin"])] = unpack_array(entry.payload["values"])
-        answers = ("measurement", "selection", "draw")
-        self._replay: deque[JournalEntry] = deque(entry for entry in remembered if entry.kind in answers)
-
-    @property
-    def unit(self) -> Unit:
-        return self._plan.unit
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """What has been charged so far."""
-        return self._accountant.events
 
     @property
     def records(self) -> int:
@@ -258,20 +237,6 @@ class Gate:
             self._sparse[margin] = self._open_source().count_sparse(margin)
         return self._sparse[margin]
 
-    def _charge(self, action: str, label: str, margin: tuple[str, ...], event: Event) -> None:
-        """Charges one event, which must be one the plan announced."""
-        wanted = (action, label, margin, event)
-        if self._plan.adaptive:
-            self._accountant.charge(event)
-            return
-        if (
-            not self._left
-            or (self._left[0].action, self._left[0].label, self._left[0].margin, self._left[0].event) != wanted
-        ):
-            raise BudgetError(f"'{label}' is not the next step of the plan; nothing was drawn.")
-        self._accountant.charge(event)
-        self._left.popleft()
-
     def _counts(self, margin: tuple[str, ...]) -> Integers:
         if margin not in self._counted:  # a resumed run that has used up what its journal remembers
             self._counted[margin] = self._scan([margin])[0].values
@@ -287,17 +252,3 @@ class Gate:
                 "charged already covers it, and values already measured are kept."
             )
         return self._source
-
-    def _remembered(self, kind: str, label: str) -> dict[str, Any] | None:
-        """The answer a journal holds for this call, if the run is being resumed."""
-        if not self._replay:
-            return None
-        entry = self._replay.popleft()
-        if entry.kind != kind or entry.payload["label"] != label:
-            raise InputError("the journal of this run does not match its plan; it cannot be resumed.")
-        payload: dict[str, Any] = entry.payload
-        return payload
-
-    def _write(self, kind: str, payload: dict[str, Any]) -> None:
-        if self._journal is not None:
-            self._journal.append(kind, payload)

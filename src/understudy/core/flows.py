@@ -1,0 +1,71 @@
+"""Who commutes where: confidential counts of jobs from origin to destination. Only the gate may hold them.
+
+The pairs of a destination lie together, so that a method that works destination by destination reads memory in order;
+a nation's 140 million jobs take about a gigabyte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.counts import COVERS
+from understudy.core.places import Places
+from understudy.errors import DisclosureError, InternalError
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Flows:
+    """The non-empty pairs of origin and destination, by the code of the destination and then of the origin.
+
+    The pairs of destination d are those from ``starts[d]`` to ``starts[d + 1]``. Which pairs are listed is itself
+    confidential: a mechanism gets them only if its law covers every pair of the public domain.
+    """
+
+    places: Places
+    _starts: Integers
+    _origins: NDArray[np.int32]
+    _jobs: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        if len(self._starts) != len(self.places) + 1 or len(self._origins) != len(self._jobs):
+            raise InternalError("flows need one start per place and one count per pair.")
+
+    def __repr__(self) -> str:
+        return "Flows(origin x destination, confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise DisclosureError("counts are confidential and cannot be saved; measure them through the gate.")
+
+    def total(self) -> int:
+        return int(self._jobs.sum(dtype=np.int64))
+
+    def sizes(self) -> Integers:
+        """Jobs at each destination: confidential too, unless the unit fixes the destination."""
+        sums = np.concatenate(([0], np.cumsum(self._jobs, dtype=np.int64)))
+        return np.asarray(sums[self._starts[1:]] - sums[self._starts[:-1]])
+
+    def open_for(self, mechanism: object) -> tuple[Integers, NDArray[np.int32], NDArray[np.int32]]:
+        """Starts, origins and jobs, for a mechanism whose law covers every pair of the public domain."""
+        if getattr(mechanism, "covers", None) not in COVERS:
+            raise DisclosureError(
+                f"{type(mechanism).__name__} would add noise to the listed pairs only, which reveals which pairs are "
+                "not empty. Use a mechanism over the whole domain, or a stability threshold with its delta charged."
+            )
+        return self._starts, self._origins, self._jobs
+
+
+@runtime_checkable
+class FlowSource(Protocol):
+    """A confidential commuting table that can be counted by destination and origin."""
+
+    places: Places
+
+    def total(self) -> int: ...
+
+    def flows(self) -> Flows: ...

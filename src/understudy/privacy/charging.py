@@ -1,0 +1,68 @@
+"""What every gate does before it touches anything: charge what the plan announced, and remember what was answered."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from understudy.core.mechanism import Stream
+from understudy.errors import BudgetError, InputError
+from understudy.privacy.accountant import Accountant
+from understudy.privacy.definition import Unit
+from understudy.privacy.event import Event
+from understudy.privacy.journal import Journal, JournalEntry
+from understudy.privacy.plan import Plan, Step
+
+ANSWERS = ("measurement", "selection", "draw")
+
+
+class ChargingGate:
+    """Charges against a plan, journals answers, and hands out remembered ones when a run is resumed."""
+
+    def __init__(self, *, plan: Plan, stream: Stream, journal: Journal | None) -> None:
+        self._plan = plan
+        self._stream = stream
+        self._journal = journal
+        self._accountant = Accountant(unit=plan.unit, budget=plan.budget)
+        self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
+        remembered = journal.entries() if journal else ()
+        known = [entry.payload["records"] for entry in remembered if entry.kind == "records"]
+        self._records: int | None = int(known[0]) if known else None
+        self._replay: deque[JournalEntry] = deque(entry for entry in remembered if entry.kind in ANSWERS)
+
+    @property
+    def unit(self) -> Unit:
+        return self._plan.unit
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What has been charged so far."""
+        return self._accountant.events
+
+    def _charge(self, action: str, label: str, margin: tuple[str, ...], event: Event) -> None:
+        """Charges one event, which must be one the plan announced."""
+        wanted = (action, label, margin, event)
+        if self._plan.adaptive:
+            self._accountant.charge(event)
+            return
+        if (
+            not self._left
+            or (self._left[0].action, self._left[0].label, self._left[0].margin, self._left[0].event) != wanted
+        ):
+            raise BudgetError(f"'{label}' is not the next step of the plan; nothing was drawn.")
+        self._accountant.charge(event)
+        self._left.popleft()
+
+    def _remembered(self, kind: str, label: str) -> dict[str, Any] | None:
+        """The answer a journal holds for this call, if the run is being resumed."""
+        if not self._replay:
+            return None
+        entry = self._replay.popleft()
+        if entry.kind != kind or entry.payload["label"] != label:
+            raise InputError("the journal of this run does not match its plan; it cannot be resumed.")
+        payload: dict[str, Any] = entry.payload
+        return payload
+
+    def _write(self, kind: str, payload: dict[str, Any]) -> None:
+        if self._journal is not None:
+            self._journal.append(kind, payload)
