@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from understudy.api import resume as resume
     from understudy.api import sample as sample
     from understudy.api import synthesize as synthesize
+    from understudy.api import write_sample as write_sample
     from understudy.auditing.calibration import calibrate as calibrate
     from understudy.auditing.exact import audit as audit
     from understudy.core.derived import Case as Case
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from understudy.engines.draft import draft_schema as draft_schema
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
+    from understudy.inference.model_check import check_model as check_model
     from understudy.privacy.definition import ZCDP as ZCDP
     from understudy.privacy.definition import ApproxDP as ApproxDP
     from understudy.privacy.definition import NonPrivate as NonPrivate
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from understudy.release.export import export as export
 
 _HOME = {
-    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize"),
+    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize", "write_sample"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),
@@ -67,6 +69,7 @@ _HOME = {
     "understudy.errors": ("UnderstudyError",),
     "understudy.explore.advise": ("advise",),
     "understudy.explore.tradeoff": ("tradeoff",),
+    "understudy.inference.model_check": ("check_model",),
     "understudy.privacy.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
     "understudy.privacy.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
     "understudy.privacy.laplace": ("RoundedLaplace",),

@@ -12,6 +12,7 @@ from understudy.cli.output import print_json, say, show_facts, show_table, worki
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer
+    from understudy.release.value import Release
 
 MODEL = "Regressions"
 OTHERS = "Tables that do not say how they were made"
@@ -43,6 +44,9 @@ def infer(
     rule: Annotated[
         str | None, typer.Option(metavar="RULE", rich_help_panel=OTHERS, help="T_f, T_f*, T_p, T_s or T_s_posterior.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", rich_help_panel=MODEL, help="Whether the release supports the model and it fits.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question from a release alone, with an interval that accounts for its noise.
@@ -56,6 +60,9 @@ def infer(
     from understudy.release import read_release
 
     release = read_release(folder)
+    if check:
+        _check(release, question, family=family, event=event, where=where, as_json=as_json)
+        return
     with working("computing"):
         answer = answer_of(
             release,
@@ -74,6 +81,21 @@ def infer(
         print_json(answer.to_json())
     else:
         _show(answer)
+
+
+def _check(
+    release: Release, model: str, *, family: str | None, event: str | None, where: str | None, as_json: bool
+) -> None:
+    from dataclasses import asdict
+
+    from understudy.inference.model_check import check_model
+
+    with working("checking"):
+        checked = check_model(release, model, family=family, event=event, where=where)
+    if as_json:
+        print_json(asdict(checked))
+    else:
+        say(checked.summary())
 
 
 def _show(answer: Answer) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from understudy.core.result import Estimate
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.inference.agreement import disagreements
 from understudy.inference.answer import Answer
 from understudy.inference.combining import RUBIN, check_rule, combine, coverage_of_rule
 from understudy.inference.estimands import Estimand, make_estimand
@@ -142,6 +143,9 @@ def _from_draws(
             f"the measured tables do not determine this quantity: {evidence.modelled:.2g} of it, by squared influence, "
             "rests on the assumption that there are no interactions beyond those measured"
         )
+    for one in disagreements(release)[:1]:
+        status = "approximate"
+        warnings.append(f"THE MEASURED TABLES DISAGREE BEYOND THEIR NOISE, so the release may have been altered: {one}")
     if release.statement.unit.rows_per_unit > 1:
         warnings.append("a unit may have several rows; they are treated as independent, so intervals may be too short")
     if any(worth is not None and worth < LITTLE * counted for worth in information):

@@ -87,6 +87,22 @@ class Model:
                 "estimate. Leave the term out, or merge its levels."
             )
 
+    def residuals(self, coefficients: Floats) -> Floats:
+        """Outcome minus its fitted mean in each cell, for each row of coefficients: (S, cells, 1), or one for each
+        level but the first of an outcome with several."""
+        if self.levels:
+            chance, _ = (_softmax if self.family == "multinomial" else _cumulative)(
+                self.design, coefficients, len(self.levels)
+            )
+            seen = np.eye(len(self.levels))[np.asarray(self.outcome, np.int64)]
+            return np.asarray((seen - chance)[:, :, 1:])
+        eta = coefficients @ self.design.T
+        if self.family == "logit":
+            eta = 1 / (1 + np.exp(-np.clip(eta, -40, 40)))
+        elif self.family == "poisson":
+            eta = np.exp(np.clip(eta, -40, 40))
+        return np.asarray((np.asarray(self.outcome, np.float64) - eta)[:, :, None])
+
     def _reaches(self, coefficients: Floats, counts: Floats) -> float:
         used = counts > 0
         if self.family == "poisson":

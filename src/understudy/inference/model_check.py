@@ -1,0 +1,167 @@
+"""Does a release support an analyst's model? What it can say about it, and whether the model fits, noise included.
+
+**Support**: which of the model's terms the measured tables determine (``noise_aware.beyond_tables``).
+**Fit**: at the coefficients that fit best, the mean residual in every cell of the outcome's measured tables is zero if
+the model is right. The posterior (noise and sampling) gives these means and their covariance; their squared length in
+standard deviations is chi-square distributed with as many degrees of freedom as they have dimensions.
+**Agreement**: tables that differ by more than their noise (``agreement``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.schema import Level
+from understudy.errors import InputError, UnsupportedError
+from understudy.inference.agreement import Disagreement, disagreements
+from understudy.inference.estimands import FIRST, Estimand, make_estimand
+from understudy.inference.evidence import is_plain
+from understudy.inference.noise_aware import MODELLED, Local, beyond_tables, group_matrix, local_model
+from understudy.inference.questions import parse_question
+from understudy.release.value import Release
+
+Floats = NDArray[np.float64]
+DRAWS = 2000
+NEGLIGIBLE = 1e-7  # of the largest eigenvalue: directions in which best fitting residuals are zero by construction
+LARGEST = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCheck:
+    """What a release says about a model. ``p_value`` is of the goodness of fit; None where nothing can be tested."""
+
+    model: str
+    family: str
+    supported: bool
+    modelled: float  # the share of the coefficients, by squared influence, that rests on assumptions
+    statistic: float
+    freedom: int
+    p_value: float | None
+    worst: tuple[tuple[str, float], ...]  # cells with the largest residuals, in standard deviations
+    disagreements: tuple[Disagreement, ...]
+
+    def summary(self) -> str:
+        """In words."""
+        lines = [f"Model: {self.model} ({self.family})"]
+        lines.append(
+            "Support: the measured tables determine its coefficients."
+            if self.supported
+            else f"Support: {self.modelled:.2g} of its coefficients, by squared influence, rests on the assumption "
+            "that there are no interactions beyond those measured."
+        )
+        if self.p_value is None:
+            lines.append("Fit: every table it could be held against is fitted by construction; nothing to test.")
+        else:
+            lines.append(
+                f"Fit: chi-square {self.statistic:.1f} on {self.freedom} degrees of freedom, p = {self.p_value:.3g} "
+                "(noise and sampling accounted for)."
+            )
+            lines += [f"  {name}: {away:+.1f} standard deviations" for name, away in self.worst]
+        lines += [f"WARNING: {one}; the release may have been altered." for one in self.disagreements[:5]]
+        return "\n".join(lines)
+
+
+def check_model(
+    release: Release,
+    model: str,
+    *,
+    family: str | None = None,
+    event: Level | None = None,
+    where: str | None = None,
+    rng: np.random.Generator | None = None,
+) -> ModelCheck:
+    """Whether a release supports a regression and whether the regression fits, before its coefficients are believed.
+
+    ``model`` is a formula as for ``infer``. The release must hold noisy tables (``ipf``, ``mst``, ``aim``, ``auto``,
+    ``histogram``).
+    """
+    if not isinstance(release, Release):
+        raise InputError("check_model needs a release; read one with understudy.read_release.")
+    if is_plain(release) or not release.measurements:
+        raise UnsupportedError("this release holds no noisy tables, so there is nothing to hold a model against.")
+    question = parse_question(model, release.schema, family=family, event=event, where=where)
+    estimand = make_estimand(question, release.schema)
+    if estimand.parts[0].model is None:
+        raise InputError(f"'{model}' is no model; give a formula such as 'smokes ~ age + sex'.")
+    rng = np.random.default_rng() if rng is None else rng
+    local = local_model(release, estimand.margin)
+    sample = local.posterior.draw(rng, DRAWS / 2)
+    if not sample.accurate:
+        raise UnsupportedError(
+            f"the tables of {', '.join(estimand.margin)} are too noisy for this test (only {sample.effective:.0f} "
+            "effective draws); use fewer attributes."
+        )
+    member = group_matrix(local, estimand)
+    shares = local.posterior.shares(sample.resample(DRAWS, rng)) @ member
+    modelled = beyond_tables(local, estimand, member, shares)
+    names, residuals = _residuals(release, local, estimand, shares)
+    statistic, freedom, away = _length(residuals)
+    p_value = None
+    if freedom:
+        from scipy.stats import chi2
+
+        p_value = float(chi2.sf(statistic, freedom))
+    order = np.argsort(-np.abs(away))[: 3 if freedom else 0]
+    return ModelCheck(
+        model=question.text,
+        family=question.kind,
+        supported=modelled <= MODELLED,
+        modelled=modelled,
+        statistic=statistic,
+        freedom=freedom,
+        p_value=p_value,
+        worst=tuple((names[place], float(away[place])) for place in order),
+        disagreements=disagreements(release),
+    )
+
+
+def _residuals(release: Release, local: Local, estimand: Estimand, shares: Floats) -> tuple[list[str], Floats]:
+    """Mean residuals (S, cells) at the best fitting coefficients of each draw, over the outcome's measured tables."""
+    part = estimand.parts[0]
+    assert part.model is not None  # noqa: S101 - the caller looked
+    formula = estimand.question.atoms[0].formula
+    assert formula is not None  # noqa: S101 - a model has one
+    outcome = formula.outcome.name
+    weights = (shares @ estimand.members[0])[:, FIRST:]
+    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    part.model.check(weights.mean(axis=0) * 1e6)
+    left = part.model.residuals(part.model.fit(weights)) * weights[:, :, None]
+    first = np.array([int(np.flatnonzero(part.groups == FIRST + place)[0]) for place in range(weights.shape[1])])
+    codes = dict(zip(estimand.margin, np.unravel_index(first, release.schema.shape(estimand.margin)), strict=True))
+    names: list[str] = []
+    columns: list[Floats] = []
+    for margin in local.margins:
+        others = tuple(name for name in margin if name != outcome and name in formula.names)
+        if outcome not in margin or not others:
+            continue
+        shape = release.schema.shape(others)
+        flat = np.ravel_multi_index([codes[name] for name in others], shape)
+        for cell in np.unique(flat):
+            at = np.unravel_index(cell, shape)
+            label = ", ".join(
+                f"{name}={release.schema[name].code_names[int(c)]}" for name, c in zip(others, at, strict=True)
+            )
+            summed = left[:, flat == cell, :].sum(axis=1)
+            columns.extend(summed.T)
+            names.extend([label] * summed.shape[1])
+    if len(columns) > LARGEST:
+        raise UnsupportedError(f"the model is held against {len(columns):,} cells; at most {LARGEST} are tested.")
+    return names, np.stack(columns, axis=1) if columns else np.zeros((len(shares), 0))
+
+
+def _length(residuals: Floats) -> tuple[float, int, Floats]:
+    """Squared length of the mean in standard deviations, its dimensions, and each part on its own scale."""
+    spread = residuals.std(axis=0)
+    kept = spread > NEGLIGIBLE * max(float(spread.max(initial=0.0)), 1e-300)
+    away = np.zeros(residuals.shape[1])
+    if not kept.any():
+        return 0.0, 0, away
+    scaled = residuals[:, kept] / spread[kept]
+    away[kept] = scaled.mean(axis=0)
+    values, vectors = np.linalg.eigh(np.cov(scaled.T).reshape(int(kept.sum()), -1))
+    real = values > NEGLIGIBLE * values.max()
+    along = scaled.mean(axis=0) @ vectors[:, real]
+    return float((along**2 / values[real]).sum()), int(real.sum()), away
