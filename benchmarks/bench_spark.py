@@ -1,4 +1,4 @@
-"""What Spark costs beside the embedded engine: all two-way margins, CPU of every process, and a model for larger tables.
+"""What Spark costs beside the embedded engine: two-way margins, CPU of all processes, and a model for large tables.
 
 Each measurement is a process of its own with ``local[2]``. CPU seconds are those of the whole tree: driver, JVM and
 Python workers. A small count comes first, so that starting Spark, the workers and the kernel is apart (and reported).
@@ -24,9 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench_count import DOCS, SIZES, machine
-
 import understudy as us
+from bench_count import DOCS, SIZES, machine
 from understudy.engines.tally import covering
 
 HEADING = "## Spark"
@@ -211,8 +210,8 @@ def report(found: dict[str, Any]) -> str:
     lines = [
         HEADING,
         "",
-        "`benchmarks/bench_spark.py`: all two-way (or one-way) margins of Parquet files of one-byte columns of 2 to 100 "
-        "codes, on `local[2]`. CPU seconds are those of driver, JVM and Python workers together, after a small count; "
+        "`benchmarks/bench_spark.py`: all two-way (or one-way) margins of Parquet files with columns of 2 to 100 "
+        "codes in one byte, on `local[2]`. CPU seconds are those of driver, JVM and workers, after a small count; "
         "what came before it (Spark, workers, kernel, the small counts) is the start-up. *files*: executors read the "
         "files themselves; *frame*: a DataFrame of Spark's own Parquet reader. Memory is the peak of one process.",
         "",

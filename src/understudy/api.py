@@ -266,21 +266,8 @@ def _opened(data: Any, schema: Schema) -> Source:
     return data if isinstance(data, Source) else open_source(data, schema)
 
 
-def sample(
-    release: Release,
-    *,
-    rows: int,
-    copies: int = 1,
-    engine: str | None = None,
-    master: str | None = None,
-    allow_insecure_cluster: bool = False,
-    out: str | Path | None = None,
-    overwrite: bool = False,
-) -> Release | Path:
+def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     """More rows from a release's own measurements, without the data and at no cost; refused for ``dirichlet``.
-
-    With ``engine="spark"`` the executors write the release folder ``out``, which every machine must see, in parts: a
-    billion rows need no memory here. The rows are the same as without, for the same key.
 
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
@@ -291,21 +278,54 @@ def sample(
     2000
     """
     from understudy.privacy.streams import SecureStream
-    from understudy.release.sampling import sample_again, sample_to
+    from understudy.release.sampling import sample_again
 
-    if engine == "spark":
-        from understudy.engines.spark_session import session_for
+    return sample_again(release, rows=rows, copies=copies, stream=SecureStream())
 
-        if out is None:
-            raise InputError("engine 'spark' writes a release folder; say where (out).")
-        session = session_for(master, allow_insecure_cluster=allow_insecure_cluster)
-        return sample_to(
-            release, Path(out), rows=rows, copies=copies, stream=SecureStream(), session=session, overwrite=overwrite
-        )
-    if engine not in (None, "duckdb") or master is not None or allow_insecure_cluster:
-        raise InputError("a sample is drawn here, or with engine='spark', which master goes with.")
-    made = sample_again(release, rows=rows, copies=copies, stream=SecureStream())
-    return made if out is None else made.write(out, overwrite=overwrite)
+
+def write_sample(
+    release: Release,
+    out: str | Path,
+    *,
+    rows: int,
+    copies: int = 1,
+    engine: str | None = None,
+    master: str | None = None,
+    allow_insecure_cluster: bool = False,
+    overwrite: bool = False,
+    csv: bool = False,
+) -> Path:
+    """``sample``, written as a release folder.
+
+    With ``engine="spark"`` the executors draw and write it, in parts, into a folder that every machine sees: a billion
+    rows need no memory here.
+
+    >>> import tempfile, understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(500), small_schema())
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=1), method="independent")
+    >>> larger = us.write_sample(release, tempfile.mkdtemp() + "/larger", rows=2000)
+    >>> us.read_release(larger).frame().num_rows
+    2000
+    """
+    from understudy.privacy.streams import SecureStream
+    from understudy.release.sampling import sample_to
+
+    if engine not in (None, "duckdb", "spark"):
+        raise unknown_name("engine", str(engine), ("duckdb", "spark"))
+    if engine != "spark":
+        if master is not None or allow_insecure_cluster:
+            raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
+        return sample(release, rows=rows, copies=copies).write(out, overwrite=overwrite, csv=csv)
+    from understudy.engines.spark_session import session_for
+
+    if csv:
+        raise InputError("engine 'spark' writes Parquet only; leave csv out.")
+    session = session_for(master, allow_insecure_cluster=allow_insecure_cluster)
+    return sample_to(
+        release, Path(out), rows=rows, copies=copies, stream=SecureStream(), session=session, overwrite=overwrite
+    )
 
 
 def open_source(

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import AsJson, read_output_path
-from understudy.cli.output import print_json, show_table
+from understudy.cli.options import AllowInsecureCluster, AsJson, Engine, Master, read_output_path
+from understudy.cli.output import print_json, say, show_table
 from understudy.cli.show import release_document, show_release
 from understudy.errors import InputError
 
@@ -46,19 +46,35 @@ def sample(
     out: Annotated[Path, typer.Option("--out", help="The new release folder.", show_default=False)],
     copies: Annotated[int, typer.Option("--copies", help="How many tables.")] = 1,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV files too.")] = False,
+    engine: Engine = None,
+    master: Master = None,
+    allow_insecure_cluster: AllowInsecureCluster = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw more rows from what a release measured, without the data and at no further cost.
 
     Example: `understudy sample release/ --rows 1000000 --out larger/`
 
-    Refused for methods that draw from the data themselves (dirichlet): there another draw is another charge.
+    Refused for methods that draw from the data themselves (dirichlet): there another draw is another charge. With
+    `--engine spark` the executors of a cluster write the folder, in parts, and a billion rows need no memory here.
     """
     from understudy import api
     from understudy.release import read_release
+    from understudy.release.folder import read_manifest
 
-    target = read_output_path(out)
-    release = api.sample(read_release(folder), rows=rows, copies=copies)
+    target, before = read_output_path(out), read_release(folder)
+    if engine == "spark":
+        api.write_sample(
+            before, target, rows=rows, copies=copies, csv=csv, engine=engine, master=master,
+            allow_insecure_cluster=allow_insecure_cluster,
+        )  # fmt: skip
+        written = read_manifest(target)
+        if as_json:
+            print_json({"release": str(target), "rows": written["rows"], "files": len(written["files"])})
+        else:
+            say(f"{len(written['rows'])} table(s) of {rows:,} rows in {len(written['files'])} files: {target}")
+        return
+    release = api.sample(before, rows=rows, copies=copies)
     release.write(target, csv=csv)
     if as_json:
         print_json(release_document(release, target))

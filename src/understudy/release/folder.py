@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,22 +31,44 @@ from understudy.release.value import NOT_TRACKED, Provenance, Release, Statement
 
 FORMAT, VERSION = "understudy release", 1
 MANIFEST, SCHEMA, MEASUREMENTS, README = "manifest.json", "schema.toml", "measurements.parquet", "README.md"
-TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv)")
+TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
 
 
-def write_release(release: Release, path: Path, *, overwrite: bool, csv: bool) -> Path:
-    """Write everything to a temporary sibling folder and rename it into place."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenTables:
+    """Table files that are in the folder already: the rows of each copy, and the hash of each file."""
+
+    rows: tuple[int, ...]
+    hashes: Mapping[str, str]
+
+
+def write_release(
+    release: Release,
+    path: Path,
+    *,
+    overwrite: bool,
+    csv: bool,
+    write_tables: Callable[[Path], WrittenTables] | None = None,
+) -> Path:
+    """Write everything to a temporary sibling folder and rename it into place.
+
+    ``write_tables`` puts the table files there itself, where they do not fit the memory of this process.
+    """
 
     def fill(folder: Path) -> None:
         (folder / SCHEMA).write_text(write_schema(release.schema), encoding="utf-8")
-        for number, table in enumerate(release.tables, start=1):
-            pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
-            if csv:
-                pyarrow.csv.write_csv(_plain_columns(table), folder / f"synthetic_{number}.csv")
+        if write_tables is None:
+            for number, table in enumerate(release.tables, start=1):
+                pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
+                if csv:
+                    pyarrow.csv.write_csv(_plain_columns(table), folder / f"synthetic_{number}.csv")
+            written = WrittenTables(rows=tuple(table.num_rows for table in release.tables), hashes={})
+        else:
+            written = write_tables(folder)
         pq.write_table(_measurement_table(release), folder / MEASUREMENTS, compression="zstd")
-        (folder / README).write_text(readme_text(release), encoding="utf-8")
-        files = {file.name: _hash(file) for file in sorted(folder.iterdir())}
-        (folder / MANIFEST).write_text(_manifest_text(release, files), encoding="utf-8")
+        (folder / README).write_text(readme_text(release, written.rows), encoding="utf-8")
+        files = {file.name: written.hashes.get(file.name) or hash_file(file) for file in sorted(folder.iterdir())}
+        (folder / MANIFEST).write_text(_manifest_text(release, files, written.rows), encoding="utf-8")
 
     publish_folder(path, fill, overwrite=overwrite)
     return path
@@ -58,7 +82,7 @@ def _plain_columns(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-def _manifest_text(release: Release, files: dict[str, str]) -> str:
+def _manifest_text(release: Release, files: dict[str, str], rows: Sequence[int]) -> str:
     statement, provenance = release.statement, release.provenance
     ledger: dict[str, Any] = {"tracked": False, "text": NOT_TRACKED}
     if statement.ledger is not None:
@@ -79,7 +103,7 @@ def _manifest_text(release: Release, files: dict[str, str]) -> str:
         "plan": provenance.plan.to_json() if provenance.plan else None,
         "events": [event.to_json() for event in provenance.events],
         "draws": [dict(draw) for draw in provenance.draws],
-        "rows": [table.num_rows for table in release.tables],
+        "rows": list(rows),
         "records": provenance.records,
         "rows_drawn": provenance.rows_drawn,
         "copies_share_measurements": provenance.copies_share_measurements,
@@ -112,7 +136,7 @@ def _measurement_table(release: Release) -> pa.Table:
     return pa.Table.from_batches(batches, schema=schema).unify_dictionaries()
 
 
-def _hash(file: Path) -> str:
+def hash_file(file: Path) -> str:
     digest = hashlib.sha256()
     with file.open("rb") as handle:
         while block := handle.read(1 << 20):
@@ -141,7 +165,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def check_files(path: Path, manifest: dict[str, Any]) -> None:
     """Exactly the listed files, each a plain file of its kind with its hash; anything else is refused."""
     files = manifest.get("files")
-    if not isinstance(files, dict) or not {SCHEMA, MEASUREMENTS, README, "synthetic_1.parquet"} <= set(files):
+    if not isinstance(files, dict) or not {SCHEMA, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
         raise InputError(f"the manifest of {path} does not list the files a release has.")
     present = {file.name for file in path.iterdir()}
     unlisted = sorted(present - set(files) - {MANIFEST})
@@ -155,8 +179,26 @@ def check_files(path: Path, manifest: dict[str, Any]) -> None:
         file = path / name
         if file.is_symlink() or not file.is_file():
             raise InputError(f"{path} lacks the file '{name}' that its manifest lists.")
-        if _hash(file) != stated:
+        if hash_file(file) != stated:
             raise InputError(f"'{name}' in {path} was changed after the release was written (its hash differs).")
+
+
+def table_files(files: Iterable[str], copy: int) -> list[str]:
+    """The Parquet files of one copy, in order: one, or its parts.
+
+    >>> table_files(["synthetic_1.part-00001.parquet", "synthetic_1.part-00000.parquet", "synthetic_2.parquet"], 1)
+    ['synthetic_1.part-00000.parquet', 'synthetic_1.part-00001.parquet']
+    """
+    return sorted(
+        (name for name in files if name.startswith(f"synthetic_{copy}.") and name.endswith(".parquet")),
+        key=lambda name: (len(name), name),
+    )
+
+
+def _read_tables(path: Path, names: Sequence[str]) -> pa.Table:
+    if not names:
+        raise InputError(f"{path} lacks a table that its manifest counts.")
+    return pa.concat_tables([pq.read_table(path / name) for name in names], promote_options="permissive")
 
 
 def read_release(path: str | Path) -> Release:
@@ -190,7 +232,7 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
     return Release(
         schema=schema,
         tables=tuple(
-            restore_types(pq.read_table(path / f"synthetic_{copy}.parquet"), schema)
+            restore_types(_read_tables(path, table_files(manifest["files"], copy)), schema)
             for copy in range(1, len(manifest["rows"]) + 1)
         ),
         measurements=_read_measurements(path / MEASUREMENTS, schema),

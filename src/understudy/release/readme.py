@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from understudy.core.exact import show_up
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
 from understudy.release.value import Release
 
 
-def readme_text(release: Release) -> str:
+def readme_text(release: Release, table_rows: Sequence[int]) -> str:
     """One page: what it is, what it promises, five lines of pandas, and what not to do with it."""
     statement, provenance = release.statement, release.provenance
-    rows = ", ".join(f"{table.num_rows:,}" for table in release.tables)
-    copies = "One synthetic table" if release.copies == 1 else f"{release.copies} synthetic tables"
+    rows = ", ".join(f"{rows:,}" for rows in table_rows)
+    copies = "One synthetic table" if len(table_rows) == 1 else f"{len(table_rows)} synthetic tables"
     attributes = "\n".join(
         f"- `{attribute.name}`{': ' + attribute.label if attribute.label else ''}"
         for attribute in release.schema.attributes
@@ -22,7 +24,7 @@ def readme_text(release: Release) -> str:
         for derived in release.schema.derived
     )
     promise = "\n".join(f"- {line}" for line in statement.lines())
-    if provenance.copies_share_measurements and release.copies > 1:
+    if provenance.copies_share_measurements and len(table_rows) > 1:
         shared = (
             "\nAll copies are made from the same noisy measurements: the differences between copies show how rows were "
             "drawn, not how much noise protects the data.\n"

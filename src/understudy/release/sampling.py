@@ -3,38 +3,63 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from understudy.core.mechanism import Stream
 from understudy.engines.decode import decode
 from understudy.errors import InputError, UnsupportedError
+from understudy.release.parts import NOTE, Recipe, sample_on_spark
+from understudy.release.run import BYTES_PER_VALUE, available_memory
 from understudy.release.value import Release
-from understudy.synth.base import Request, configure
 
 
-def sample_again(release: Release, *, rows: int, copies: int, stream: Stream) -> Release:
+def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **size: int) -> Release:
     """A release with the same promise and measurements, and new tables of any size drawn from them.
 
     Refused where the rows were drawn from the data themselves (``dirichlet``): there the posterior is the data, and
-    another draw is another charge.
+    another draw is another charge. Tables of more than a million rows are drawn in blocks (see ``parts``).
     """
-    plan = release.provenance.plan
-    if plan is None:
-        raise InputError("this release was not made by understudy; nothing says how to draw from it.")
-    request = Request(budget=plan.budget, unit=plan.unit, copies=copies, rows=rows)
-    synthesizer = configure(plan.method, plan.options)
-    if not hasattr(synthesizer, "again") or not release.measurements:
-        raise UnsupportedError(
-            f"rows of method '{plan.method}' are drawn from the data themselves, so another draw is another charge: "
-            "make another release with synthesize."
+    recipe = Recipe.of(release, rows=rows, copies=copies, **size)
+    needed, available = rows * copies * len(release.schema.names) * BYTES_PER_VALUE, available_memory()
+    if needed > available:
+        raise InputError(
+            f"{copies} table(s) of {rows:,} rows need about {needed / 2**30:.1f} GB of memory, and "
+            f"{available / 2**30:.1f} GB are available. Write them with Spark (write_sample, engine='spark'), or ask "
+            "for fewer rows or copies."
         )
-    if plan.unit.fixed and plan.method != "histogram":
-        raise UnsupportedError(
-            "the exact counts of fixed attributes were used and are not part of the release; make another release."
+    notes: tuple[str, ...] = ()
+    if recipe.in_parts:
+        key = _key(stream)
+        tables = tuple(
+            pa.concat_tables([block for part in range(recipe.parts) for block in recipe.blocks(key, copy, part)])
+            for copy in range(1, copies + 1)
         )
-    wanted = replace(plan, rows=request.rows, copies=request.copies)
-    made = synthesizer.again(wanted, release.schema, release.measurements, release.provenance.records, stream)
+    else:
+        made = recipe.again(rows, copies, stream)
+        tables = tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(made.tables, start=1))
+        notes = made.notes
     return replace(
         release,
-        tables=tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(made.tables, start=1)),
-        provenance=replace(release.provenance, notes=(*plan.notes, *made.notes, "Drawn again from its measurements.")),
+        tables=tables,
+        provenance=replace(release.provenance, notes=(*recipe.plan.notes, *notes, NOTE)),
     )
+
+
+def sample_to(
+    release: Release, path: Path, *, rows: int, copies: int, stream: Stream, session: Any, overwrite: bool, **size: int
+) -> Path:
+    """The same, written as a release folder by the executors of a Spark session: no table is ever in this process."""
+    recipe = Recipe.of(release, rows=rows, copies=copies, **size)
+    if not recipe.in_parts:
+        return sample_again(release, rows=rows, copies=copies, stream=stream).write(path, overwrite=overwrite)
+    return sample_on_spark(release, path, recipe=recipe, session=session, key=_key(stream), overwrite=overwrite)
+
+
+def _key(stream: Stream) -> Any:
+    """The key of everything a sample draws; the stream must be a fresh one."""
+    if not hasattr(stream, "hand_out"):
+        raise UnsupportedError(f"a {type(stream).__name__} has no key, so a table cannot be drawn in parts.")
+    return stream.hand_out()

@@ -1,0 +1,190 @@
+"""Tables larger than memory: a sample drawn part by part, on this machine or on the executors of a Spark cluster.
+
+A copy of more than ``BLOCK_ROWS`` rows is drawn in blocks, each from the same model with words of its own, and a part
+is some blocks in one file. What a part holds follows from the release, the key, the copy and the number of the part,
+so it does not matter where or how often a part is drawn. Every block keeps the law of its rows: with ``rounding`` each
+cell of each block is within one of its expectation.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from understudy.core.measurement import Measurement
+from understudy.core.schema import Schema
+from understudy.engines.decode import decode
+from understudy.engines.spark_tasks import Shared
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.draws import KeyedStream, TravellingKey
+from understudy.privacy.plan import Plan
+from understudy.release.folder import WrittenTables, hash_file, write_release
+from understudy.release.value import Release
+from understudy.synth.base import Request, Synthesis, configure
+
+BLOCK_ROWS = 2**20
+PART_BLOCKS = 8  # one fit serves a whole part, and the codes of its blocks are in memory together
+LARGEST_SAMPLE = 10**12
+NOTE = "Drawn again from its measurements."
+SHARED_BY_BLOCKS = "bootstrap"  # words that only the fit uses: the same for every part, so that all have one model
+
+
+class PartStream:
+    """A task's stream whose words belong to one part, save those of the fit."""
+
+    def __init__(self, stream: KeyedStream, *part: int) -> None:
+        self.secure = stream.secure
+        self._stream = stream
+        self._part = part
+
+    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
+        if SHARED_BY_BLOCKS in purpose:
+            return self._stream.words(count, *purpose)
+        return self._stream.words(count, *purpose, "part", *self._part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything public that a part is made from."""
+
+    schema: Schema
+    plan: Plan
+    measurements: tuple[Measurement, ...]
+    records: int | None
+    rows: int
+    block_rows: int = BLOCK_ROWS
+    part_blocks: int = PART_BLOCKS
+
+    @classmethod
+    def of(cls, release: Release, *, rows: int, copies: int, **size: int) -> Recipe:
+        """Refuses a release whose rows cannot be drawn again."""
+        plan = release.provenance.plan
+        if plan is None:
+            raise InputError("this release was not made by understudy; nothing says how to draw from it.")
+        for name, value, most in (("rows", rows, LARGEST_SAMPLE), ("copies", copies, None)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most and value > most):
+                raise InputError(f"{name} ({value!r}) must be a whole number from 1 to {most or 1000:,}.")
+        Request(budget=plan.budget, unit=plan.unit, copies=copies)
+        if not hasattr(configure(plan.method, plan.options), "again") or not release.measurements:
+            raise UnsupportedError(
+                f"rows of method '{plan.method}' are drawn from the data themselves, so another draw is another "
+                "charge: make another release with synthesize."
+            )
+        if plan.unit.fixed and plan.method != "histogram":
+            raise UnsupportedError(
+                "the exact counts of fixed attributes were used and are not part of the release; make another release."
+            )
+        recipe = cls(
+            schema=release.schema, plan=replace(plan, rows=rows, copies=copies), measurements=release.measurements,
+            records=release.provenance.records, rows=rows, **size,
+        )  # fmt: skip
+        if recipe.in_parts and plan.options.get("draws") == "posterior":
+            raise UnsupportedError(
+                f"with draws = posterior every copy is one draw of the posterior and is not divided; ask for at most "
+                f"{recipe.block_rows:,} rows."
+            )
+        return recipe
+
+    @property
+    def in_parts(self) -> bool:
+        return self.rows > self.block_rows
+
+    @property
+    def part_rows(self) -> int:
+        return self.block_rows * self.part_blocks
+
+    @property
+    def parts(self) -> int:
+        """Parts of each copy."""
+        return -(-self.rows // self.part_rows)
+
+    def again(self, rows: int, copies: int, stream: Any) -> Synthesis:
+        plan = replace(self.plan, rows=rows, copies=copies)
+        synthesizer: Any = configure(plan.method, plan.options)
+        made: Synthesis = synthesizer.again(plan, self.schema, self.measurements, self.records, stream)
+        return made
+
+    def blocks(self, key: TravellingKey, copy: int, part: int) -> Iterator[pa.Table]:
+        """The rows of one part, block by block."""
+        stream = PartStream(key.stream(), copy, part)
+        left = min(self.part_rows, self.rows - part * self.part_rows)
+        whole, rest = divmod(left, self.block_rows)
+        number = 0
+        for rows, copies in ((self.block_rows, whole), (rest, 1)):
+            if not rows or not copies:
+                continue
+            own = PartStream(key.stream(), copy, part, rows)  # the rest is another draw than the first whole block
+            for table in self.again(rows, copies, own).tables:
+                number += 1
+                yield decode(table, stream, "decode", number)  # type: ignore[arg-type]  # words are all it takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePart:
+    """Writes one part of one copy; runs where there is room, and says how many rows it wrote and their hash."""
+
+    recipe: Shared
+    key: TravellingKey
+    folder: str
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        recipe: Recipe = self.recipe.value
+        copy, part = divmod(number, recipe.parts)
+        name = part_name(copy + 1, part)
+        if not os.path.isdir(self.folder):
+            raise InputError(f"{self.folder} does not exist on a worker; write to a folder that every machine sees.")
+        # A task may run twice at once; whichever is renamed last has the same rows.
+        scratch = os.path.join(self.folder, f".{name}.{secrets.token_hex(8)}")
+        rows = write_blocks(recipe.blocks(self.key, copy + 1, part), scratch)
+        digest = hash_file(Path(scratch))
+        os.replace(scratch, os.path.join(self.folder, name))
+        return {"name": name, "copy": copy + 1, "rows": rows, "hash": digest}
+
+
+def part_name(copy: int, part: int) -> str:
+    return f"synthetic_{copy}.part-{part:05d}.parquet"
+
+
+def write_blocks(blocks: Iterator[pa.Table], path: str) -> int:
+    writer, rows = None, 0
+    try:
+        for table in blocks:
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table)
+            rows += table.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows
+
+
+def write_on_spark(recipe: Recipe, session: Any, key: TravellingKey, folder: Path) -> WrittenTables:
+    """Every part of every copy, written by the executors into a folder that they all see."""
+    from understudy.engines.spark import map_numbers, share
+
+    work = WritePart(recipe=share(session, recipe), key=key, folder=str(folder))
+    count = recipe.parts * recipe.plan.copies
+    written = map_numbers(session, work, count, tasks=count, with_key=True)
+    rows = [sum(one["rows"] for one in written if one["copy"] == copy + 1) for copy in range(recipe.plan.copies)]
+    return WrittenTables(rows=tuple(rows), hashes={one["name"]: one["hash"] for one in written})
+
+
+def sample_on_spark(
+    release: Release, path: Path, *, recipe: Recipe, session: Any, key: TravellingKey, overwrite: bool
+) -> Path:
+    """A release folder of tables that were never in this process."""
+    notes = (*recipe.plan.notes, NOTE)
+    described = replace(release, provenance=replace(release.provenance, notes=notes))
+    return write_release(
+        described, path, overwrite=overwrite, csv=False,
+        write_tables=lambda folder: write_on_spark(recipe, session, key, folder),
+    )  # fmt: skip
