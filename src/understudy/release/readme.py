@@ -24,7 +24,13 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
         for derived in release.schema.derived
     )
     promise = "\n".join(f"- {line}" for line in statement.lines())
-    if provenance.copies_share_measurements and len(table_rows) > 1:
+    posterior = provenance.plan is not None and provenance.plan.options.get("draws") == "posterior"
+    if posterior:
+        shared = (
+            "\nEach copy was drawn from a model of its own, drawn from the posterior given all noisy measurements: the "
+            "differences between copies hold the noise and the sampling of people, and are read by `T_f*` (below).\n"
+        )
+    elif provenance.copies_share_measurements and len(table_rows) > 1:
         shared = (
             "\nAll copies are made from the same noisy measurements: the differences between copies show how rows were "
             "drawn, not how much noise protects the data.\n"
@@ -58,7 +64,7 @@ print(people.groupby("{release.schema.names[0]}", observed=False).size())
 Ordinary standard errors and confidence intervals computed from these rows are **too narrow**: they know nothing of the
 noise that protects the data, nor of the sampling of synthetic rows. Use them to explore; for conclusions, use the noisy
 values in `measurements.parquet` and the mechanisms named there. A count near zero may be noise.
-
+{_conclusions(release, table_rows, posterior=posterior)}
 ## Files
 
 - `synthetic_*.parquet`: the rows. `schema.toml`: every possible value of every attribute; it was public beforehand.
@@ -70,6 +76,53 @@ values in `measurements.parquet` and the mechanisms named there. A count near ze
 
 {attributes}
 {chr(10) + "## Notes" + chr(10) + chr(10) + notes if notes else ""}"""
+
+
+def _conclusions(release: Release, table_rows: Sequence[int], *, posterior: bool) -> str:
+    """Which rule in which package; nothing where only exploring is safe."""
+    if not release.measurements:
+        return ""
+    text = """
+## Drawing conclusions
+
+With understudy, on this folder (all noisy tables are used, and what cannot be said is refused):
+
+    understudy infer . "proportion(...)"        # or a formula, such as 'outcome ~ term + term'
+"""
+    if not posterior:
+        return (
+            text
+            + """
+No rule for multiple synthetic data (`T_f`, `T_p`, `T_s`, Rubin's) is right for these tables: they share one noise.
+"""
+        )
+    copies, records = len(table_rows), release.provenance.records
+    kappa = f"{table_rows[0] / records:.4g}" if records else "1"  # where it is not public, rows follow the noisy number
+    return (
+        text
+        + f"""
+In any other package: fit the model to each of the {copies} copies by itself, as if it were real data, and combine the
+estimates q and squared standard errors v by **T_f***, the rule for fully synthetic data:
+
+| package | each copy | then |
+|---|---|---|
+| Python, statsmodels | `smf.logit(...).fit()`: `params`, `bse**2` | the lines below |
+| R | `glm(...)`: `coef`, `diag(vcov(.))` | the same four lines; not `mice::pool` or `pool.syn` |
+| Stata | `logit`: `e(b)`, `e(V)` | the same four lines; not `mi estimate` |
+| synthpop | `glm.synds` | not `summary()`: its rules know no noise |
+
+```python
+m, kappa = {copies}, {kappa}                              # kappa: rows of a copy / records
+b, v = q.var(axis=0, ddof=1), v.mean(axis=0)  # q, v: one row for each copy
+T = (1 + 1 / m) * b - v
+T = np.where(T > 0, T, kappa * v)
+low, high = q.mean(axis=0) - 1.96 * T**0.5, q.mean(axis=0) + 1.96 * T**0.5
+```
+
+Rubin's rule for missing data, (1 + 1/m) b + v, is too wide here; T_p = b/m + v and T_s are too narrow. The copies
+follow their model: what no measured table holds (see Notes and `measurements.parquet`) is an assumption in them.
+"""
+    )
 
 
 def _in_words(guarantee: Definition) -> str:
