@@ -25,7 +25,9 @@ def _option(help_text: str, metavar: str) -> Any:
     return typer.Option(help=help_text, metavar=metavar, rich_help_panel=MECHANISM, show_default=False)
 
 
-Name = Annotated[str, typer.Argument(metavar="MECHANISM", show_default=False, help="The mechanism; see below.")]
+Name = Annotated[
+    str, typer.Argument(metavar="MECHANISM", show_default=False, help="The mechanism, one of those listed above.")
+]
 Prior = Annotated[str | None, _option("Prior of each cell, or one number with --cells.", "A,B,...")]
 Rows = Annotated[int | None, _option("Rows that are drawn.", "N")]
 Cells = Annotated[int | None, _option("Cells of the table.", "K")]

@@ -26,7 +26,9 @@ def calibrate(
     records: Records = None,
     rows: Rows = None,
     cells: Cells = None,
-    margins: Annotated[int | None, typer.Option(help="Tables of noisy counts, for noise. [default: 1]")] = None,
+    margins: Annotated[
+        int | None, typer.Option(help="How many noisy tables share the promise (for noise).", show_default="1")
+    ] = None,
     rule: Annotated[
         str, typer.Option(metavar="exact|theorem|union", help="How the prior is found; theorem means Theorem 4.4.")
     ] = "exact",
@@ -37,6 +39,8 @@ def calibrate(
     """Find the least noise that keeps a promise; no data are used.
 
     Example: `understudy calibrate dirichlet --epsilon 4.6 --delta 1e-5 --records 15 --rows 15 --cells 233726`
+
+    dirichlet finds the prior of a draw, geometric and gaussian the scale of noise on counts.
     """
     import understudy as us
 

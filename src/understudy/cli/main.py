@@ -62,6 +62,10 @@ def understudy(
     del version  # its callback has already answered
 
 
+app.command("advise", rich_help_panel="Before a release")(advise.advise)
+app.command("tradeoff", rich_help_panel="Before a release")(tradeoff.tradeoff)
+app.command("audit", rich_help_panel="Before a release")(audit.audit)
+app.command("calibrate", rich_help_panel="Before a release")(calibrate.calibrate)
 app.command("plan", rich_help_panel="Make a release")(synthesize.plan)
 app.command("synthesize", rich_help_panel="Make a release")(synthesize.synthesize)
 app.command("resume", rich_help_panel="Make a release")(synthesize.resume)
@@ -74,10 +78,6 @@ app.command("infer", rich_help_panel="Look at a release")(infer.infer)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")
-app.command("advise", rich_help_panel="Before a release")(advise.advise)
-app.command("tradeoff", rich_help_panel="Before a release")(tradeoff.tradeoff)
-app.command("audit", rich_help_panel="Before a release")(audit.audit)
-app.command("calibrate", rich_help_panel="Before a release")(calibrate.calibrate)
 app.command("demo", rich_help_panel="See it work")(demo.demo)
 app.command("reproduce", rich_help_panel="See it work")(reproduce.reproduce)
 

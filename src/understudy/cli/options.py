@@ -28,9 +28,18 @@ SchemaFile = Annotated[Path, typer.Option("--schema", help="The public schema (T
 Method = Annotated[
     str | None, typer.Option(help="How to synthesize; `understudy methods` lists them.", show_default="auto")
 ]
-Epsilon = Annotated[str | None, typer.Option(help="Total epsilon of the release.", rich_help_panel=BUDGET)]
-Delta = Annotated[str | None, typer.Option(help="Total delta of the release.", rich_help_panel=BUDGET)]
-Rho = Annotated[str | None, typer.Option(help="Total rho, for zCDP.", rich_help_panel=BUDGET)]
+
+
+def _amount(help_text: str) -> Any:
+    return typer.Option(metavar="NUMBER", help=help_text, rich_help_panel=BUDGET)
+
+
+Epsilon = Annotated[str | None, _amount("Total epsilon of the release.")]
+Delta = Annotated[str | None, _amount("Total delta of the release.")]
+Rho = Annotated[str | None, _amount("Total rho of the release, for zCDP.")]
+LimitEpsilon = Annotated[str | None, _amount("Epsilon that all runs together may spend.")]
+LimitDelta = Annotated[str | None, _amount("Delta that all runs together may spend.")]
+LimitRho = Annotated[str | None, _amount("Rho that all runs together may spend, for zCDP.")]
 Guarantee = Annotated[
     str | None,
     typer.Option(
