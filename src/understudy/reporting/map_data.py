@@ -22,7 +22,7 @@ from understudy.core.places import EARTH_RADIUS_MILES
 NOWHERE = -(2**31)  # stands for a coordinate that is not known
 ALIGNMENT = 8
 KM_PER_MILE = 1.609344
-WIDEST_SPREAD_KM = 2.0
+WIDEST_SPREAD_KM = 0.6
 TYPES = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "i4": "Int32Array", "f4": "Float32Array"}
 
 Integers = NDArray[np.int64]

@@ -103,7 +103,7 @@ def test_dots_spread_half_way_to_the_nearest_neighbour():
     places = make_places(["a", "b"], [0.0, 0.0], [0.0, 0.01])
     half = places.miles(np.array([0]), np.array([1]))[0] * KM_PER_MILE / 2
     assert spread[:3] == pytest.approx([half] * 3)  # two places at one spot count as one
-    assert spread[3] == 2.0
+    assert spread[3] == 0.6
     assert spread_km(np.array([5.0, np.nan]), np.array([5.0, np.nan])).tolist() == [0.1, 0.0]
 
 

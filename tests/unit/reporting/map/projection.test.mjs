@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  distanceKm, EARTH_KM, mapOf, MARGINS, middleOf, projectionAbout, roundLength, screenOf, viewOfAll, wrapLongitude,
+  boxOf, boxOfMost, distanceKm, EARTH_KM, mapOf, MARGINS, middleOf, projectionAbout, roundLength, screenOf, viewOfBox,
+  wrapLongitude,
 } from "../../../../src/understudy/reporting/templates/map/projection.js";
 
 const near = (a, b, within) => assert.ok(Math.abs(a - b) <= within, `${a} is not within ${within} of ${b}`);
@@ -49,7 +50,7 @@ test("distances are those of the great circle", () => {
 });
 
 test("the window shows every point, and pixels and kilometres agree", () => {
-  const view = viewOfAll([0, 100, NaN], [0, 40, NaN], 800, 600);
+  const view = viewOfBox(boxOf([0, 100, NaN], [0, 40, NaN]), 800, 600);
   for (const [x, y] of [[0, 0], [100, 40]]) {
     const [left, top] = screenOf(view, 800, 600, x, y);
     assert.ok(left >= MARGINS.left - 1 && left <= 801 - MARGINS.right);
@@ -58,10 +59,22 @@ test("the window shows every point, and pixels and kilometres agree", () => {
     near(backX, x, 1e-9);
     near(backY, y, 1e-9);
   }
-  const [left, top] = screenOf(viewOfAll([5], [5], 800, 600), 800, 600, 5, 5);
+  const [left, top] = screenOf(viewOfBox(boxOf([5], [5]), 800, 600), 800, 600, 5, 5);
   assert.deepEqual([left, top].map(Math.round), [(28 + 800 - 66) / 2, (30 + 600 - 100) / 2]);
-  assert.ok(Number.isFinite(viewOfAll([5], [5], 800, 600).scale));
-  assert.deepEqual(viewOfAll([NaN], [NaN], 800, 600), { x: 0, y: 0, scale: 1 });
+  assert.deepEqual(viewOfBox(boxOf([NaN], [NaN]), 800, 600), { x: 0, y: 0, scale: 1 });
+});
+
+test("a few far places do not make the rest tiny", () => {
+  const xs = Float64Array.from({ length: 300 }, (_, i) => (i < 299 ? i % 20 : 900));
+  const ys = Float64Array.from({ length: 300 }, (_, i) => (i < 299 ? Math.floor(i / 20) : 0));
+  const weights = new Float64Array(300).fill(1);
+  const whole = boxOf(xs, ys);
+  const most = boxOfMost(xs, ys, weights, whole);
+  assert.ok(most.right < 30 && most.left > -5);
+  weights[299] = 100; // many jobs there: it belongs
+  assert.equal(boxOfMost(xs, ys, weights, whole), whole);
+  assert.equal(boxOfMost(xs, ys, new Float64Array(300), whole), whole);
+  assert.equal(boxOfMost([], [], [], null), null);
 });
 
 test("round lengths", () => {

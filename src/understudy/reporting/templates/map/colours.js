@@ -15,7 +15,7 @@ export function viridis(share) {
 
 /** One colour for every class of distance, nearest first. */
 export function distanceColours(count, dark) {
-  const [near, far] = dark ? [0.3, 1] : [0.72, 0];
+  const [near, far] = dark ? [0.42, 1] : [0.72, 0];
   return Array.from({ length: count }, (_, c) => viridis(near + ((far - near) * c) / Math.max(count - 1, 1)));
 }
 

@@ -10,13 +10,15 @@ import { CLASSES, classEdgesKm, classesOf, classNames, classWidth } from "./hist
 import { linkOf, selectionOf } from "./link.js";
 import { MapView } from "./mapview.js";
 import { showAreas, showCount, showHistogram, showMissing, showSummary } from "./panel.js";
-import { screenOf, viewOfAll } from "./projection.js";
+import { boxOf, boxOfMost, screenOf, viewOfBox } from "./projection.js";
 import { layersOf, makeScene, recolour, setDots } from "./scene.js";
 import { makeSearch } from "./search.js";
 import { boxAround, chosenPlaces, everything, summarise } from "./select.js";
 import { makeWorld, usualLevel } from "./world.js";
 
 const NEAREST_SCALE = 500; // pixels per kilometre: a pixel is two metres
+const REST = 160; // milliseconds without movement after which every dot is drawn
+const MOST_WHILE_MOVING = 150_000;
 const byId = (id) => document.getElementById(id);
 
 class Page {
@@ -29,8 +31,10 @@ class Page {
     document.body.classList.toggle("two", this.maps.length > 1);
     this.setUnit(world.meta.unit);
     this.setTheme();
+    this.makeBoxes();
+    this.measure();
+    this.view = this.fitted;
     this.listen();
-    this.fit();
     this.followLink();
   }
 
@@ -118,7 +122,7 @@ class Page {
     showSummary(byId("summary"), this.title(), summaries, { unit: this.unit });
     showHistogram(byId("charts"), summaries, this.classNames, this.colours, this.unit);
     showAreas(byId("areas"), summaries, {
-      heading: selection.side === "dest" ? "Most of them live in" : "Most of them work in",
+      heading: selection.side === "dest" ? "Homes" : "Workplaces",
       names: (group) => this.areaName(group),
       choose: (group) => {
         const [kind, value] = this.level === null ? ["place", group] : ["area", [this.level, group]];
@@ -157,29 +161,46 @@ class Page {
     if (points.length && !seen) this.move({ ...this.view, x: points[0][0], y: points[0][1] });
   }
 
+  /** Shows everything; once more, everything but the few far places. */
   fit() {
     this.measure();
-    this.move(this.fitted);
+    this.move(this.view === this.whole ? this.fitted : this.whole);
   }
 
   measure() {
     for (const map of this.maps) map.resize();
     const { width, height } = this.maps[0].size;
-    this.fitted = viewOfAll(this.world.places.x, this.world.places.y, width, height);
+    [this.fitted, this.whole] = this.boxes.map((box) => viewOfBox(box, width, height));
+  }
+
+  // The box around most of the jobs, and the box around all places.
+  makeBoxes() {
+    const { places, releases } = this.world;
+    const all = boxOf(places.x, places.y);
+    const { dest, home } = releases[0].totals;
+    this.boxes = [boxOfMost(places.x, places.y, home.map((jobs, i) => jobs + dest[i]), all), all];
   }
 
   resized() {
-    const whole = this.view === this.fitted;
+    const before = [this.fitted, this.whole];
     this.measure();
-    this.move(whole ? this.fitted : this.view);
+    const kept = before.indexOf(this.view);
+    this.move(kept < 0 ? this.view : [this.fitted, this.whole][kept]);
   }
 
   limitScale(scale) {
-    return Math.min(Math.max(scale, this.fitted.scale / 3), Math.max(NEAREST_SCALE, this.fitted.scale));
+    return Math.min(Math.max(scale, this.whole.scale / 3), Math.max(NEAREST_SCALE, this.fitted.scale));
   }
 
+  /** Moves the window. While it moves not every dot of a large map is drawn; all are as soon as it rests. */
   move(view) {
     this.view = view;
+    this.moving = true;
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => {
+      this.moving = false;
+      this.redraw();
+    }, REST);
     this.redraw();
   }
 
@@ -192,7 +213,7 @@ class Page {
   drawNow() {
     this.asked = false;
     this.maps.forEach((map, number) => {
-      map.draw();
+      map.draw(this.moving ? MOST_WHILE_MOVING : Infinity);
       const { lit } = this.world.releases[number];
       furnish(map.root, this.world.places.projection, this.view, this.unit, lit);
     });
@@ -253,7 +274,7 @@ class Page {
       visible: () => this.selectVisible(),
       everything: () => {
         this.select(everything(this.selection.side));
-        this.fit();
+        this.move(this.fitted);
       },
       download: () =>
         offerFile(countsCsv(this.world, this.selection, this.title(), this.summariesBy(null)), "synthetic-commutes.csv"),
@@ -287,6 +308,7 @@ class Page {
     window.addEventListener("beforeprint", () => {
       this.paint(false); // paper is light
       this.count();
+      this.moving = false;
       this.drawNow();
     });
     window.addEventListener("afterprint", () => this.repaint());

@@ -39,7 +39,8 @@ export class MapView {
     this.scene = scene;
   }
 
-  draw() {
+  /** Draws the scene with at most so many dots of each layer. */
+  draw(most = Infinity) {
     const { view, theme } = this.page;
     const { scene, size, world } = this;
     if (!scene || !view) return;
@@ -50,7 +51,7 @@ export class MapView {
       return pen;
     });
     drawOutlines(under, world, view, size, theme);
-    this.renderer.draw(view, size, scene.layers(view));
+    this.renderer.draw(view, size, scene.layers(view), most);
     if (scene.flows.length && view.scale < scene.flowsUpTo) {
       drawFlows(over, scene.flows, scene.centres, view, size, theme);
       const areas = [...new Set(scene.flows.flatMap(({ from, to }) => [from, to]))].slice(0, MOST_LABELS);

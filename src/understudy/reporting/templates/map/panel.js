@@ -65,17 +65,18 @@ export function uncertaintyNote(summaries) {
   if (!known.length) {
     return "Small counts are mostly noise: a place with a few synthetic jobs may have none in truth, and the reverse.";
   }
-  const shares = known.map((one) => `${Math.round((100 * one.fromPrior) / Math.max(one.jobs, 1))}%`).join(" and ");
+  const share = (one) => Math.round((100 * one.fromPrior) / Math.max(one.jobs, 1));
+  const shares = known.map((one) => (share(one) ? `about ${share(one)}%` : "less than 1%")).join(" (A) and ");
   return (
-    `About ${shares} of these jobs follow the public model of who lives where, not real workers. ` +
+    `${shares[0].toUpperCase()}${shares.slice(1)}${known.length > 1 ? " (B)" : ""} of these jobs follow the public model of who lives where, not real workers. ` +
     "“Likely” is the range of the count behind: two standard errors of the draw."
   );
 }
 
 /** Bars of the jobs by distance, with ranges, and the same numbers as a table. */
 export function showHistogram(root, summaries, names, colours, unit) {
-  const most = Math.max(1, ...summaries.flatMap((one) => [...one.classes.keys()].map((c) => highest(one, c))));
-  const parts = [element("h3", {}, `Distance between home and work, ${unit}`)];
+  const most = roundUp(Math.max(2, ...summaries.flatMap((one) => [...one.classes.keys()].map((c) => highest(one, c)))));
+  const parts = [element("h3", {}, `From home to work, ${unit}`)];
   summaries.forEach((one, number) => {
     if (summaries.length > 1) parts.push(element("p", { className: "chart-name" }, LETTERS[number]));
     parts.push(bars(one, names, colours, most, unit));
@@ -91,6 +92,12 @@ export function showHistogram(root, summaries, names, colours, unit) {
   const open = root.querySelector("details")?.open ?? false;
   root.replaceChildren(...parts);
   root.querySelector("details").open = open;
+}
+
+/** The next number of two digits: the top of an axis. */
+function roundUp(value) {
+  const power = 10 ** Math.max(0, Math.floor(Math.log10(value)) - 1);
+  return 2 * Math.ceil(value / (2 * power)) * power;
 }
 
 function highest(summary, c) {

@@ -6,6 +6,8 @@
 export const KM_PER_MILE = 1.609344;
 export const EARTH_KM = 3958.8 * KM_PER_MILE; // the radius the package measures commutes with
 const RADIANS = Math.PI / 180;
+const FAR = 0.005; // the share of weight at either end that counts as far away
+const MUCH = 1.6;
 
 /** The middle of places on the sphere, as [latitude, longitude]; places that cancel out give [0, 0]. */
 export function middleOf(latitudes, longitudes) {
@@ -85,23 +87,50 @@ export function mapOf(view, width, height, left, top) {
 /** Pixels that the fitted window leaves free at its edges, for the legend below and the buttons at the right. */
 export const MARGINS = { left: 28, right: 66, top: 30, bottom: 100 };
 
-/** The window that shows all points between the margins; one point alone gets ten kilometres around it. */
-export function viewOfAll(xs, ys, width, height, margins = MARGINS) {
-  let [left, right, bottom, top] = [Infinity, -Infinity, Infinity, -Infinity];
+/** The smallest box around points as {left, right, bottom, top}, or null if there are none. */
+export function boxOf(xs, ys) {
+  const box = { left: Infinity, right: -Infinity, bottom: Infinity, top: -Infinity };
   for (let i = 0; i < xs.length; i += 1) {
     if (Number.isNaN(xs[i])) continue;
-    left = Math.min(left, xs[i]);
-    right = Math.max(right, xs[i]);
-    bottom = Math.min(bottom, ys[i]);
-    top = Math.max(top, ys[i]);
+    box.left = Math.min(box.left, xs[i]);
+    box.right = Math.max(box.right, xs[i]);
+    box.bottom = Math.min(box.bottom, ys[i]);
+    box.top = Math.max(box.top, ys[i]);
   }
-  if (left > right) return { x: 0, y: 0, scale: 1 };
+  return box.left <= box.right ? box : null;
+}
+
+/**
+ * The box around most of the weight, or `whole` if that is not much larger: a few far places do not make the rest tiny.
+ */
+export function boxOfMost(xs, ys, weights, whole) {
+  if (!whole) return null;
+  const order = [...xs.keys()].filter((i) => !Number.isNaN(xs[i]) && weights[i] > 0);
+  const all = order.reduce((sum, i) => sum + weights[i], 0);
+  const ends = (values) => {
+    const sorted = [...order].sort((a, b) => values[a] - values[b]);
+    const at = (share) => {
+      let passed = 0;
+      return values[sorted.find((i) => (passed += weights[i]) >= share * all)];
+    };
+    const [low, high] = [at(FAR), at(1 - FAR)];
+    return [low - 0.1 * (high - low), high + 0.1 * (high - low)];
+  };
+  if (!order.length) return whole;
+  const [[left, right], [bottom, top]] = [ends(xs), ends(ys)];
+  const larger = Math.max((whole.right - whole.left) / (right - left), (whole.top - whole.bottom) / (top - bottom));
+  return larger > MUCH ? { left, right, bottom, top } : whole;
+}
+
+/** The window that shows a box between the margins; at least ten kilometres are shown. */
+export function viewOfBox(box, width, height, margins = MARGINS) {
+  if (!box) return { x: 0, y: 0, scale: 1 };
   const across = Math.max(width - margins.left - margins.right, 40);
   const down = Math.max(height - margins.top - margins.bottom, 40);
-  const scale = Math.min(across / Math.max(right - left, 10), down / Math.max(top - bottom, 10));
+  const scale = Math.min(across / Math.max(box.right - box.left, 10), down / Math.max(box.top - box.bottom, 10));
   return {
-    x: (left + right) / 2 + (margins.right - margins.left) / 2 / scale,
-    y: (bottom + top) / 2 - (margins.bottom - margins.top) / 2 / scale,
+    x: (box.left + box.right) / 2 + (margins.right - margins.left) / 2 / scale,
+    y: (box.bottom + box.top) / 2 - (margins.bottom - margins.top) / 2 / scale,
     scale,
   };
 }

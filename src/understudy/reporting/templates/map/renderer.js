@@ -26,9 +26,10 @@ void main() {
   float inside = size < 6.0 ? 1.0 : clamp(edge - 0.7, 0.0, 1.0); // large dots have a rim, so that neighbours stay apart
   gl_FragColor = vec4(mix(rim, colour, inside) * cover, cover);
 }`;
+const MOST_SKIPPED = 31; // WebGL steps over at most 255 bytes at a time
 export const KINDS = 13; // classes of distance, and last the unknown distance
 
-/** The renderer of a canvas: `set(layer, positions, kinds)`, then `draw(view, size, layers)`. */
+/** The renderer of a canvas: `set(layer, positions, kinds)`, then `draw(view, size, layers, most)`. */
 export function makeRenderer(canvas) {
   const gl = canvas.getContext("webgl", { antialias: false, preserveDrawingBuffer: true }); // printing reads it
   return gl ? new WebGlDots(canvas, gl) : new FlatDots(canvas);
@@ -85,7 +86,7 @@ class WebGlDots {
     });
   }
 
-  draw(view, { width, height, ratio }, drawn) {
+  draw(view, { width, height, ratio }, drawn, most) {
     const { gl, uniforms } = this;
     gl.viewport(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight);
     gl.clear(gl.COLOR_BUFFER_BIT);
@@ -100,10 +101,11 @@ class WebGlDots {
       gl.uniform3fv(uniforms.colours, colours.flat().map((value) => value / 255));
       const [positions, kinds] = this.buffers.get(name);
       gl.bindBuffer(gl.ARRAY_BUFFER, positions);
-      gl.vertexAttribPointer(this.position, 2, gl.FLOAT, false, 0, 0);
+      const step = Math.min(MOST_SKIPPED, Math.ceil(layer.kinds.length / most) || 1); // every step-th dot
+      gl.vertexAttribPointer(this.position, 2, gl.FLOAT, false, 8 * step, 0);
       gl.bindBuffer(gl.ARRAY_BUFFER, kinds);
-      gl.vertexAttribPointer(this.kind, 1, gl.UNSIGNED_BYTE, false, 0, 0);
-      gl.drawArrays(gl.POINTS, 0, layer.kinds.length);
+      gl.vertexAttribPointer(this.kind, 1, gl.UNSIGNED_BYTE, false, step, 0);
+      gl.drawArrays(gl.POINTS, 0, Math.floor((layer.kinds.length - 1) / step) + 1);
     }
   }
 }
@@ -119,7 +121,7 @@ class FlatDots {
     this.layers.set(name, { positions, kinds });
   }
 
-  draw(view, { width, height, ratio }, drawn) {
+  draw(view, { width, height, ratio }, drawn, most) {
     const { pen } = this;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, width, height);
@@ -127,7 +129,8 @@ class FlatDots {
       const layer = this.layers.get(name);
       if (!layer) continue;
       pen.globalAlpha = alpha;
-      for (let i = 0; i < layer.kinds.length; i += 1) {
+      const step = Math.ceil(layer.kinds.length / most) || 1;
+      for (let i = 0; i < layer.kinds.length; i += step) {
         const left = (layer.positions[2 * i] - view.x) * view.scale + width / 2;
         const top = height / 2 - (layer.positions[2 * i + 1] - view.y) * view.scale;
         if (left < 0 || top < 0 || left > width || top > height) continue;

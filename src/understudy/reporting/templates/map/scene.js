@@ -65,7 +65,7 @@ export function layersOf(flows, chosen, view, fitted, colours, theme) {
   const grown = (view.scale / fitted.scale) ** 0.4;
   const look = (count) => {
     const [size, alpha] =
-      count > 200_000 ? [1.6, 0.5] : count > 20_000 ? [2.2, 0.65] : count > 2000 ? [3.6, 0.85] : [8, 1];
+      count > 200_000 ? [1.6, 0.5] : count > 20_000 ? [2.2, 0.65] : count > 2000 ? [3.8, 0.95] : [8, 1];
     return { size: Math.min(Math.max(size * grown, 1.2), 10), alpha };
   };
   const lit = { name: "chosen", colours: [...colours, theme.unknown], rim: theme.rim, ...look(flows.lit.pairs.length) };
