@@ -13,12 +13,15 @@ from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Plan
 from understudy.synth.aim import Aim
 from understudy.synth.base import Request, Synthesis, check_request, configure, synthesizers
+from understudy.synth.expected_error import expected_error
 from understudy.synth.histogram import MAX_CELLS, Histogram
+from understudy.synth.independent import Independent
 from understudy.synth.ipf import Ipf
 from understudy.synth.margins import check_copies, check_rows, rows_law
 from understudy.synth.mst import Mst
 
 CLEARLY_BETTER = 0.5
+NOT_WORTH_IT = 0.8
 MOST_ATTRIBUTES = 16
 MODEL_CELLS = 500_000
 MOST_CHOSEN = 60  # attributes whose pairs are chosen adaptively; beyond, a tree of pairs is all that is looked for
@@ -27,10 +30,11 @@ MOST_CHOSEN = 60  # attributes whose pairs are chosen adaptively; beyond, a tree
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """Picks ``histogram``, ``ipf``, ``aim`` or ``mst`` from the schema, the unit and the budget; never from the data.
+    """Picks ``histogram``, ``ipf``, ``independent``, ``aim`` or ``mst`` by schema, unit and budget, never by the data.
 
     The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
-    two-way tables themselves; those are measured all where one model can hold them; otherwise they are chosen
+    two-way tables themselves; those are measured all where one model can hold them (one-way margins alone, where the
+    number of rows is public and noise would leave two-way tables clearly more wrong); otherwise they are chosen
     adaptively, or as a tree where attributes are very many. The plan it makes is the chosen method's own. ``rows_by``
     and ``draws``: as in ``ipf``.
     """
@@ -61,6 +65,10 @@ class Auto:
         if whole is not None and (pairs is None or _noise(whole, len(pairs.steps)) < CLEARLY_BETTER * _noise(pairs, 1)):
             reason = "histogram: the full table is small enough that its noise is below that of separate margins."
             return _with_reason(whole, reason)
+        if pairs is not None and self._too_noisy(schema, pairs, request):
+            plan = Independent(rows_by=rows_law(self.draws, self.rows_by)).plan(schema, request)
+            reason = "independent: with this budget and so few rows, noise would hide what two-way tables have to say."
+            return _with_reason(plan, reason)
         if pairs is not None:
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
@@ -84,6 +92,15 @@ class Auto:
             return Ipf(rows_by=self.rows_by, draws=self.draws).plan(schema, request)
         except UnsupportedError:
             return None
+
+    def _too_noisy(self, schema: Schema, pairs: Plan, request: Request) -> bool:
+        """Whether one-way margins alone would leave two-way tables less wrong; needs a public number of rows."""
+        size = request.records if request.records is not None else request.rows
+        if size is None or self.draws == "posterior":
+            return False
+        single = Independent().plan(schema, request)
+        alone, together = (expected_error(schema, plan.steps, size) for plan in (single, pairs))
+        return alone < NOT_WORTH_IT * together
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return configure(plan.method, plan.options).run(plan, schema, gate, stream)

@@ -77,7 +77,7 @@ class Synthesizer(Protocol):
 
 
 synthesizers: Registry[type[Synthesizer]] = Registry(
-    "method", "understudy.synth", not_entries=("base", "currency", "margins", "strata")
+    "method", "understudy.synth", not_entries=("base", "commutes", "currency", "expected_error", "margins", "strata")
 )
 
 
@@ -112,6 +112,11 @@ def _read_option(method: str, name: str, value: Option, kind: Any) -> Option:
             f"option {name} of {method} ({value!r}) must be {'true or false' if kind is bool else 'a whole number'}."
         )
     return value
+
+
+def count_text(count: int) -> str:
+    """A number of cells for people to read, however large it is."""
+    return f"{count:,}" if count < 10**15 else f"about 10^{len(str(count)) - 1}"
 
 
 def check_request(kind: type[Synthesizer], schema: Schema, request: Request) -> None:
