@@ -20,7 +20,7 @@ from understudy.inference.noise_aware import (
     NoiseAware,
     evidence_for,
     has_posterior_draws,
-    held_by_a_table,
+    rests_on_model,
 )
 from understudy.inference.questions import FAMILIES, parse_question
 from understudy.inference.validity import validity_of
@@ -254,9 +254,9 @@ def _by_rule(
     status = validity.status
     if validity.note:
         warnings.append(validity.note)
-    if synthesis == "noise_aware" and not held_by_a_table(release, estimand):
+    if synthesis == "noise_aware" and rests_on_model(release, estimand):
         status = "approximate"
-        warnings.append("no measured table holds all attributes of this question; the copies rest on their model here")
+        warnings.append("the measured tables do not determine this quantity; the copies rest on their model here")
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(variances.mean(axis=0) * kappa / combined.variance, 0, 1) * records
     if estimand.of_counts:

@@ -186,6 +186,19 @@ def held_by_a_table(release: Release, estimand: Estimand) -> bool:
     return any(set(estimand.margin) <= set(one.margin) for one in release.measurements)
 
 
+def rests_on_model(release: Release, estimand: Estimand) -> bool:
+    """Whether the measured tables leave a quantity to the model's assumptions, at the mode of the posterior."""
+    if held_by_a_table(release, estimand):
+        return False
+    try:
+        local = local_model(release, estimand.margin)
+    except UnsupportedError:
+        return True
+    member = group_matrix(local, estimand)
+    mode, _ = local.posterior.mode()
+    return beyond_tables(local, estimand, member, local.posterior.shares(mode[None, :]) @ member) > MODELLED
+
+
 def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = None) -> Evidence | NoiseAware:
     """All tables together where a release measured several; one exact posterior where it did not.
 

@@ -77,6 +77,7 @@ def _model(posterior: Posterior, numpyro: Any) -> None:
     if posterior.records is None:
         guess = float(np.log(max(reduced.estimate[0], 1.0)))
         log_total = numpyro.sample("log_total", dist.ImproperUniform(dist.constraints.real, (), ()))
+        numpyro.factor("prior of the total", width * log_total)
         total: Any = jnp.exp(jnp.clip(log_total, guess - 20, guess + 20))
     else:
         total = float(posterior.records)

@@ -4,16 +4,16 @@ People are a sample of a population with cell shares p_theta (``models/effects.p
 known law is added. With F the sums of the records' contrasts, m = E F = n mu(theta), S = Cov F = n Sigma(theta) and z
 the least-squares measurement of F with noise covariance V:
 
-    log p(theta | tables) = -1/2 theta' P theta - 1/2 log|S + V| - 1/2 (z - m)' (S + V)^-1 (z - m) + shape + constant.
+    log p(theta | tables) = -1/2 theta' P theta - 1/2 log|S + V| - 1/2 (z - m)' (S + V)^-1 (z - m) + constant.
 
-The sum of many records is taken as normal; noise need not be. ``shape`` adds, for each value that carries one two-sided
-geometric noise, the log ratio of its own law (normal plus Laplace) to the normal law of its variance. It is exact where
-noise is large against sampling (then values are independent given theta) and vanishes where it is small.
+The sum of many records is taken as normal, and so is z, which is a weighted sum of many noises: their exact variance is
+used and their shape is not. Where a single two-sided geometric noise decides an answer its tails are a little heavier
+(a 95 percent interval then covers 93.8 percent at worst; docs/theory/noise-aware.md).
 
 Draws come from a t distribution at the mode and are weighted by target over proposal; a few rounds move the proposal to
 the weighted moments. The effective sample size decides whether the result is accurate (``LEAST_EFFECTIVE``); if not,
-a Markov chain is needed (``models/chains.py``). The total n is a parameter where it is not public. See
-docs/theory/noise-aware.md.
+a Markov chain is needed (``models/chains.py``). The total n is a parameter where it is not public, with a prior that
+makes every value of F (not of F/n) as likely beforehand for one n as for another. See docs/theory/noise-aware.md.
 """
 
 from __future__ import annotations
@@ -155,6 +155,8 @@ class Posterior:
             scaled, log = left @ self._frozen, np.zeros(len(left))
         log = log - 0.5 * (scaled**2).sum(axis=1)
         log = log - 0.5 * np.einsum("si,ij,sj->s", theta, self.effects.precision, theta)
+        if self.records is None:  # else a larger n would spread the same prior over more tables, and be less likely
+            log = log + self._width * parameters[:, -1]
         return np.asarray(log)
 
     def mode(self) -> tuple[Floats, Floats]:
@@ -185,6 +187,8 @@ class Posterior:
             weighted = np.linalg.solve(total, slope)
             information = slope.T @ weighted + precision
             score = weighted.T @ (self.reduced.estimate - self._expected(totals, means)[0]) - precision @ point
+            if first:
+                score[-1] += self._width
             step = np.linalg.solve(information, score)
             decrement = float(score @ step)
             moved = float(np.abs(self.effects.columns @ step[: self._width]).max(initial=0.0))
