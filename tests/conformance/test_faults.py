@@ -1,8 +1,8 @@
 """Faults that code reviews miss and ledgers cannot see: each is made on purpose, and each must be caught.
 
 Every fault runs the real gate and the real synthesizer with one thing wrong. The sound version of the same run must
-not be accused. Half the noise, for every method, is in ``test_sampled_audit.py``. With nine audits at 1e-4 the whole
-file raises a false alarm with probability below 1e-3; seeds are fixed, so a result stays what it is.
+not be accused. Half the noise, for every method, is in ``test_sampled_audit.py``. With nine audits at 1e-5 the whole
+file raises a false alarm with probability below 1e-4; seeds are fixed, so a result stays what it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from understudy.synth import histogram as histogram_module
 from understudy.synth import margins as margins_module
 from understudy.synth.base import configure
 
-EPSILON, RUNS, FALSE_ALARM = "1.5", 1600, 1e-4
+EPSILON, RUNS, FALSE_ALARM = "1.5", 1600, 1e-5
 SCHEMA = us.Schema(
     attributes=(us.Attribute(name="a", levels=("x", "y")), us.Attribute(name="b", levels=("p", "q", "r")))
 )
