@@ -295,7 +295,7 @@ def write_sample(
     overwrite: bool = False,
     csv: bool = False,
 ) -> Path:
-    """``sample``, written as a release folder.
+    """``sample``, written as a release folder block by block: memory does not grow with the rows.
 
     With ``engine="spark"`` the executors draw and write it, in parts, into a folder that every machine sees: a billion
     rows need no memory here.
@@ -317,7 +317,9 @@ def write_sample(
     if engine != "spark":
         if master is not None or allow_insecure_cluster:
             raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
-        return sample(release, rows=rows, copies=copies).write(out, overwrite=overwrite, csv=csv)
+        return sample_to(
+            release, Path(out), rows=rows, copies=copies, stream=SecureStream(), overwrite=overwrite, csv=csv
+        )
     from understudy.engines.spark_session import session_for
 
     if csv:

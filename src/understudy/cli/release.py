@@ -56,30 +56,32 @@ def sample(
     Example: `understudy sample release/ --rows 1000000 --out larger/`
 
     Refused for methods that draw from the data themselves (dirichlet): there another draw is another charge. With
-    `--engine spark` the executors of a cluster write the folder, in parts, and a billion rows need no memory here.
+    `--engine spark` the executors of a cluster write the folder, in parts; without it rows are written as they are
+    drawn. Either way memory does not grow with the number of rows.
     """
     from understudy import api
     from understudy.release import read_release
     from understudy.release.folder import read_manifest
+    from understudy.release.parts import BLOCK_ROWS
 
     target, before = read_output_path(out), read_release(folder)
-    if engine == "spark":
-        api.write_sample(
-            before, target, rows=rows, copies=copies, csv=csv, engine=engine, master=master,
-            allow_insecure_cluster=allow_insecure_cluster,
-        )  # fmt: skip
-        written = read_manifest(target)
+    if engine != "spark" and rows <= BLOCK_ROWS:
+        release = api.sample(before, rows=rows, copies=copies)
+        release.write(target, csv=csv)
         if as_json:
-            print_json({"release": str(target), "rows": written["rows"], "files": len(written["files"])})
+            print_json(release_document(release, target))
         else:
-            say(f"{len(written['rows'])} table(s) of {rows:,} rows in {len(written['files'])} files: {target}")
+            show_release(release, target)
         return
-    release = api.sample(before, rows=rows, copies=copies)
-    release.write(target, csv=csv)
+    api.write_sample(
+        before, target, rows=rows, copies=copies, csv=csv, engine=engine, master=master,
+        allow_insecure_cluster=allow_insecure_cluster,
+    )  # fmt: skip
+    written = read_manifest(target)
     if as_json:
-        print_json(release_document(release, target))
+        print_json({"release": str(target), "rows": written["rows"], "files": len(written["files"])})
     else:
-        show_release(release, target)
+        say(f"{len(written['rows'])} table(s) of {rows:,} rows in {len(written['files'])} files: {target}")
 
 
 def methods(*, as_json: AsJson = False) -> None:

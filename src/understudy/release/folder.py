@@ -26,11 +26,13 @@ from understudy.privacy.definition import Unit, definition_from_json
 from understudy.privacy.event import event_from_json
 from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import plan_from_json
+from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import readme_text
 from understudy.release.value import NOT_TRACKED, Provenance, Release, Statement
 
 FORMAT, VERSION = "understudy release", 1
 MANIFEST, SCHEMA, MEASUREMENTS, README = "manifest.json", "schema.toml", "measurements.parquet", "README.md"
+MODEL = "model.parquet"  # where there is one
 TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
 
 
@@ -61,11 +63,13 @@ def write_release(
             for number, table in enumerate(release.tables, start=1):
                 pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
                 if csv:
-                    pyarrow.csv.write_csv(_plain_columns(table), folder / f"synthetic_{number}.csv")
+                    pyarrow.csv.write_csv(plain_columns(table), folder / f"synthetic_{number}.csv")
             written = WrittenTables(rows=tuple(table.num_rows for table in release.tables), hashes={})
         else:
             written = write_tables(folder)
         pq.write_table(_measurement_table(release), folder / MEASUREMENTS, compression="zstd")
+        if release.fitted is not None:
+            write_model(release.fitted, folder / MODEL)
         (folder / README).write_text(readme_text(release, written.rows), encoding="utf-8")
         files = {file.name: written.hashes.get(file.name) or hash_file(file) for file in sorted(folder.iterdir())}
         (folder / MANIFEST).write_text(_manifest_text(release, files, written.rows), encoding="utf-8")
@@ -74,7 +78,7 @@ def write_release(
     return path
 
 
-def _plain_columns(table: pa.Table) -> pa.Table:
+def plain_columns(table: pa.Table) -> pa.Table:
     """Dictionary columns as plain values, which is what CSV can hold."""
     columns = []
     for column in table.columns:
@@ -174,7 +178,7 @@ def check_files(path: Path, manifest: dict[str, Any]) -> None:
             f"{path} holds '{unlisted[0]}', which its manifest does not list; a release holds nothing else."
         )
     for name, stated in files.items():
-        if name not in (SCHEMA, MEASUREMENTS, README) and not TABLE_NAME.fullmatch(str(name)):
+        if name not in (SCHEMA, MEASUREMENTS, MODEL, README) and not TABLE_NAME.fullmatch(str(name)):
             raise InputError(f"the manifest of {path} lists '{name}', which does not belong in a release.")
         file = path / name
         if file.is_symlink() or not file.is_file():
@@ -236,6 +240,7 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
             for copy in range(1, len(manifest["rows"]) + 1)
         ),
         measurements=_read_measurements(path / MEASUREMENTS, schema),
+        fitted=read_model(path / MODEL, schema) if MODEL in manifest["files"] else None,
         statement=Statement(
             unit=Unit.from_json(manifest["unit"]),
             guarantee=definition_from_json(manifest["guarantee"]),

@@ -17,17 +17,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
 from understudy.engines.decode import decode
 from understudy.engines.spark_tasks import Shared
 from understudy.errors import InputError, UnsupportedError
+from understudy.models.fitted import Fitted
 from understudy.privacy.draws import KeyedStream, TravellingKey
 from understudy.privacy.plan import Plan
-from understudy.release.folder import WrittenTables, hash_file, write_release
+from understudy.release.folder import WrittenTables, hash_file, plain_columns, write_release
 from understudy.release.value import Release
 from understudy.synth.base import Request, Synthesis, configure
 
@@ -61,6 +64,7 @@ class Recipe:
     measurements: tuple[Measurement, ...]
     records: int | None
     rows: int
+    fitted: Fitted | None = None  # draws without fitting again, where the release holds its model
     block_rows: int = BLOCK_ROWS
     part_blocks: int = PART_BLOCKS
 
@@ -74,18 +78,20 @@ class Recipe:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most and value > most):
                 raise InputError(f"{name} ({value!r}) must be a whole number from 1 to {most or 1000:,}.")
         Request(budget=plan.budget, unit=plan.unit, copies=copies)
-        if not hasattr(configure(plan.method, plan.options), "again") or not release.measurements:
+        again = hasattr(configure(plan.method, plan.options), "again") and release.measurements
+        if release.fitted is None and not again:
             raise UnsupportedError(
                 f"rows of method '{plan.method}' are drawn from the data themselves, so another draw is another "
                 "charge: make another release with synthesize."
             )
-        if plan.unit.fixed and plan.method != "histogram":
+        if release.fitted is None and plan.unit.fixed and plan.method != "histogram":
             raise UnsupportedError(
-                "the exact counts of fixed attributes were used and are not part of the release; make another release."
+                "the exact counts of fixed attributes were used, and this release holds no model that knows them; make "
+                "another release."
             )
         recipe = cls(
             schema=release.schema, plan=replace(plan, rows=rows, copies=copies), measurements=release.measurements,
-            records=release.provenance.records, rows=rows, **size,
+            records=release.provenance.records, rows=rows, fitted=release.fitted, **size,
         )  # fmt: skip
         if recipe.in_parts and plan.options.get("draws") == "posterior":
             raise UnsupportedError(
@@ -107,6 +113,14 @@ class Recipe:
         """Parts of each copy."""
         return -(-self.rows // self.part_rows)
 
+    def tables(self, rows: int, copies: int, stream: Any) -> Iterator[CodedTable]:
+        """Tables one after the other: from the model if there is one, so that one block at a time is in memory."""
+        if self.fitted is None:
+            yield from self.again(rows, copies, stream).tables
+            return
+        for copy in range(1, copies + 1):
+            yield self.fitted.draw(self.schema, rows, stream, "rows", copy)
+
     def again(self, rows: int, copies: int, stream: Any) -> Synthesis:
         plan = replace(self.plan, rows=rows, copies=copies)
         synthesizer: Any = configure(plan.method, plan.options)
@@ -123,7 +137,7 @@ class Recipe:
             if not rows or not copies:
                 continue
             own = PartStream(key.stream(), copy, part, rows)  # the rest is another draw than the first whole block
-            for table in self.again(rows, copies, own).tables:
+            for table in self.tables(rows, copies, own):
                 number += 1
                 yield decode(table, stream, "decode", number)  # type: ignore[arg-type]  # words are all it takes
 
@@ -150,19 +164,35 @@ class WritePart:
         return {"name": name, "copy": copy + 1, "rows": rows, "hash": digest}
 
 
+def write_here(recipe: Recipe, key: TravellingKey, folder: Path, *, csv: bool) -> WrittenTables:
+    """Every copy as one file, block by block: memory does not grow with the number of rows."""
+    rows = []
+    for copy in range(1, recipe.plan.copies + 1):
+        blocks = (block for part in range(recipe.parts) for block in recipe.blocks(key, copy, part))
+        name = folder / f"synthetic_{copy}"
+        rows.append(write_blocks(blocks, f"{name}.parquet", csv=f"{name}.csv" if csv else None))
+    return WrittenTables(rows=tuple(rows), hashes={})
+
+
 def part_name(copy: int, part: int) -> str:
     return f"synthetic_{copy}.part-{part:05d}.parquet"
 
 
-def write_blocks(blocks: Iterator[pa.Table], path: str) -> int:
-    writer, rows = None, 0
+def write_blocks(blocks: Iterator[pa.Table], path: str, csv: str | None = None) -> int:
+    """Blocks into one Parquet file, and into one CSV file too if that is named; gives the rows."""
+    writers: list[Any] = []
+    rows = 0
     try:
         for table in blocks:
-            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
-            writer.write_table(table)
+            plain = plain_columns(table) if csv else table
+            if not writers:
+                writers.append(pq.ParquetWriter(path, table.schema, compression="zstd"))
+                writers += [pyarrow.csv.CSVWriter(csv, plain.schema)] if csv else []
+            for writer, form in zip(writers, (table, plain), strict=False):
+                writer.write_table(form)
             rows += table.num_rows
     finally:
-        if writer is not None:
+        for writer in writers:
             writer.close()
     return rows
 
@@ -176,6 +206,17 @@ def write_on_spark(recipe: Recipe, session: Any, key: TravellingKey, folder: Pat
     written = map_numbers(session, work, count, tasks=count, with_key=True)
     rows = [sum(one["rows"] for one in written if one["copy"] == copy + 1) for copy in range(recipe.plan.copies)]
     return WrittenTables(rows=tuple(rows), hashes={one["name"]: one["hash"] for one in written})
+
+
+def sample_here(
+    release: Release, path: Path, *, recipe: Recipe, key: TravellingKey, overwrite: bool, csv: bool
+) -> Path:
+    """A release folder whose tables were written as they were drawn."""
+    described = replace(release, provenance=replace(release.provenance, notes=(*recipe.plan.notes, NOTE)))
+    return write_release(
+        described, path, overwrite=overwrite, csv=False,
+        write_tables=lambda folder: write_here(recipe, key, folder, csv=csv),
+    )  # fmt: skip
 
 
 def sample_on_spark(

@@ -69,13 +69,22 @@ values in `measurements.parquet` and the mechanisms named there. A count near ze
 
 - `synthetic_*.parquet`: the rows. `schema.toml`: every possible value of every attribute; it was public beforehand.
 - `measurements.parquet`: the noisy counts the rows were made from, with the exact law of their noise.
-- `manifest.json`: the guarantee, the plan, what was charged, and the hash of every file; `understudy verify .` checks
-  them.
+{_model_line(release)}- `manifest.json`: the guarantee, the plan, what was charged, and the hash of every file;
+  `understudy verify .` checks them.
 
 ## Attributes
 
 {attributes}
 {chr(10) + "## Notes" + chr(10) + chr(10) + notes if notes else ""}"""
+
+
+def _model_line(release: Release) -> str:
+    if release.fitted is None:
+        return ""
+    return (
+        "- `model.parquet`: the model fitted to them, from which the rows were drawn; "
+        "`understudy sample . --rows 1000000 --out larger/` draws more.\n"
+    )
 
 
 def _conclusions(release: Release, table_rows: Sequence[int], *, posterior: bool) -> str:

@@ -255,6 +255,8 @@ def _release(
         schema=schema,
         tables=tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(synthesis.tables, start=1)),
         measurements=synthesis.measurements,
+        # Without a guarantee the model may repeat exact counts, which are never published.
+        fitted=None if isinstance(plan.budget, NonPrivate) else synthesis.fitted,
         statement=Statement(unit=plan.unit, guarantee=guarantee, ledger=charge, warnings=warnings),
         provenance=Provenance(
             method=plan.method,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from understudy.core.mechanism import Stream
 from understudy.engines.decode import decode
 from understudy.errors import InputError, UnsupportedError
-from understudy.release.parts import NOTE, Recipe, sample_on_spark
+from understudy.release.parts import NOTE, Recipe, sample_here, sample_on_spark
 from understudy.release.run import BYTES_PER_VALUE, available_memory
 from understudy.release.value import Release
 
@@ -27,10 +27,9 @@ def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **
     if needed > available:
         raise InputError(
             f"{copies} table(s) of {rows:,} rows need about {needed / 2**30:.1f} GB of memory, and "
-            f"{available / 2**30:.1f} GB are available. Write them with Spark (write_sample, engine='spark'), or ask "
-            "for fewer rows or copies."
+            f"{available / 2**30:.1f} GB are available. Write them to a folder as they are drawn (write_sample, or the "
+            "command sample), or ask for fewer rows or copies."
         )
-    notes: tuple[str, ...] = ()
     if recipe.in_parts:
         key = _key(stream)
         tables = tuple(
@@ -38,23 +37,28 @@ def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **
             for copy in range(1, copies + 1)
         )
     else:
-        made = recipe.again(rows, copies, stream)
-        tables = tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(made.tables, start=1))
-        notes = made.notes
+        drawn = recipe.tables(rows, copies, stream)
+        tables = tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(drawn, start=1))
     return replace(
         release,
         tables=tables,
-        provenance=replace(release.provenance, notes=(*recipe.plan.notes, *notes, NOTE)),
+        provenance=replace(release.provenance, notes=(*recipe.plan.notes, NOTE)),
     )
 
 
 def sample_to(
-    release: Release, path: Path, *, rows: int, copies: int, stream: Stream, session: Any, overwrite: bool, **size: int
-) -> Path:
-    """The same, written as a release folder by the executors of a Spark session: no table is ever in this process."""
+    release: Release, path: Path, *, rows: int, copies: int, stream: Stream, session: Any = None, overwrite: bool,
+    csv: bool = False, **size: int,
+) -> Path:  # fmt: skip
+    """The same, written as a release folder block by block: no table is ever whole in memory.
+
+    With a Spark ``session`` its executors write it, in parts.
+    """
     recipe = Recipe.of(release, rows=rows, copies=copies, **size)
     if not recipe.in_parts:
-        return sample_again(release, rows=rows, copies=copies, stream=stream).write(path, overwrite=overwrite)
+        return sample_again(release, rows=rows, copies=copies, stream=stream).write(path, overwrite=overwrite, csv=csv)
+    if session is None:
+        return sample_here(release, path, recipe=recipe, key=_key(stream), overwrite=overwrite, csv=csv)
     return sample_on_spark(release, path, recipe=recipe, session=session, key=_key(stream), overwrite=overwrite)
 
 

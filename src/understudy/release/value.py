@@ -16,6 +16,7 @@ from understudy.core.table import CodedTable
 from understudy.engines.decode import with_derived
 from understudy.engines.encode import encode_table
 from understudy.errors import InputError
+from understudy.models.fitted import Fitted
 from understudy.privacy.definition import Definition, NonPrivate, Unit
 from understudy.privacy.event import Event
 from understudy.privacy.plan import Plan
@@ -68,6 +69,7 @@ class Release:
     statement: Statement
     provenance: Provenance
     measurements: tuple[Measurement, ...] = field(default=())
+    fitted: Fitted | None = None  # the model the rows were drawn from, where it is public
 
     def __post_init__(self) -> None:
         if not self.tables:

@@ -13,6 +13,7 @@ from understudy.core.registry import Registry
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.models.fitted import Fitted
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.gate import Gate
 from understudy.privacy.plan import Option, Plan, Step
@@ -58,6 +59,7 @@ class Synthesis:
     copies_share_measurements: bool = False
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()  # what everybody who is handed the release must be told
+    fitted: Fitted | None = None  # the model behind all copies, to draw more rows from later
 
 
 class Synthesizer(Protocol):

@@ -14,7 +14,9 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import MAX_CELLS, Known, Report, build_tree, fit, structural_groups
+from understudy.models.fitted import Fitted, FittedPart
 from understudy.models.junction_tree import tree_cells
+from understudy.models.model import Model
 from understudy.models.posterior_draws import posterior_models
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY
 from understudy.privacy.calibrate import noise_for
@@ -218,4 +220,10 @@ def synthesis_from(
         rows_drawn=DESCRIPTIONS[rows_by],
         copies_share_measurements=True,
         notes=(*notes, fitted),
+        fitted=fitted_model(model, rows_by) if draws == "fit" else None,
     ), report
+
+
+def fitted_model(model: Model, rows_by: str) -> Fitted:
+    """One model for the whole table, as it is published."""
+    return Fitted(rows_by=rows_by, parts=(FittedPart(codes=(), size=model.total, model=model),))

@@ -23,6 +23,7 @@ from understudy.core.structural import Impossible
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import Known, fit
+from understudy.models.fitted import Fitted, FittedPart
 from understudy.models.model import Model
 from understudy.models.project import nearest_table
 from understudy.models.sample import DESCRIPTIONS, apportion, draw_cells
@@ -245,6 +246,15 @@ def synthesis_in_strata(
         rows_drawn=DESCRIPTIONS[rows_by],
         copies_share_measurements=True,
         notes=(*notes, *(f"Fitted: {one}." for one in shown)),
+        fitted=Fitted(
+            rows_by=rows_by,
+            strata=strata.names,
+            public_sizes=public,
+            parts=tuple(
+                FittedPart(codes=part.codes, size=float(size), model=model)
+                for (part, model, _), size in zip(models, sizes, strict=True)
+            ),
+        ),
     )
 
 

@@ -122,7 +122,7 @@ def test_refusals(tmp_path, monkeypatch):
     ):
         with pytest.raises(InputError):
             us.sample(release, **asked)
-    with pytest.raises(InputError, match="Write them with Spark"):
+    with pytest.raises(InputError, match="as they are drawn"):
         us.sample(release, rows=10**11)
     with pytest.raises(InputError, match="go with engine 'spark'"):
         us.write_sample(release, tmp_path / "x", rows=10, master="local[2]")

@@ -1,6 +1,7 @@
 """More rows from a release: from its measurements alone, never from the data."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -56,5 +57,6 @@ def test_other_refusals():
         us.sample(us.wrap(ROWS, SCHEMA), rows=10)
     with pytest.raises(InputError, match="rows"):
         us.sample(make(budget=us.PureDP(epsilon=1)), rows=0)
+    fixed = make(method="ipf", budget=us.PureDP(epsilon=1), unit=us.Unit(fixed=("a",)))
     with pytest.raises(UnsupportedError, match="fixed attributes"):
-        us.sample(make(method="ipf", budget=us.PureDP(epsilon=1), unit=us.Unit(fixed=("a",))), rows=10)
+        us.sample(replace(fixed, fitted=None), rows=10)

@@ -1,0 +1,61 @@
+"""A fitted model as it is published: everything needed to draw rows, and nothing that was not noisy or public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.models.junction_tree import Margin
+from understudy.models.model import Model
+from understudy.models.sample import apportion, draw_cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedPart:
+    """The model inside one stratum: the codes of the attributes that make the strata, and the records it stands for."""
+
+    codes: tuple[int, ...]
+    size: float
+    model: Model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fitted:
+    """One model, or one per stratum. ``public_sizes``: the sizes of strata are exact and public, so rows are shared out
+    in proportion to them instead of being drawn."""
+
+    rows_by: str
+    parts: tuple[FittedPart, ...]
+    strata: Margin = ()
+    public_sizes: bool = False
+
+    def draw(self, schema: Schema, rows: int, stream: Stream, *purpose: str | int) -> CodedTable:
+        """Rows with the law the release states, from words that ``purpose`` names."""
+        if not self.strata:
+            return self.parts[0].model.draw(schema, rows, self.rows_by, stream, *purpose)
+        inner = Schema(attributes=tuple(one for one in schema.attributes if one.name not in self.strata))
+        sizes = np.array([part.size for part in self.parts])
+        if self.public_sizes:
+            counts = apportion(np.rint(sizes).astype(np.int64), rows)
+        else:
+            drawn = draw_cells(sizes, rows, self.rows_by, stream, *purpose, "strata")
+            counts = np.bincount(drawn, minlength=len(self.parts)).astype(np.int64)
+        tables = [
+            part.model.draw(inner, int(count), self.rows_by, stream, *purpose, "stratum", number)
+            for number, (part, count) in enumerate(zip(self.parts, counts, strict=True))
+        ]
+        order = np.argsort(stream.words(rows, *purpose, "shuffle"), kind="stable")
+        columns: dict[str, NDArray[np.integer]] = {}
+        for name in schema.names:
+            if name in self.strata:
+                codes = np.array([part.codes[self.strata.index(name)] for part in self.parts])
+                whole = np.repeat(codes, counts).astype(np.min_scalar_type(schema[name].size - 1))
+            else:
+                whole = np.concatenate([np.asarray(table.columns[name]) for table in tables])
+            columns[name] = whole[order]
+        return CodedTable(schema=schema, columns=columns)
