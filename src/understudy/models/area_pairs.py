@@ -91,6 +91,13 @@ class AreaPairs:
         cells[left] = self._blocks[block] + self._rank[one] * self._children[fine.parent[other]] + self._rank[other]
         return cells
 
+    def ancestors(self, number: int) -> Integers:
+        """The area of a coarser level that each finest area lies in."""
+        ancestor = np.arange(len(self.finest))
+        for level in self.levels[:number:-1]:
+            ancestor = level.parent[ancestor]
+        return ancestor
+
     def distance(self) -> Floats:
         """Miles between the areas of each cell; within one area, half its radius."""
         miles = np.empty(len(self))

@@ -78,7 +78,7 @@ def _far_jobs(
     level, home, work = pairs.level[cell].astype(np.int64), pairs.origin[cell].astype(np.int64), np.empty_like(cell)
     for number in range(len(pairs.levels) - 1):
         own = np.flatnonzero(level == number)
-        ancestor = _ancestors(pairs, number)
+        ancestor = pairs.ancestors(number)
         work[own] = draw_places(
             ancestor, totals.astype(np.float64), pairs.destination[cell[own]], stream, *purpose, "work", number
         )
@@ -86,14 +86,6 @@ def _far_jobs(
     place_in_area = np.arange(len(work)) - np.searchsorted(work[order], work[order])
     kept = np.sort(order[place_in_area < totals[work[order]]])
     return level[kept], home[kept], work[kept]
-
-
-def _ancestors(pairs: AreaPairs, number: int) -> Integers:
-    """The area of a coarser level that each finest area lies in."""
-    ancestor = np.arange(len(pairs.finest))
-    for level in pairs.levels[:number:-1]:
-        ancestor = level.parent[ancestor]
-    return ancestor
 
 
 def _near_jobs(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.exact import Number, float_up, from_text, read_exact, to_text
-from understudy.core.mechanism import Integers, Stream
+from understudy.core.mechanism import Integers, Mechanism, Stream
 from understudy.errors import InputError, InternalError, unknown_name
 from understudy.privacy.event import Event, GaussianNoise, GeometricNoise, NoNoise, Sensitivity
 from understudy.privacy.streams import LARGEST_SCALE, NOISE_BOUND, SMALLEST_SCALE
@@ -189,11 +189,15 @@ NoiseMechanism = Geometric | DiscreteGaussian
 MECHANISMS: dict[str, Callable[..., NoiseMechanism]] = {c.name: c for c in (Geometric, DiscreteGaussian)}
 
 
-def mechanism_from_json(data: Mapping[str, str]) -> NoiseMechanism | Exact:
+def mechanism_from_json(data: Mapping[str, str]) -> Mechanism:
     """Read back what ``to_json`` wrote; the scale must be one that a mechanism could have had, bit for bit."""
     name = str(data.get("mechanism", ""))
     if name == Exact.name and len(data) == 1:
         return Exact()
+    if name == "sparse_geometric":
+        from understudy.privacy.sparse_geometric import read_sparse  # it builds on the noise of this file
+
+        return read_sparse(data)
     if name not in MECHANISMS:
         raise unknown_name("mechanism", name, MECHANISMS)
     if set(data) != {"mechanism", "scale"}:

@@ -8,6 +8,7 @@ the threshold (Cormode, Procopiuc, Srivastava and Tran 2012). See docs/theory/sp
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -15,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.exact import Number, to_text
+from understudy.core.exact import Number, from_text, to_text
 from understudy.core.mechanism import Integers, Stream
-from understudy.errors import InputError
+from understudy.errors import InputError, InternalError
 from understudy.privacy.draws import uniform_below
 from understudy.privacy.event import Event, GeometricNoise, Sensitivity
 from understudy.privacy.keyed_noise import binomial, discrete_laplace, exceeding, geometric
@@ -63,6 +64,17 @@ class SparseGeometric:
     def expected_empty(self) -> float:
         rate = 1 / float(self.scale)
         return self.domain * math.exp(-rate * (self.threshold + 1)) / (1 + math.exp(-rate))
+
+    def run(self, values: Integers, stream: Stream) -> Integers:
+        """Noisy values of all cells as a gate measures them; the threshold stands for a cell that is not reported."""
+        flat = np.asarray(values, dtype=np.int64).ravel()
+        if len(flat) != self.domain:
+            raise InternalError("noise for a domain of another size.")
+        filled = np.flatnonzero(flat)
+        cells, noisy = self.draw(filled, flat[filled], stream, self.name)
+        out = np.full(len(flat), self.threshold, dtype=np.int64)
+        out[cells] = noisy
+        return out.reshape(np.shape(values))
 
     def draw(
         self, cells: Integers, counts: Integers, stream: Stream, *purpose: str | int, size: int | None = None
@@ -134,3 +146,20 @@ def _listed(tried: Integers, cells: Integers) -> NDArray[np.bool_]:
     inside = place < len(cells)
     inside[inside] = cells[place[inside]] == tried[inside]
     return inside
+
+
+def read_sparse(data: Mapping[str, str]) -> SparseGeometric:
+    """Read back what ``to_json`` wrote, bit for bit."""
+    if set(data) != {"mechanism", "scale", "threshold", "domain"}:
+        raise InputError("mechanism 'sparse_geometric' needs exactly a scale, a threshold and a domain.")
+    scale = from_text(data["scale"], "scale")
+    mechanism = SparseGeometric(scale=scale, threshold=_whole(data["threshold"]), domain=_whole(data["domain"]))
+    if mechanism.scale != scale:
+        raise InputError("the scale of mechanism 'sparse_geometric' is not the exact value of a 64-bit float.")
+    return mechanism
+
+
+def _whole(text: str) -> int:
+    if not (isinstance(text, str) and text.isascii() and text.isdigit()):
+        raise InputError("the threshold and domain of mechanism 'sparse_geometric' must be whole numbers.")
+    return int(text)
