@@ -36,6 +36,7 @@ def spark(spark_folder: Path) -> Iterator[Any]:
         "spark.eventLog.dir": f"file://{spark_folder / 'events'}",
         "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
         "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "4",  # what two slots need; Spark's 200 take their time
     }
     arguments = " ".join(f"--conf {name}={value}" for name, value in settings.items())
     with pytest.MonkeyPatch.context() as patch:

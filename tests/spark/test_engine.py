@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +151,28 @@ def test_the_command_line(spark, tmp_path):
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["guarantee"]
     assert read_release(tmp_path / "release").frame().num_rows == 60
+
+
+@pytest.mark.full
+def test_spark_submit_says_where(tmp_path):
+    """The command as spark-submit runs it: no master is named, and its session is used."""
+    import pyspark
+
+    import understudy.cli
+
+    path = write(tmp_path / "a.parquet")
+    (tmp_path / "people.toml").write_text(us.write_schema(SCHEMA))
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]",
+        str(Path(understudy.cli.__path__[0]) / "__main__.py"), "synthesize", path,
+        "--schema", str(tmp_path / "people.toml"), "--method", "histogram", "--epsilon", "1", "--engine", "spark",
+        "--out", str(tmp_path / "release"),
+    ]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment["PYSPARK_PYTHON"] = sys.executable
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert read_release(tmp_path / "release").frame().num_rows == 120
 
 
 KEY = bytes(range(100, 132))
