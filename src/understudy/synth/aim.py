@@ -36,6 +36,7 @@ from understudy.synth.margins import (
     Margin,
     check_copies,
     check_margin_sizes,
+    check_model_size,
     check_rows,
     combinations_up_to,
     drawn_option,
@@ -51,6 +52,7 @@ from understudy.synth.margins import (
 CHOOSING = Fraction(1, 10)
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0
+MOST_ATTRIBUTES = 100
 
 
 @synthesizers.add
@@ -91,6 +93,12 @@ class Aim:
         if not ones:
             raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
+        check_model_size(schema, ones, [schema.margin(request.unit.fixed)])
+        if len(schema.names) > MOST_ATTRIBUTES:
+            raise UnsupportedError(
+                f"aim looks at every pair in every round; {len(schema.names)} attributes are more than the "
+                f"{MOST_ATTRIBUTES} it takes. Use method mst, or leave attributes out ([[ignore]])."
+            )
         rounds = self.rounds * len(schema.names)
         part = currency.amount / rounds
         steps = [self._measure(schema, margin, request, currency.noise(part, schema, margin, request.unit))

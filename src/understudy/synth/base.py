@@ -85,7 +85,13 @@ synthesizers: Registry[type[Synthesizer]] = Registry(
 
 def configure(method: str, options: Mapping[str, Option]) -> Synthesizer:
     """The synthesizer of a name with its options, given as values or as the text of a command line."""
-    kind: Any = synthesizers[method]
+    made: Synthesizer = configure_from(synthesizers, method, options)
+    return made
+
+
+def configure_from(registry: Registry[Any], method: str, options: Mapping[str, Option]) -> Any:
+    """The same for a registry of methods of another kind."""
+    kind: Any = registry[method]
     hints = get_type_hints(kind)
     known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
     values: dict[str, Any] = {}
@@ -93,8 +99,7 @@ def configure(method: str, options: Mapping[str, Option]) -> Synthesizer:
         if name not in known:
             raise unknown_name(f"option of {method}:", name, known)
         values[name] = _read_option(method, name, value, known[name])
-    made: Synthesizer = kind(**values)
-    return made
+    return kind(**values)
 
 
 def _read_option(method: str, name: str, value: Option, kind: Any) -> Option:

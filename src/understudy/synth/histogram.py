@@ -30,7 +30,7 @@ from understudy.privacy.plain import PlainMultinomial
 from understudy.privacy.plan import Option, Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.steps import measure_step, query_of
-from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, count_text, planned, synthesizers
 
 MAX_CELLS = 10_000_000
 TOTAL_SHARE = Fraction(1, 50)
@@ -73,8 +73,8 @@ class Histogram:
         cells = schema.cells()
         if cells > MAX_CELLS:
             raise UnsupportedError(
-                f"the full cross-tabulation has {cells:,} cells; histogram takes at most {MAX_CELLS:,}. Use a "
-                "margin-based method, drop attributes ([[ignore]]), or use wider bins."
+                f"the full cross-tabulation has {count_text(cells)} cells; histogram takes at most {MAX_CELLS:,}. Use "
+                "a margin-based method, drop attributes ([[ignore]]), or use wider bins."
             )
         possible = int(schema.allowed().sum())
         if self.postprocess == "published" and request.rows is None and not request.unit.public_total:

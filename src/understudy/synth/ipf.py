@@ -20,7 +20,7 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.models.fit import Known, build_tree
+from understudy.models.fit import Known
 from understudy.models.ipf import fit_ipf
 from understudy.models.model import Model
 from understudy.privacy.definition import Definition, NonPrivate
@@ -34,6 +34,7 @@ from understudy.synth.margins import (
     Margin,
     check_copies,
     check_margin_sizes,
+    check_model_size,
     check_rows,
     drawn_option,
     is_public,
@@ -104,10 +105,9 @@ class Ipf:
         strata = read_strata(schema, self.strata)
         margins = strata.joined_all(self._inner_margins(strata))
         check_margin_sizes(schema, margins)
-        # Refuses, before anything is charged, a model that would not fit in memory.
-        inner = [strata.inside(margin) for margin in [*margins, schema.margin(request.unit.fixed)]]
-        for part in strata.parts:
-            build_tree(part.schema, inner)
+        inner = [strata.inside(margin) for margin in margins]
+        for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
+            check_model_size(rules, inner, [strata.inside(schema.margin(request.unit.fixed))])
         published = self._published(request.budget)
         if published and request.rows is None and not request.unit.public_total:
             raise InputError(

@@ -43,6 +43,7 @@ from understudy.synth.margins import (
     Margin,
     check_copies,
     check_margin_sizes,
+    check_model_size,
     check_rows,
     drawn_option,
     is_public,
@@ -95,6 +96,8 @@ class Mst:
         if not ones:
             raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
+        for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
+            check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
         edges = self._edges(strata, unit)
         joins = _most_joins(strata, unit, edges)
         currency = _currency(strata, request.budget, unit, edges, joins)

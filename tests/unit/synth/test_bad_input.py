@@ -1,0 +1,166 @@
+"""Margin-based methods on input that is wrong, extreme or degenerate: refused with what to do, or done properly."""
+
+import numpy as np
+import pytest
+
+import understudy as us
+from understudy.core.table import CodedTable
+from understudy.errors import InputError, UnknownNameError, UnsupportedError
+from understudy.privacy.gate import Gate
+from understudy.privacy.streams import SeededStream
+from understudy.reproduce.raab_syntheses import PublicTable
+from understudy.synth.base import configure
+
+EPSILON = us.PureDP(epsilon=1)
+MARGIN_METHODS = ("ipf", "mst", "aim", "independent")
+
+
+def schema_of(sizes, **rules):
+    return us.Schema(
+        attributes=tuple(us.Attribute(name=f"x{i}", levels=tuple(range(size))) for i, size in enumerate(sizes)), **rules
+    )
+
+
+def rows_of(schema, count, seed=0):
+    rng = np.random.default_rng(seed)
+    return {one.name: rng.integers(0, one.size, count) for one in schema.attributes}
+
+
+def run(table, method, budget=EPSILON, unit="add_remove", seed=1, **options):
+    plan = us.plan(table.schema, method=method, budget=budget, unit=unit, **options)
+    stream = SeededStream(seed)
+    gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+    return configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
+
+
+SMALL = schema_of([2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    ("margins", "error", "message"),
+    [
+        ("x0+x9", UnknownNameError, "x9"),
+        ("x0+x0", InputError, "twice"),
+        ("x0+x1, x1+x0", InputError, "listed twice"),
+        (" , ", InputError, "number of ways"),
+        ("0", InputError, "at least 1"),
+    ],
+)
+def test_margins_that_make_no_sense(margins, error, message):
+    with pytest.raises(error, match=message):
+        us.plan(SMALL, method="ipf", budget=EPSILON, margins=margins)
+
+
+@pytest.mark.parametrize("method", [*MARGIN_METHODS, "histogram"])
+@pytest.mark.parametrize(
+    ("budget", "name"),
+    [
+        (us.PureDP(epsilon="1e-14"), "epsilon"),
+        (us.ZCDP(rho="1e-28"), "rho"),
+        (us.ApproxDP(epsilon="1e-14", delta="1e-30"), "epsilon"),
+    ],
+)
+def test_a_budget_too_small_for_the_plan_says_what_is_needed_and_that_is_enough(method, budget, name):
+    with pytest.raises(InputError, match="This plan needs about") as refusal:
+        us.plan(SMALL, method=method, budget=budget)
+    said = float(str(refusal.value).rpartition(f"{name} = ")[2].split(",")[0].rstrip(")"))
+    kept = {"delta": budget.delta} if "delta" in budget.parameters else {}
+    assert us.plan(SMALL, method=method, budget=type(budget)(**{name: str(said)}, **kept)).steps
+    with pytest.raises(InputError):
+        us.plan(SMALL, method=method, budget=type(budget)(**{name: str(0.8 * said)}, **kept))
+
+
+def test_a_margin_beyond_the_size_limit_is_named():
+    with pytest.raises(UnsupportedError, match="the margin x0 x x1 has 25,000,000 cells; at most 10,000,000"):
+        us.plan(schema_of([5000, 5000, 3]), method="ipf", budget=EPSILON)
+
+
+def test_a_workload_beyond_the_size_limit_names_the_first_margin_that_is_too_much():
+    schema = schema_of([40] * 6)
+    with pytest.raises(UnsupportedError, match="the first 12 fit, and x3 x x4 is the first that does not") as refusal:
+        us.plan(schema, method="ipf", budget=EPSILON)
+    assert "4,096,000,000 cells" in str(refusal.value)
+    assert us.plan(schema, method="ipf", budget=EPSILON, margins="x0+x1, x1+x2, x2+x3, x3+x4, x4+x5").steps
+
+
+@pytest.mark.parametrize("method", [*MARGIN_METHODS, "histogram", "auto"])
+@pytest.mark.parametrize("unit", ["replace", "add_remove"])
+def test_all_rows_identical(method, unit):
+    table = CodedTable(schema=SMALL, columns={name: np.ones(2000, dtype=np.int64) for name in SMALL.names})
+    made = run(table, method, unit=unit).tables[0]
+    assert made.counts(SMALL.names)[1, 1, 1] > 0.8 * made.rows
+
+
+def test_two_hundred_attributes():
+    schema = schema_of([2] * 200)
+    assert us.plan(schema, method="auto", budget=EPSILON).method == "mst"
+    assert us.plan(schema, method="independent", budget=EPSILON).steps
+    with pytest.raises(UnsupportedError, match="200 attributes are more than the 100"):
+        us.plan(schema, method="aim", budget=EPSILON)
+    with pytest.raises(UnsupportedError, match=r"about 10\^60 cells, above the limit") as refusal:
+        us.plan(schema, method="ipf", budget=EPSILON)
+    assert "is the first that does not" in str(refusal.value)
+    with pytest.raises(UnsupportedError, match=r"about 10\^60 cells"):
+        us.plan(schema, method="histogram", budget=EPSILON)
+
+
+@pytest.mark.full
+def test_a_tree_over_two_hundred_attributes():
+    schema = schema_of([3] * 200)
+    columns = rows_of(schema, 1500)
+    columns["x199"] = columns["x0"].copy()
+    synthesis = run(CodedTable(schema=schema, columns=columns), "mst", us.PureDP(epsilon=200))
+    pairs = [one.margin for one in synthesis.measurements if len(one.margin) == 2]
+    assert len(pairs) == 199
+    assert ("x0", "x199") in pairs
+    made = synthesis.tables[0]
+    assert np.trace(made.counts(("x0", "x199"))) > 0.7 * made.rows
+
+
+@pytest.mark.parametrize(
+    "method", ["mst", *(pytest.param(name, marks=pytest.mark.full) for name in ("ipf", "aim", "auto"))]
+)
+def test_an_attribute_of_five_thousand_levels(method):
+    schema = schema_of([5000, 3, 2])
+    columns = rows_of(schema, 20_000)
+    columns["x0"] = np.minimum(columns["x0"] ** 2 // 4000, 4999)  # a few levels have most people
+    columns["x1"] = np.where(columns["x0"] < 50, 2, columns["x1"])
+    table = CodedTable(schema=schema, columns=columns)
+    made = run(table, method, budget=us.PureDP(epsilon=4)).tables[0]
+    shares = [one.counts(("x0",))[:50].sum() / one.rows for one in (table, made)]
+    assert shares[1] == pytest.approx(shares[0], abs=0.1)
+
+
+@pytest.mark.parametrize("method", MARGIN_METHODS)
+@pytest.mark.parametrize("unit", ["replace", "add_remove"])
+def test_a_structural_zero_across_attributes_that_share_no_measured_margin(method, unit):
+    rule = us.Impossible(conditions=(("x0", us.Condition(levels=(0,))), ("x3", us.Condition(levels=(1,)))))
+    schema = schema_of([3, 3, 3, 3], impossible=(rule,))
+    columns = rows_of(schema, 900)
+    columns["x3"] = np.where(columns["x0"] == 0, 2, columns["x3"])
+    options = {"margins": "x0+x1, x2+x3"} if method == "ipf" else {}
+    made = run(CodedTable(schema=schema, columns=columns), method, unit=unit, **options).tables[0]
+    assert made.counts(("x0", "x3"))[0, 1] == 0
+    assert made.counts(("x0", "x3"))[1, 1] > 0
+
+
+@pytest.mark.parametrize("method", [*MARGIN_METHODS, "auto"])
+def test_a_structural_zero_too_large_for_any_model_is_refused_naming_the_rule_before_anything_is_charged(method):
+    rule = us.Impossible(conditions=tuple((f"x{i}", us.Condition(levels=(0,))) for i in range(3)))
+    options = {"margins": "1"} if method == "ipf" else {}
+    with pytest.raises(UnsupportedError, match="the structural zero over x0 x x1 x x2"):
+        us.plan(schema_of([300] * 3, impossible=(rule,)), method=method, budget=EPSILON, **options)
+
+
+def test_published_options_that_contradict_one_another():
+    for wrong in ({"split": "optimal"}, {"rows_by": "rounding"}, {"prior": "-1"}):
+        with pytest.raises(InputError):
+            us.plan(SMALL, method="ipf", budget=EPSILON, rows=10, postprocess="published", **wrong)
+    with pytest.raises(InputError, match="postprocess = published"):
+        us.plan(SMALL, method="ipf", budget=EPSILON, prior="5")
+    with pytest.raises(InputError, match="constant number of rows"):
+        us.plan(SMALL, method="ipf", budget=EPSILON, unit="add_remove", postprocess="published")
+    with pytest.raises(InputError, match="constant number of rows"):
+        us.plan(SMALL, method="histogram", budget=EPSILON, unit="add_remove", postprocess="published")
+    with pytest.raises(InputError, match="multinomial"):
+        us.plan(SMALL, method="histogram", budget=EPSILON, rows=10, postprocess="published", rows_by="rounding")
