@@ -82,9 +82,7 @@ def main() -> None:
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         raise SystemExit("needs Chromium on the PATH")
-    print(
-        "| synthetic jobs | page, MB | writing, CPU s | first picture, s | selecting, ms | full redraw, ms | while moving, ms |"
-    )
+    print("| synthetic jobs | page, MB | writing, CPU s | first picture, s | selecting, ms | redraw, ms | moving, ms |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, headless=True, args=list(FLAGS))

@@ -13,8 +13,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
+    from understudy.api import open_commutes as open_commutes
     from understudy.api import open_source as open_source
     from understudy.api import plan as plan
+    from understudy.api import read_places as read_places
     from understudy.api import resume as resume
     from understudy.api import sample as sample
     from understudy.api import synthesize as synthesize
@@ -55,9 +57,10 @@ if TYPE_CHECKING:
     from understudy.release import verify as verify
     from understudy.release import wrap as wrap
     from understudy.release.export import export as export
+    from understudy.reporting.commute_map import commute_map as commute_map
 
 _HOME = {
-    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize", "write_sample"),
+    "understudy.api": ("evaluate", "infer", "open_commutes", "open_source", "plan", "read_places", "resume", "sample", "synthesize", "write_sample"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),
@@ -78,6 +81,7 @@ _HOME = {
     "understudy.privacy.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.plan": ("Plan",),
     "understudy.release.export": ("export",),
+    "understudy.reporting.commute_map": ("commute_map",),
     "understudy.release": ("Release", "read_release", "verify", "wrap"),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}

@@ -34,7 +34,13 @@ class City:
                 warnings=warnings,
             ),
             method=method,
-            flows=MapFlows(origin=self.origin, destination=self.destination, jobs=self.jobs, prior=prior),
+            flows=MapFlows(
+                origin=self.origin,
+                destination=self.destination,
+                jobs=self.jobs,
+                prior=prior,
+                cells=None if prior is None else np.full(len(self.places), 7),
+            ),
         )
 
     def write(self, folder: Path, *others: City, title: str = "Test city", rings=(), **options) -> Path:

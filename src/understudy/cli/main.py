@@ -11,6 +11,7 @@ from understudy.cli import (
     attack,
     audit,
     calibrate,
+    commute_map,
     demo,
     evaluate,
     export,
@@ -72,6 +73,7 @@ app.command("resume", rich_help_panel="Make a release")(synthesize.resume)
 app.command("verify", rich_help_panel="Look at a release")(release.verify)
 app.command("sample", rich_help_panel="Look at a release")(release.sample)
 app.command("export", rich_help_panel="Look at a release")(export.export)
+app.command("map", rich_help_panel="Look at a release")(commute_map.draw_map)
 app.command("evaluate", rich_help_panel="Look at a release")(evaluate.evaluate)
 app.command("attack", rich_help_panel="Look at a release")(attack.attack)
 app.command("infer", rich_help_panel="Look at a release")(infer.infer)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from understudy.core.folders import explained_disk_errors
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
 from understudy.reporting.map_data import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
+from understudy.reporting.map_law import stated_law
 from understudy.reporting.map_outlines import Ring, read_outlines
 from understudy.reporting.map_page import fill, page, part
 from understudy.reporting.map_words import explanation_html, numbers_text, plain_words, promise_html, promise_text
@@ -33,6 +34,8 @@ MOST_PAIRS = 4_000_000
 MOST_IDLE_PLACES = 200_000  # beyond so many places those without any job are left out of the page
 TITLE = "Where people live and work"
 KEYS = ("A", "B")
+
+Jobs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # origin, destination, jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,9 +114,9 @@ def build_map(
         Shown(
             statement=one.statement,
             method=one.provenance.method,
-            flows=MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, prior=None),
+            flows=_map_flows(one, copy, table, kept, code_of),
         )
-        for one, (origin, destination, jobs) in zip(releases, tables, strict=True)
+        for one, table in zip(releases, tables, strict=True)
     ]
     return render(_map_places(places, kept), shown, rings=rings, title=title, miles=miles, within=within)
 
@@ -181,9 +184,7 @@ def _check_release(release: Any) -> None:
     )
 
 
-def _jobs(
-    release: CommuteRelease, copy: int, area: NDArray[np.bool_] | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _jobs(release: CommuteRelease, copy: int, area: NDArray[np.bool_] | None) -> Jobs:
     origin, destination, jobs = (np.asarray(column, dtype=np.int64) for column in release.coded(copy))
     keep = jobs > 0
     if area is not None:
@@ -194,6 +195,16 @@ def _jobs(
             "Show a part of it, for example --within county=44007."
         )
     return origin[keep], destination[keep], jobs[keep]
+
+
+def _map_flows(
+    release: CommuteRelease, copy: int, table: Jobs, kept: NDArray[np.int64], code_of: NDArray[np.int64]
+) -> MapFlows:
+    origin, destination, jobs = table
+    sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
+    law = stated_law(release.provenance.draws, copy, sizes)
+    prior, cells = (None, None) if law is None else law
+    return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, prior=prior, cells=cells)
 
 
 def _places_within(places: Places, within: str) -> NDArray[np.bool_]:
@@ -207,9 +218,7 @@ def _places_within(places: Places, within: str) -> NDArray[np.bool_]:
     return inside
 
 
-def _kept_places(
-    count: int, tables: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _kept_places(count: int, tables: list[Jobs]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which places the page holds, and the new number of every old one (elsewhere, -1, is the last)."""
     used = np.ones(count, dtype=bool)
     if count > MOST_IDLE_PLACES:

@@ -45,12 +45,17 @@ class MapPlaces:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapFlows:
-    """The synthetic jobs of one release by pair; origin ``len(places)`` is elsewhere. ``prior``: one size per place."""
+    """The synthetic jobs of one release by pair; origin ``len(places)`` is elsewhere.
+
+    Where the release states its law: the total prior of each place as a workplace, and how many cells of homes it tells
+    apart.
+    """
 
     origin: Integers
     destination: Integers
     jobs: Integers
     prior: Floats | None = None
+    cells: Integers | None = None
 
 
 @dataclass(slots=True)
@@ -107,6 +112,8 @@ def pack_flows(packer: Packer, number: int, flows: MapFlows) -> None:
     packer.add(f"jobs_{number}", narrow(flows.jobs[order]))
     if flows.prior is not None:
         packer.add(f"prior_{number}", flows.prior.astype(np.float32))
+    if flows.cells is not None:
+        packer.add(f"cells_{number}", narrow(flows.cells))
 
 
 def pack_outlines(packer: Packer, rings: Sequence[NDArray[np.float64]]) -> None:

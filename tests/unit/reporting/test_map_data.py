@@ -58,6 +58,7 @@ def test_places_and_flows_survive():
             destination=np.array([2, 2, 0, 0]),
             jobs=np.array([300, 1, 2, 5]),
             prior=np.array([1.5, 2.5, 3.5]),
+            cells=np.array([2, 3, 400]),
         ),
     )
     arrays = unpacked(packer)
@@ -71,6 +72,7 @@ def test_places_and_flows_survive():
     assert arrays["origin_0"].tolist() == [0, 1, 0, 3]
     assert arrays["jobs_0"].tolist() == [5, 2, 1, 300]
     assert arrays["prior_0"].tolist() == [1.5, 2.5, 3.5]
+    assert arrays["cells_0"].tolist() == [2, 3, 400]
 
 
 def test_outlines_are_one_list_of_points_with_starts():

@@ -35,7 +35,7 @@ export function showDistance(km, unit) {
 }
 
 /** The heading, the main figures and what is uncertain about them. `summaries` has one entry per release. */
-export function showSummary(root, title, summaries, { unit }) {
+export function showSummary(root, title, summaries, { unit, zones }) {
   const row = (name, values, kind = "") =>
     element("tr", { className: kind }, element("th", { scope: "row" }, name), ...values.map((value) => element("td", {}, value)));
   const rows = [
@@ -55,21 +55,30 @@ export function showSummary(root, title, summaries, { unit }) {
       element("thead", {}, element("tr", {}, element("td"), ...summaries.map((_, i) => element("td", {}, LETTERS[i])))),
     );
   }
-  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries)));
+  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries, zones)));
 }
 
-/** What a reader must know about these counts before trusting them, in one or two sentences. */
-export function uncertaintyNote(summaries) {
-  if (summaries.every((one) => one.jobs === 0)) return "There are no synthetic jobs here. That does not mean that there are no real ones.";
+/**
+ * What a reader must know about these counts before trusting them. `zones` says for a single workplace how many zones
+ * of homes each release tells apart, else it is empty.
+ */
+export function uncertaintyNote(summaries, zones = []) {
+  if (summaries.every((one) => one.jobs === 0)) {
+    return "There are no synthetic jobs here. That does not mean that there are no real ones.";
+  }
   const known = summaries.filter((one) => one.fromPrior !== null);
   if (!known.length) {
     return "Small counts are mostly noise: a place with a few synthetic jobs may have none in truth, and the reverse.";
   }
   const share = (one) => Math.round((100 * one.fromPrior) / Math.max(one.jobs, 1));
-  const shares = known.map((one) => (share(one) ? `about ${share(one)}%` : "less than 1%")).join(" (A) and ");
+  const told = known.map((one) => (share(one) ? `about ${share(one)}%` : "less than 1%"));
+  const shares = told.length > 1 ? `${told[0]} (A) and ${told[1]} (B)` : told[0];
+  const apart = zones.length
+    ? ` The release tells ${zones.map(showCount).join(" and ")} zones around this workplace apart; inside a zone homes follow that model.`
+    : "";
   return (
-    `${shares[0].toUpperCase()}${shares.slice(1)}${known.length > 1 ? " (B)" : ""} of these jobs follow the public model of who lives where, not real workers. ` +
-    "“Likely” is the range of the count behind: two standard errors of the draw."
+    `${shares[0].toUpperCase()}${shares.slice(1)} of these jobs follow the public model of who lives where, not real ` +
+    `workers.${apart} “Likely” is the range of the count behind: two standard errors.`
   );
 }
 

@@ -81,6 +81,7 @@ function makeFlows(about, number, arrays, places) {
     totals,
     all,
     prior: arrays[`prior_${number}`] ?? null, // prior size of each place's jobs, where the release states one
+    cells: arrays[`cells_${number}`] ?? null, // how many zones of homes each workplace tells apart, likewise
   };
 }
 

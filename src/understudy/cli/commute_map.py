@@ -48,9 +48,9 @@ def draw_map(
     target = read_output_path(out or beside.with_name(f"{beside.name}-map.html"))
     with working("drawing the map"):
         file = commute_map(
-            read_release(folder),  # type: ignore[arg-type]  # commute_map refuses other kinds of releases in words
+            read_release(folder),  # commute_map refuses other kinds of releases in words
             to=target,
-            compare=None if compare is None else read_release(compare),  # type: ignore[arg-type]
+            compare=None if compare is None else read_release(compare),
             outlines=outlines,
             within=within,
             title=title or TITLE,
