@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -250,22 +250,11 @@ class SparkSource:
         """One scan. The first reads and checks every attribute; later ones read what is needed, and check that."""
         needed = self.schema.margin({name for margin in margins for name in margin}) or self.schema.names[:1]
         names = self.schema.names if self._total is None or unit_id is not None else needed
-        session = self._table.session
         sizes = [self.schema.cells(margin) for margin in margins]
-        chunks = -(-sum(sizes) // CHUNK)
         with self._running("counting"):
             frame, scan = self._source(names, unit_id)
-            task = CountTask(scan=scan, schema=self._shared_schema, margins=share(session, margins))
-            parts = max(1, min(chunks, self._parallelism()))
-            messages = frame.mapInArrow(closure(task), MESSAGE).repartition(parts, "number")
-            received = messages.mapInArrow(sum_messages, MESSAGE).collect()
-        counts, news = np.zeros(sum(sizes), np.int64), News()
-        for kind, number, data in received:
-            if kind == COUNTS:
-                part = np.frombuffer(data, "<i8")
-                counts[number * CHUNK : number * CHUNK + len(part)] = part
-            else:
-                news.add_json(json.loads(bytes(data)))
+            task = CountTask(scan=scan, schema=self._shared_schema, margins=share(self._table.session, margins))
+            counts, news = receive_counts(frame, task, sum(sizes))
         news.violations.check()
         if unit_id is not None:
             refuse_missing_ids(news.missing_ids, unit_id)
@@ -285,10 +274,30 @@ class SparkSource:
         task = SparseTask(scan=scan, schema=self._shared_schema, margin=margin)
         return frame.mapInArrow(closure(task), SPARSE_CELLS).groupBy("cell").agg({"rows": "sum"}).toDF("cell", "rows")
 
-    @contextmanager
-    def _running(self, what: str) -> Iterator[None]:
-        with larger_batches(self._table.session), explained_failures(what):
-            yield
+    def _running(self, what: str) -> AbstractContextManager[None]:
+        return running(self._table.session, what)
+
+
+@contextmanager
+def running(session: Any, what: str) -> Iterator[None]:
+    """Around everything that starts a job over confidential rows."""
+    with larger_batches(session), explained_failures(what):
+        yield
+
+
+def receive_counts(frame: Any, task: Any, cells: int) -> tuple[Integers, News]:
+    """One scan by a task that sends counts and news: the counts of ``cells`` cells, summed on the executors."""
+    slots = int(frame.sparkSession.sparkContext.defaultParallelism)
+    parts = max(1, min(-(-cells // CHUNK), slots))
+    messages = frame.mapInArrow(closure(task), MESSAGE).repartition(parts, "number")
+    counts, news = np.zeros(cells, np.int64), News()
+    for kind, number, data in messages.mapInArrow(sum_messages, MESSAGE).collect():
+        if kind == COUNTS:
+            part = np.frombuffer(data, "<i8")
+            counts[number * CHUNK : number * CHUNK + len(part)] = part
+        else:
+            news.add_json(json.loads(bytes(data)))
+    return counts, news
 
 
 def share(session: Any, value: Any) -> Shared:

@@ -27,10 +27,28 @@ def is_spark_frame(data: object) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql")
 
 
-def open_spark(
+def open_spark(data: Any, schema: Schema, *, unit_id: str | None = None, **reading: Any) -> SparkSource:
+    """A confidential table on Spark, ready to be counted through the gate. Opening checks the columns.
+
+    ``reading`` is what :func:`open_table` takes.
+    """
+    if not isinstance(schema, Schema):
+        raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
+    described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+    numeric = tuple(attribute.name for attribute in described if attribute.kind == "numeric")
+    table = open_table(data, numeric=numeric, **reading)
+    if not table.read_by_tasks:
+        kinds = dict(table.frame.dtypes)
+        for attribute in schema.attributes:
+            if attribute.name in kinds:
+                _check_kind(attribute, kinds[attribute.name])
+    return SparkSource(table, schema, unit_id=unit_id)
+
+
+def open_table(
     data: Any,
-    schema: Schema,
     *,
+    numeric: tuple[str, ...] = (),
     master: str | None = None,
     allow_insecure_cluster: bool = False,
     missing_text: str = "",
@@ -38,23 +56,20 @@ def open_spark(
     decimal_comma: bool = False,
     table: str | None = None,
     query: str | None = None,
-    unit_id: str | None = None,
-) -> SparkSource:
-    """A confidential table on Spark, ready to be counted through the gate. Opening checks the columns.
+) -> Table:
+    """Rows on Spark.
 
     ``data``: a Spark DataFrame; CSV or Parquet files that every machine sees under one path, as a path, a glob or a
-    list; Parquet under URIs that Spark reads; or None with a ``table`` or ``query`` of Spark's catalogue.
+    list; Parquet under URIs that Spark reads; or None with a ``table`` or ``query`` of Spark's catalogue. ``numeric``
+    names the columns in which a comma may be a decimal one.
     """
-    if not isinstance(schema, Schema):
-        raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
     if isinstance(data, list) and not data:
         data = None
     text_options = missing_text != "" or delimiter is not None or decimal_comma
     if is_spark_frame(data):
         _refuse(table is not None or query is not None, "table and query", "a DataFrame")
         _refuse(text_options, "missing_text, delimiter and decimal_comma", "a DataFrame")
-        opened = _frame(data, schema, master=master, allow_insecure_cluster=allow_insecure_cluster)
-        return SparkSource(opened, schema, unit_id=unit_id)
+        return _frame(data, master=master, allow_insecure_cluster=allow_insecure_cluster)
     if data is not None and not (isinstance(data, str | os.PathLike) or (isinstance(data, list) and are_paths(data))):
         raise UnsupportedError(
             f"engine 'spark' cannot open a {type(data).__name__}; give a Spark DataFrame, or paths of CSV or Parquet."
@@ -63,24 +78,22 @@ def open_spark(
         raise InputError("engine 'spark' needs either data, or a table or query of Spark's catalogue.")
     listed = [] if data is None else [os.fspath(item) for item in (data if isinstance(data, list) else [data])]
     remote = [path for path in listed if "://" in path]
-    if not remote and listed:  # refuse what can be refused before Spark is started
+    if listed and not remote:  # refuse what can be refused before Spark is started
         paths = paths_of(listed)
         kind = kind_of(paths)
         if kind not in ("csv", "parquet"):
             raise UnsupportedError(f"engine 'spark' reads CSV and Parquet, not a {KINDS[kind]}; convert it to Parquet.")
         _refuse(kind != "csv" and text_options, "missing_text, delimiter and decimal_comma", f"a {KINDS[kind]}")
         _check_delimiter(delimiter)
-        session = session_for(master, allow_insecure_cluster=allow_insecure_cluster)
         probe = FileRows(
             kind=kind,
             pieces=Inline([]),
             delimiter=delimiter or DELIMITERS.get(ending_of(paths[0]), ","),
-            comma_columns=_numeric(schema) if decimal_comma else (),
+            comma_columns=numeric if decimal_comma else (),
             missing_text=missing_text,
         )
-        opened = _files(session, paths, probe)
-        return SparkSource(opened, schema, unit_id=unit_id)
-    if remote and len(remote) < len(listed):
+        return _files(session_for(master, allow_insecure_cluster=allow_insecure_cluster), paths, probe)
+    if len(remote) < len(listed):
         raise InputError("name the data either by paths or by URIs, not by both.")
     if any(ending_of(path) in DELIMITERS for path in remote):
         raise UnsupportedError(
@@ -95,7 +108,7 @@ def open_spark(
             _check_footers(session, frame)
         else:
             frame = session.table(table) if table is not None else session.sql(str(query))
-    return SparkSource(_frame(frame, schema, allow_insecure_cluster=True), schema, unit_id=unit_id)
+    return _frame(frame, allow_insecure_cluster=True)  # its session was checked
 
 
 def _refuse(given: bool, options: str, what: str) -> None:
@@ -103,17 +116,12 @@ def _refuse(given: bool, options: str, what: str) -> None:
         raise InputError(f"{options} do not go with {what}.")
 
 
-def _numeric(schema: Schema) -> tuple[str, ...]:
-    described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
-    return tuple(attribute.name for attribute in described if attribute.kind == "numeric")
-
-
 def _check_delimiter(delimiter: str | None) -> None:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
         raise InputError(f"delimiter ({delimiter!r}) must be one character such as ',' or ';'.")
 
 
-def _frame(frame: Any, schema: Schema, *, master: str | None = None, allow_insecure_cluster: bool) -> Table:
+def _frame(frame: Any, *, master: str | None = None, allow_insecure_cluster: bool) -> Table:
     import_spark()
     if not hasattr(frame, "_jdf"):
         raise UnsupportedError(
@@ -123,10 +131,6 @@ def _frame(frame: Any, schema: Schema, *, master: str | None = None, allow_insec
     if master is not None and master != session.sparkContext.master:
         raise InputError(f"the DataFrame belongs to a session on {session.sparkContext.master}; leave master out.")
     check_protection(session, allow_insecure_cluster=allow_insecure_cluster)
-    kinds = dict(frame.dtypes)
-    for attribute in schema.attributes:
-        if attribute.name in kinds:
-            _check_kind(attribute, kinds[attribute.name])
     return Table(session=session, frame=frame, rows=FrameRows(), columns=tuple(frame.columns), read_by_tasks=False)
 
 
@@ -191,8 +195,11 @@ def _files(session: Any, paths: Sequence[str], probe: FileRows) -> Table:
 def _tasks(paths: Sequence[str], groups: Sequence[list[int] | None], wanted: int) -> list[list[Piece]]:
     """Pieces of about the same number of rows for each task. A CSV file is one piece; Parquet is cut at row groups.
 
-    >>> _tasks(["a", "b"], [[TASK_ROWS, TASK_ROWS], [10]], 2)
-    [[Piece(path='a', row_groups=(0,))], [Piece(path='a', row_groups=(1,)), Piece(path='b', row_groups=(0,))]]
+    >>> for pieces in _tasks(["a", "b"], [[TASK_ROWS, 5, TASK_ROWS], [5, TASK_ROWS]], 4):
+    ...     print(*((piece.path, piece.row_groups) for piece in pieces))
+    ('a', (0,))
+    ('a', (1, 2))
+    ('b', (0, 1))
     >>> _tasks(["a", "b"], [None, None], 4)
     [[Piece(path='a', row_groups=None)], [Piece(path='b', row_groups=None)]]
     """

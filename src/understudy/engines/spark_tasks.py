@@ -230,11 +230,16 @@ class CountTask:
                 tally.add([batch[name] for name in names])
             tables = tally.tables() if margins else []
         counts = np.concatenate([table.ravel() for table in tables]) if tables else np.empty(0, np.int64)
-        for number, start in enumerate(range(0, len(counts), CHUNK)):
-            part = counts[start : start + CHUNK]
-            if part.any():
-                yield message(COUNTS, number, part.astype("<i8").tobytes())
-        yield message(NEWS, -1, json.dumps(news.to_json()).encode())
+        yield from counts_and_news(counts, news)
+
+
+def counts_and_news(counts: Integers, news: News) -> Iterator[pa.RecordBatch]:
+    """What a task that counts sends; chunks without a count are left out."""
+    for number, start in enumerate(range(0, len(counts), CHUNK)):
+        part = counts[start : start + CHUNK]
+        if part.any():
+            yield message(COUNTS, number, part.astype("<i8").tobytes())
+    yield message(NEWS, -1, json.dumps(news.to_json()).encode())
 
 
 def sum_messages(incoming: Batches) -> Iterator[pa.RecordBatch]:
