@@ -21,12 +21,16 @@ import numpy as np
 import pyarrow as pa
 
 import understudy as us
+from understudy.core.measurement import Measurement
 from understudy.inference.ask import _delta_method
 from understudy.inference.combining import combine
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import gather
 from understudy.inference.questions import parse_question
+from understudy.privacy.steps import query_of
 from understudy.privacy.streams import SeededStream
+from understudy.release.value import Provenance, Statement
+from understudy.synth.base import Request, configure
 
 PEOPLE = 2000
 EPSILONS = ("0.5", "1", "2", "10")
@@ -101,6 +105,25 @@ def slopes(kind: str, values: np.ndarray) -> np.ndarray:
     return values[..., 1:] if kind == "logit slope" else values
 
 
+def measured_only(counts: np.ndarray, margins: str, epsilon: str, rng: np.random.Generator) -> us.Release:
+    """What ``ipf`` measures, without rows: the same plan and noise at a tenth of the cost."""
+    request = Request(budget=us.PureDP(epsilon=epsilon), unit=us.Unit(), records=PEOPLE)
+    plan = configure("ipf", {"margins": margins}).plan(SCHEMA, request)
+    found = []
+    for query in (query_of(step) for step in plan.steps):
+        true = counts.sum(axis=tuple(place for place, name in enumerate(SCHEMA.names) if name not in query.margin))
+        stay = np.exp(-1 / float(query.mechanism.scale))
+        noise = rng.geometric(1 - stay, true.shape) - rng.geometric(1 - stay, true.shape)
+        found.append(Measurement(margin=query.margin, values=true + noise, mechanism=query.mechanism))
+    return us.Release(
+        schema=SCHEMA,
+        tables=(pa.table({name: pa.array([], pa.string()) for name in SCHEMA.names}),),
+        statement=Statement(unit=us.Unit(), guarantee=plan.budget),
+        provenance=Provenance(method="ipf", package_version=us.__version__, plan=plan, records=PEOPLE),
+        measurements=tuple(found),
+    )
+
+
 def by_rules(
     release: us.Release, estimand: Estimand, rules: tuple[str, ...]
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -139,15 +162,18 @@ def one(case: str, epsilon: str, outside: bool, seed: int) -> Iterator[dict[str,
     method, options, _ = CASES[case]
     rng = np.random.default_rng([seed, int(outside)])
     shares = population(outside)
-    data = people(rng.multinomial(PEOPLE, shares.ravel()).reshape(shares.shape))
+    counts = rng.multinomial(PEOPLE, shares.ravel()).reshape(shares.shape)
     posterior = options.get("draws") == "posterior"
     with_tables = posterior or (case == "ipf" and seed < TABLES)
     copies = POSTERIOR_COPIES if posterior else COPIES if with_tables else 1
     start = time.process_time()
-    release = us.synthesize(
-        us.open_source(data, SCHEMA), method=method, budget=us.PureDP(epsilon=epsilon), stream=SeededStream(seed),
-        copies=copies, **options,
-    )  # fmt: skip
+    if case == "ipf" and not with_tables:
+        release = measured_only(counts, options["margins"], epsilon, rng)
+    else:
+        release = us.synthesize(
+            us.open_source(people(counts), SCHEMA), method=method, budget=us.PureDP(epsilon=epsilon), copies=copies,
+            stream=SeededStream(seed), **options,
+        )  # fmt: skip
     making = time.process_time() - start
     for kind, estimand in estimands().items():
         true = slopes(kind, truth(estimand, shares))

@@ -25,7 +25,7 @@ from understudy.release.value import Release
 
 Floats = NDArray[np.float64]
 DRAWS = 2000
-NEGLIGIBLE = 1e-7  # of the largest eigenvalue: directions in which best fitting residuals are zero by construction
+NEGLIGIBLE = 1e-6  # of a residual, or of the largest eigenvalue: what is zero by construction of the best fit
 LARGEST = 500
 
 
@@ -97,8 +97,8 @@ def check_model(
     member = group_matrix(local, estimand)
     shares = local.posterior.shares(sample.resample(DRAWS, rng)) @ member
     modelled = beyond_tables(local, estimand, member, shares)
-    names, residuals = _residuals(release, local, estimand, shares)
-    statistic, freedom, away = _length(residuals)
+    names, residuals, scale = _residuals(release, local, estimand, shares)
+    statistic, freedom, away = _length(residuals, scale)
     p_value = None
     if freedom:
         from scipy.stats import chi2
@@ -118,8 +118,9 @@ def check_model(
     )
 
 
-def _residuals(release: Release, local: Local, estimand: Estimand, shares: Floats) -> tuple[list[str], Floats]:
-    """Mean residuals (S, cells) at the best fitting coefficients of each draw, over the outcome's measured tables."""
+def _residuals(release: Release, local: Local, estimand: Estimand, shares: Floats) -> tuple[list[str], Floats, float]:
+    """Mean residuals (S, cells) at the best fitting coefficients of each draw, over the outcome's measured tables; and
+    the mean size of a residual."""
     part = estimand.parts[0]
     assert part.model is not None  # noqa: S101 - the caller looked
     formula = estimand.question.atoms[0].formula
@@ -149,13 +150,14 @@ def _residuals(release: Release, local: Local, estimand: Estimand, shares: Float
             names.extend([label] * summed.shape[1])
     if len(columns) > LARGEST:
         raise UnsupportedError(f"the model is held against {len(columns):,} cells; at most {LARGEST} are tested.")
-    return names, np.stack(columns, axis=1) if columns else np.zeros((len(shares), 0))
+    size = float(np.abs(left).sum(axis=(1, 2)).mean())
+    return names, np.stack(columns, axis=1) if columns else np.zeros((len(shares), 0)), size
 
 
-def _length(residuals: Floats) -> tuple[float, int, Floats]:
+def _length(residuals: Floats, scale: float) -> tuple[float, int, Floats]:
     """Squared length of the mean in standard deviations, its dimensions, and each part on its own scale."""
     spread = residuals.std(axis=0)
-    kept = spread > NEGLIGIBLE * max(float(spread.max(initial=0.0)), 1e-300)
+    kept = spread > NEGLIGIBLE * scale
     away = np.zeros(residuals.shape[1])
     if not kept.any():
         return 0.0, 0, away
