@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from understudy.release import verify as verify
     from understudy.release import wrap as wrap
     from understudy.release.export import export as export
+    from understudy.reporting.build import report as report
     from understudy.reporting.commute_map import commute_map as commute_map
 
 _HOME = {
@@ -81,6 +82,7 @@ _HOME = {
     "understudy.privacy.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.plan": ("Plan",),
     "understudy.release.export": ("export",),
+    "understudy.reporting.build": ("report",),
     "understudy.reporting.commute_map": ("commute_map",),
     "understudy.release": ("Release", "read_release", "verify", "wrap"),
 }

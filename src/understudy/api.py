@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.counts import Source
+from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
+from understudy.core.places import DESTINATION, Places
 from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Level, Schema
 from understudy.errors import InputError, UntrackedWarning, unknown_name
@@ -26,7 +28,7 @@ PARTS = ("utility", "risk")
 
 
 def plan(
-    schema: Schema,
+    schema: Schema | Places,
     *,
     budget: Definition,
     method: str = DEFAULT_METHOD,
@@ -47,6 +49,10 @@ def plan(
     """
     from understudy.synth.base import Request, configure, make_plan
 
+    if isinstance(schema, Places):
+        return _plan_commutes(
+            schema, budget=budget, method=method, unit=unit, copies=copies, rows=rows, records=records, options=options
+        )
     if not isinstance(schema, Schema):
         raise InputError("plan needs a schema; read one with understudy.read_schema.")
     if not isinstance(budget, Definition):
@@ -55,8 +61,32 @@ def plan(
     return make_plan(configure(method, options), schema, request)
 
 
+def _plan_commutes(
+    places: Places,
+    *,
+    budget: Definition,
+    method: str,
+    unit: Unit | str,
+    copies: int,
+    rows: int | None,
+    records: int | None,
+    options: dict[str, Option],
+) -> Plan:
+    """A plan for commutes. "replace" fixes the destination, as the published method does; a Unit says it all itself."""
+    from understudy.synth.base import Request, configure_from
+    from understudy.synth.commutes.base import flow_synthesizers
+
+    if not isinstance(budget, Definition):
+        raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
+    who = Unit(kind="replace", fixed=(DESTINATION,)) if unit == "replace" else read_unit(unit)
+    request = Request(budget=budget, unit=who, copies=copies, rows=rows, records=records)
+    name = "commute" if method == DEFAULT_METHOD else method
+    made: Plan = configure_from(flow_synthesizers, name, options).plan(places, request)
+    return made
+
+
 def synthesize(
-    source: Source,
+    source: Source | FlowSource,
     *,
     budget: Definition | None = None,
     method: str | None = None,
@@ -72,11 +102,12 @@ def synthesize(
     stream: Stream | None = None,
     progress: Progress | None = None,
     **options: Option,
-) -> Release:
+) -> Any:
     """Make a release. Either a reviewed ``plan``, or what to plan from; never both.
 
     The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs,
-    and the release says so. With ``out`` the release folder is written too.
+    and the release says so. With ``out`` the release folder is written too. Commutes (``open_commutes``) give a
+    ``CommuteRelease``, everything else a ``Release``.
 
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
@@ -89,12 +120,13 @@ def synthesize(
     from understudy.privacy.streams import SecureStream
     from understudy.release.run import Destination, start_run
 
+    domain = source.places if isinstance(source, FlowSource) else source.schema
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, **options}
     given = {name: value for name, value in asked.items() if value is not None}
     if plan is None:
         if budget is None:
             raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
-        plan = globals()["plan"](source.schema, **given)
+        plan = globals()["plan"](domain, **given)
     elif given:
         raise InputError(f"a plan settles everything; leave out {', '.join(sorted(given))}.")
     destination = Destination(
@@ -108,6 +140,10 @@ def synthesize(
         warnings.warn(
             "no ledger is given: what this run spends is not tracked across runs.", UntrackedWarning, stacklevel=2
         )
+    if isinstance(source, FlowSource):
+        from understudy.release.commute_run import start_commute_run
+
+        return start_commute_run(source, plan, destination, stream=stream or SecureStream(), progress=progress)
     return start_run(source, plan, destination, stream=stream or SecureStream(), progress=progress)
 
 
@@ -115,14 +151,15 @@ def resume(
     run: str | Path,
     *,
     source: Any = None,
+    places: Any = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
     **reading: Any,
-) -> Release:
+) -> Any:
     """Finish a run that died after its charge, from its run folder (``...partial-...``).
 
     Needs neither data nor budget if everything was measured; otherwise give the same data again as ``source``, with
-    the same ways of ``reading`` them as were given to ``open_source``.
+    the same ways of ``reading`` them as were given to ``open_source``. A run of commutes also needs its ``places``.
 
     >>> resume("no-such-run")     # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -130,7 +167,24 @@ def resume(
     understudy.errors.InputError: ...no-such-run is not the folder of a run ...
     """
     from understudy.privacy.streams import SecureStream
-    from understudy.release.run import resume_run
+    from understudy.release.run import is_of_commutes, resume_run
+
+    if is_of_commutes(Path(run)):
+        from understudy.engines.commutes import open_commutes as open_flows
+        from understudy.engines.places_file import read_places
+        from understudy.release.commute_run import resume_commute_run
+
+        given = {name: value for name, value in reading.items() if value}
+        return resume_commute_run(
+            Path(run),
+            places=None if places is None else read_places(places),
+            source=None if source is None else lambda known: open_flows(source, places=known, **given),
+            out=None if out is None else Path(out),
+            stream=SecureStream(),
+            progress=progress,
+        )
+    if places is not None:
+        raise InputError("places go with a run of commutes; this run is of a table.")
 
     def opened(schema: Schema) -> Source:
         return open_source(source, schema, **reading)
@@ -328,6 +382,40 @@ def write_sample(
     return sample_to(
         release, Path(out), rows=rows, copies=copies, stream=SecureStream(), session=session, overwrite=overwrite
     )
+
+
+def open_commutes(data: Any, *, places: Any, **reading: Any) -> FlowSource:
+    """Open a confidential commuting table against public places: worker records, or counted pairs.
+
+    ``data``: a file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode``, ``w_geocode``);
+    with ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker. ``places``: a file or frame
+    with ``id``, ``latitude``, ``longitude``, and if known ``area_LEVEL`` and ``population``. The protected unit is a
+    job.
+
+    >>> import understudy as us
+    >>> from understudy.demo.gravity import make_world
+    >>> world = make_world("town", seed=1)
+    >>> us.open_commutes(world.flows_table(), places=world.places)
+    CommuteSource(400 places, confidential)
+    """
+    from understudy.engines.commutes import open_commutes as open_flows
+
+    return open_flows(data, places=places, **reading)
+
+
+def read_places(data: Any) -> Places:
+    """Read public places: Parquet, CSV or an Arrow frame with ``id``, ``latitude``, ``longitude``, ``area_LEVEL``,
+    ``population``.
+
+    >>> import understudy as us
+    >>> from understudy.demo.gravity import make_world
+    >>> from understudy.engines.places_file import places_table
+    >>> us.read_places(places_table(make_world("town").places))
+    Places(400; areas: state, county, tract; with population)
+    """
+    from understudy.engines.places_file import read_places as read
+
+    return read(data)
 
 
 def open_source(

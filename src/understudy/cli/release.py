@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -90,8 +90,10 @@ def methods(*, as_json: AsJson = False) -> None:
     Example: `understudy methods`
     """
     from understudy.synth.base import synthesizers
+    from understudy.synth.commutes.base import flow_synthesizers
 
-    kinds = [synthesizers[name] for name in synthesizers]
+    kinds: list[Any] = [synthesizers[name] for name in synthesizers]
+    kinds += [flow_synthesizers[name] for name in flow_synthesizers]
     if as_json:
         print_json(
             [{"name": kind.name, "summary": kind.summary, "guarantees": list(kind.guarantees)} for kind in kinds]

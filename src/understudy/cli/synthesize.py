@@ -30,7 +30,6 @@ from understudy.cli.options import (
     Rho,
     Rows,
     RowsPerUnit,
-    SchemaFile,
     UnitId,
     UnitKind,
     files_of,
@@ -43,11 +42,18 @@ from understudy.cli.options import (
 from understudy.cli.output import print_json, say, working
 from understudy.cli.show import plan_document, release_document, show_plan, show_release
 from understudy.core.folders import explained_disk_errors
+from understudy.core.places import Places
+from understudy.core.schema import Schema
 from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
 from understudy.privacy.plan import Plan
 from understudy.privacy.plan_file import read_plan, write_plan
 
+OptionalSchema = Annotated[Path | None, typer.Option("--schema", help="The public schema (TOML).", show_default=False)]
+PlacesFile = Annotated[
+    Path | None,
+    typer.Option("--places", help="For commutes: the public places (id, latitude, longitude, area_*, population)."),
+]
 Out = Annotated[
     Path, typer.Option("--out", help="The release folder to make.", rich_help_panel=RESULT, show_default=False)
 ]
@@ -90,7 +96,8 @@ def _request(
 
 def plan(
     *,
-    schema: SchemaFile,
+    schema: OptionalSchema = None,
+    places: PlacesFile = None,
     method: Method = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
@@ -123,7 +130,7 @@ def plan(
         method=method, epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, unit=unit, fixed=fixed,
         rows_per_unit=rows_per_unit, unit_id=unit_id, copies=copies, rows=rows, option=option, required=True,
     )  # fmt: skip
-    made = api.plan(read_schema(schema), records=records, **asked)
+    made = api.plan(_domain(schema, places), records=records, **asked)
     if out is not None:
         _write_text(out, write_plan(made), overwrite=overwrite)
     if as_json:
@@ -157,7 +164,8 @@ def _write_text(path: Path, text: str, *, overwrite: bool) -> None:
 def synthesize(
     *,
     data: DataOrTable = None,
-    schema: SchemaFile,
+    schema: OptionalSchema = None,
+    places: PlacesFile = None,
     out: Out,
     method: Method = None,
     epsilon: Epsilon = None,
@@ -196,6 +204,9 @@ def synthesize(
     --epsilon and --delta are the total guarantee of the release, all copies included. The whole plan is charged to the
     account before the first draw; if the account does not allow it the exit code is 3, nothing is charged and nothing
     is drawn.
+
+    Commutes: `understudy synthesize od.parquet --method commute --places places.parquet --guarantee approx --epsilon
+    8.6 --delta 1e-5 --out release/`. Without --unit the destination is fixed and the unit is a job.
     """
     target = read_output_path(out)
     asked = _request(
@@ -203,7 +214,7 @@ def synthesize(
         rows_per_unit=rows_per_unit, unit_id=unit_id, copies=copies, rows=rows, option=option,
         required=plan_file is None,
     )  # fmt: skip
-    public = read_schema(schema)
+    public = _domain(schema, places)
     agreed = _agreed_plan(plan_file, asked) if plan_file is not None else api.plan(public, **asked)
     reading = read_data_options(
         missing_text=missing_text,
@@ -218,7 +229,12 @@ def synthesize(
     )
     if not data and engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
-    source = api.open_source(files_of(data) if data else None, public, **reading)
+    source: Any
+    if isinstance(public, Places):
+        given = {name: value for name, value in reading.items() if value}
+        source = api.open_commutes(files_of(data) if data else None, places=public, **given)
+    else:
+        source = api.open_source(files_of(data) if data else None, public, **reading)
     with working("reading and measuring") as progress:
         release = api.synthesize(
             source, plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv,
@@ -228,6 +244,13 @@ def synthesize(
         print_json(release_document(release, out))
     else:
         show_release(release, out)
+
+
+def _domain(schema: Path | None, places: Path | None) -> Schema | Places:
+    """The public domain: a schema for tables, places for commutes."""
+    if (schema is None) == (places is None):
+        raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
+    return read_schema(schema) if schema is not None else api.read_places(places)
 
 
 def _agreed_plan(file: Path, asked: dict[str, Any]) -> Plan:
@@ -254,6 +277,7 @@ def resume(
     decimal: Decimal = ".",
     table: DatabaseTable = None,
     query: DatabaseQuery = None,
+    places: PlacesFile = None,
     engine: Engine = None,
     master: Master = None,
     allow_insecure_cluster: AllowInsecureCluster = False,
@@ -276,8 +300,9 @@ def resume(
     with working("resuming") as progress:
         in_catalogue: list[str] | None = [] if engine == "spark" and (table or query) else None
         release = api.resume(
-            run, source=files_of(data) if data else in_catalogue, out=target, progress=progress, **reading
-        )
+            run, source=files_of(data) if data else in_catalogue, places=places, out=target, progress=progress,
+            **reading,
+        )  # fmt: skip
     if as_json:
         print_json(release_document(release, out or target))
     else:

@@ -1,8 +1,8 @@
 """Places: the public domain of a commuting table. An attribute whose values are a file of places, not a list of levels.
 
-Origins and destinations are places. Where they lie, which areas they belong to and how many people live there are public
-facts; who commutes between them is not. A place is known to the program by its code, its position among the ids in
-increasing order, so that two files with the same places mean the same whatever their order.
+Origins and destinations are places. Where they lie, which areas they belong to and how many people live there are
+public facts; who commutes between them is not. A place is known to the program by its code, its position among the ids
+in increasing order, so that two files with the same places mean the same whatever their order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops over a tree of places that numba compiles: building it, and looking at it from one destination.
 
-The tree halves the places again and again across their widest axis. A node is a range of positions in the resulting order,
-so a set of nodes that do not overlap is a partition of the places into ranges. Imported only by ``gravity``.
+The tree halves the places again and again across their widest axis. A node is a range of positions in the resulting
+order, so a set of nodes that do not overlap is a partition of the places into ranges. Imported only by ``gravity``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @compiled
-def _select(points: NDArray[Any], order: NDArray[Any], low: int, high: int, middle: int, axis: int) -> None:
+def _select(  # noqa: PLR0917
+    points: NDArray[Any], order: NDArray[Any], low: int, high: int, middle: int, axis: int
+) -> None:
     """Reorders positions low..high-1 so that those before ``middle`` are not above it along the axis."""
     left, right = low, high - 1
     while left < right:
@@ -260,22 +262,21 @@ def rings(  # noqa: PLR0917
     edges: NDArray[Any],
     order: NDArray[Any],
     sums_by_ring: NDArray[Any],
+    squares: NDArray[Any],
     farthest: float,
 ) -> int:
     """Cuts what one destination sees into ``count`` rings of equal pull; gives the number of closed nodes.
 
-    ``order`` holds the closed nodes by distance, ``sums_by_ring`` their summed pulls, ``edges`` the squared distances at
-    which a ring ends (the last one endless). Nodes farther than ``farthest`` (squared) are left out.
+    ``order`` holds the closed nodes by distance, ``squares`` their squared distances, ``sums_by_ring`` their summed
+    pulls, ``edges`` the squared distances at which a ring ends (the last one endless). Nodes farther than ``farthest``
+    (squared) are left out.
     """
     distances = np.empty(used)
     closed = 0
     for node in range(used):
         if halves[node] < 0:
             low, high = lows[node], highs[node]
-            if 0 < heaps[node] < len(nodes):
-                at = nodes[heaps[node]]
-            else:
-                at = centre(points, mass, low, high)
+            at = nodes[heaps[node]] if 0 < heaps[node] < len(nodes) else centre(points, mass, low, high)
             squared = (at[0] - x) ** 2 + (at[1] - y) ** 2 + (at[2] - z) ** 2 + at[3]
             if squared <= farthest:
                 distances[closed] = squared
@@ -289,6 +290,7 @@ def rings(  # noqa: PLR0917
         order[number] = node
         total += pulls[node]
         sums_by_ring[number] = total
+        squares[number] = distances[ranked[number]]
     at_edge = 0
     for number in range(closed):
         while at_edge < count - 1 and sums_by_ring[number] >= total * (at_edge + 1) / count:

@@ -140,7 +140,8 @@ def keystream(key: bytes, first_block: int, count: int) -> bytes:
 def indexed_words(
     key: bytes, indices: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The first ``counts[i]`` words (rounded up to even) of the substream numbered ``indices[i]``, and where each begins.
+    """The first ``counts[i]`` words (rounded up to even) of the substream numbered ``indices[i]``, and where each
+    begins.
 
     The counter block is the index in its upper half and the number of the block in its lower, so substreams never share
     a block, and the words of an index do not depend on which others are asked for. This is counter mode with the index

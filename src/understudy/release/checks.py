@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from understudy.privacy.event import Event, NoNoise, PureLoss, Strata
 from understudy.privacy.plain import PlainMultinomial
 from understudy.privacy.reverse_draw import ReverseMappedDraw
 from understudy.privacy.sensitivity import margin_sensitivity
+from understudy.release.commute_checks import CHECKS as COMMUTE_CHECKS
+from understudy.release.commutes import CommuteRelease
 from understudy.release.folder import check_files, read_manifest, read_release
 from understudy.release.value import Release
 
@@ -58,8 +61,9 @@ def verify(path: str | Path) -> tuple[Check, ...]:
     )
 
 
-def _checks(release: Release) -> Iterator[Check]:
-    checks: tuple[tuple[str, Callable[[Release], str]], ...] = (
+def _checks(release: Any) -> Iterator[Check]:
+    of_commutes = isinstance(release, CommuteRelease)
+    checks: tuple[tuple[str, Callable[[Any], str]], ...] = COMMUTE_CHECKS if of_commutes else (
         ("schema", _rows_fit),
         ("plan", _plan_covers),
         ("measurements", _measurements_are_charged),

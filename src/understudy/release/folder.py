@@ -33,6 +33,7 @@ from understudy.release.value import NOT_TRACKED, Provenance, Release, Statement
 FORMAT, VERSION = "understudy release", 1
 MANIFEST, SCHEMA, MEASUREMENTS, README = "manifest.json", "schema.toml", "measurements.parquet", "README.md"
 MODEL = "model.parquet"  # where there is one
+COMMUTES, PLACES = "commutes", "places.parquet"  # a release of commutes has places where another has a schema
 TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
 
 
@@ -169,7 +170,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
 def check_files(path: Path, manifest: dict[str, Any]) -> None:
     """Exactly the listed files, each a plain file of its kind with its hash; anything else is refused."""
     files = manifest.get("files")
-    if not isinstance(files, dict) or not {SCHEMA, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
+    domain = PLACES if manifest.get("kind") == COMMUTES else SCHEMA
+    if not isinstance(files, dict) or not {domain, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
         raise InputError(f"the manifest of {path} does not list the files a release has.")
     present = {file.name for file in path.iterdir()}
     unlisted = sorted(present - set(files) - {MANIFEST})
@@ -178,7 +180,7 @@ def check_files(path: Path, manifest: dict[str, Any]) -> None:
             f"{path} holds '{unlisted[0]}', which its manifest does not list; a release holds nothing else."
         )
     for name, stated in files.items():
-        if name not in (SCHEMA, MEASUREMENTS, MODEL, README) and not TABLE_NAME.fullmatch(str(name)):
+        if name not in (domain, MEASUREMENTS, MODEL, README) and not TABLE_NAME.fullmatch(str(name)):
             raise InputError(f"the manifest of {path} lists '{name}', which does not belong in a release.")
         file = path / name
         if file.is_symlink() or not file.is_file():
@@ -205,7 +207,7 @@ def _read_tables(path: Path, names: Sequence[str]) -> pa.Table:
     return pa.concat_tables([pq.read_table(path / name) for name in names], promote_options="permissive")
 
 
-def read_release(path: str | Path) -> Release:
+def read_release(path: str | Path) -> Any:
     """Read a release folder back, refusing anything changed, unlisted, or of another version.
 
     >>> import tempfile, understudy as us
@@ -218,6 +220,10 @@ def read_release(path: str | Path) -> Release:
     manifest = read_manifest(path)
     check_files(path, manifest)
     try:
+        if manifest.get("kind") == COMMUTES:
+            from understudy.release.commutes import read_commutes
+
+            return read_commutes(path, manifest)
         return _build(path, manifest)
     except UnderstudyError:
         raise

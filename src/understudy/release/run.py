@@ -82,7 +82,7 @@ def start_run(
         raise InputError("the plan was made for another schema than the one the data were opened with.")
     _check_plan(plan, schema)
     destination.check_free()
-    ledger = _open_ledger(destination, plan, stream)
+    ledger = open_ledger(destination, plan, stream)
     source = _bounded(source, plan, stream)
     run = secrets.token_hex(8)
     folder = destination.run_folder(run)
@@ -97,7 +97,7 @@ def start_run(
     try:
         gate.look_ahead()
         _check_memory(plan, schema, gate)
-        charge = _reserve(ledger, destination, plan, run)
+        charge = reserve(ledger, destination, plan, run)
     except BaseException:
         if journal is not None:
             journal.discard()
@@ -105,6 +105,11 @@ def start_run(
     if journal is not None:
         journal.append("charged", {"ledger": charge})
     return _finish(plan, schema, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+
+
+def is_of_commutes(folder: Path) -> bool:
+    """Whether a run folder belongs to a run for commutes."""
+    return Journal.open(folder).header.get("kind") == "commutes"
 
 
 def resume_run(
@@ -140,7 +145,7 @@ def resume_run(
         charge = charged[0]
     else:  # it died around the charge; the ledger knows whether it was made, and charges one run only once
         ledger = None if destination.ledger is None else Ledger.open(destination.ledger)
-        charge = _reserve(ledger, destination, plan, run)
+        charge = reserve(ledger, destination, plan, run)
         journal.append("charged", {"ledger": charge})
     gate = Gate(source=opened, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
     return _finish(plan, schema, destination, gate=gate, stream=stream, journal=journal, charge=charge)
@@ -188,7 +193,7 @@ def _check_memory(plan: Plan, schema: Schema, gate: Gate) -> None:
         )
 
 
-def _open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:
+def open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:
     if destination.ledger is None or destination.account is None:
         return None
     if not stream.secure:
@@ -198,7 +203,7 @@ def _open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger
     return ledger
 
 
-def _reserve(ledger: Ledger | None, destination: Destination, plan: Plan, run: str) -> dict[str, Any] | None:
+def reserve(ledger: Ledger | None, destination: Destination, plan: Plan, run: str) -> dict[str, Any] | None:
     if ledger is None or destination.account is None:
         return None
     entry = ledger.reserve(

@@ -1,0 +1,288 @@
+"""The gate for commuting tables: the only way to touch who commutes where.
+
+It keeps the order of every gate: charge what the plan announced, then look at the data, then run the mechanism, then
+journal, then hand out. A synthesizer gets sizes of destinations only where the unit calls the destination fixed, noisy
+counts of public classes of jobs, and synthetic commutes. See docs/theory/commute.md.
+
+A drawn table can be gigabytes, so it is not written into the journal: it is the file that will be released, written to
+the run folder and forced to the disk, and the journal notes its name and hash. A file that was not noted was never
+answered to anybody: a resumed run removes it and draws again, with a new key, and the charge covers that one draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.flows import Flows, FlowSource
+from understudy.core.mechanism import Mechanism, Stream
+from understudy.core.places import DESTINATION, ORIGIN, Places
+from understudy.errors import DisclosureError, InputError, InternalError
+from understudy.privacy.charging import ChargingGate
+from understudy.privacy.definition import Unit
+from understudy.privacy.event import Event, Sensitivity
+from understudy.privacy.flow_draws import Block, FlowMechanism, substream_key
+from understudy.privacy.journal import Journal, pack_array, unpack_array
+from understudy.privacy.noise import mechanism_from_json
+from understudy.privacy.plan import Plan
+
+Integers = NDArray[np.int64]
+Progress = Callable[[int, int | None], None]
+PAIR = (ORIGIN, DESTINATION)
+BLOCK_ROWS = 2_000_000  # synthetic jobs made at a time
+BLOCK_PLACES = 500_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowTable:
+    """A public classification of jobs into disjoint cells, by the codes of their origins and destinations.
+
+    ``by_destination``: the class depends on the destination alone, so that a fixed destination makes the counts public.
+    """
+
+    label: str
+    cells: int
+    classify: Callable[[NDArray[np.int32], NDArray[np.int32]], Integers]
+    by_destination: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowMeasurement:
+    """Noisy counts of the cells of a classification: public."""
+
+    label: str
+    values: Integers
+    mechanism: Mechanism
+
+
+class Regions(Protocol):
+    """A public division of the origins, seen from each destination, and a public way to place workers in it."""
+
+    def domains(self, destinations: Integers, cells: Integers) -> Integers:
+        """How many cells each destination has, ``elsewhere`` included."""
+        ...
+
+    def encode(self, destinations: Integers, cells: Integers, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        """The cell of each pair."""
+        ...
+
+    def place(
+        self, destinations: Integers, cells: Integers, starts: Integers, drawn: Integers, key: bytes
+    ) -> NDArray[np.int32]:
+        """The code of an origin for each drawn row, -1 for elsewhere."""
+        ...
+
+
+class Sink(Protocol):
+    """Where synthetic commutes go: a file of the run folder, or memory."""
+
+    def remembered(self, copy: int, note: dict[str, Any]) -> bool:
+        """Whether the table noted in a journal is there, unchanged."""
+        ...
+
+    def open(self, copy: int) -> None: ...
+
+    def add(self, origins: NDArray[np.int32], destinations: NDArray[np.int32], jobs: Integers) -> None: ...
+
+    def close(self) -> dict[str, Any]:
+        """Finishes a table, forced to the disk; what the journal shall note about it."""
+        ...
+
+
+def flow_sensitivity(table: FlowTable, unit: Unit) -> Sensitivity:
+    """A job is in one cell; b of them may move from one cell to another, or appear."""
+    rows = unit.rows_per_unit
+    if unit.kind == "add_remove":
+        return Sensitivity(l1=rows, l2_squared=rows**2, linf=rows)
+    if table.by_destination and DESTINATION in unit.fixed:
+        return Sensitivity(l1=0, l2_squared=0, linf=0)
+    return Sensitivity(l1=2 * rows, l2_squared=2 * rows**2, linf=rows)
+
+
+class FlowGate(ChargingGate):
+    """Charges, counts or draws, journals: in that order."""
+
+    def __init__(
+        self,
+        *,
+        source: FlowSource | None,
+        places: Places,
+        plan: Plan,
+        stream: Stream,
+        journal: Journal | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(plan=plan, stream=stream, journal=journal)
+        self._source = source
+        self._places = places
+        self._progress = progress
+        self._sizes: Integers | None = None
+        for entry in journal.entries() if journal else ():
+            if entry.kind == "public":
+                self._sizes = np.zeros(len(places), dtype=np.int64)
+                self._sizes[unpack_array(entry.payload["places"])] = unpack_array(entry.payload["sizes"])
+
+    def look_ahead(self) -> None:
+        """Reads and checks the whole table before anything is charged, and notes what is public about it."""
+        self._flows()
+        if self.unit.public_total:
+            _ = self.records
+        if DESTINATION in self.unit.fixed:
+            self.sizes()
+
+    @property
+    def records(self) -> int:
+        """The number of jobs, where it is public; under ``add_remove`` it never is."""
+        if not self.unit.public_total:
+            raise DisclosureError("the number of jobs is not public under add_remove.")
+        if self._records is None:
+            self._records = self._flows().total()
+            self._write("records", {"records": self._records})
+        return self._records
+
+    def sizes(self) -> Integers:
+        """n(d): the jobs at each destination, public only where the unit fixes the destination."""
+        if DESTINATION not in self.unit.fixed:
+            raise DisclosureError(
+                "the number of jobs at a destination is public only if the unit fixes the destination."
+            )
+        if self._sizes is None:
+            self._sizes = self._flows().sizes()
+            filled = np.flatnonzero(self._sizes)
+            self._write("public", {"places": pack_array(filled), "sizes": pack_array(self._sizes[filled])})
+        return self._sizes
+
+    def measure(self, table: FlowTable, noise: Mechanism) -> FlowMeasurement:
+        """Noisy counts of all cells of a public classification of jobs, empty cells included."""
+        sensitivity = flow_sensitivity(table, self.unit)
+        if sensitivity.l1 == 0:
+            raise InternalError(f"'{table.label}' is public under this unit and needs no noise.")
+        event = noise.event(sensitivity)
+        if not isinstance(event, Event):
+            raise InternalError(f"{noise.name} does not say what it costs.")
+        self._charge("measure", table.label, PAIR, event)
+        remembered = self._remembered("measurement", table.label)
+        if remembered is not None:
+            return FlowMeasurement(
+                label=table.label,
+                values=unpack_array(remembered["values"]),
+                mechanism=mechanism_from_json(remembered["mechanism"]),
+            )
+        values = noise.run(self._count(table), self._stream)
+        self._write(
+            "measurement",
+            {"label": table.label, "mechanism": noise.to_json(), "values": pack_array(values.astype(np.int64))},
+        )
+        return FlowMeasurement(label=table.label, values=values, mechanism=noise)
+
+    def _count(self, table: FlowTable) -> Integers:
+        starts, origins, jobs = self._flows().open_for(_EveryCell)
+        counts = np.zeros(table.cells, dtype=np.int64)
+        for first, last in _blocks(np.diff(starts)):
+            pairs = slice(int(starts[first]), int(starts[last]))
+            destinations = np.repeat(np.arange(first, last, dtype=np.int32), np.diff(starts[first : last + 1]))
+            classes = table.classify(origins[pairs], destinations)
+            counts += np.bincount(classes, weights=jobs[pairs], minlength=table.cells).astype(np.int64)
+        return counts
+
+    def draw(
+        self,
+        mechanism: FlowMechanism,
+        regions: Regions,
+        *,
+        rows: Integers,
+        cells: Integers,
+        label: str,
+        copy: int,
+        sink: Sink,
+        drop_elsewhere: bool = False,
+    ) -> None:
+        """Synthetic commutes for every destination: ``rows`` of them over ``cells`` public cells, put into the sink."""
+        self._charge("draw", label, PAIR, mechanism.event)
+        remembered = self._remembered("draw", label)
+        if remembered is not None:
+            if not sink.remembered(copy, remembered["table"]):
+                raise InputError(
+                    f"the table of copy {copy} that this run drew is missing or was changed; it cannot be drawn again "
+                    "under the same charge. Start a new run."
+                )
+            return
+        starts, origins, jobs = self._flows().open_for(mechanism)
+        place_key = substream_key(self._stream, "commute", label, copy, "place")
+        sink.open(copy)
+        done, total = 0, int(rows.sum())
+        for first, last in _blocks(rows):
+            inside = np.flatnonzero(rows[first:last]) + first
+            if len(inside) == 0:
+                continue
+            own_starts = np.concatenate(([0], np.cumsum(starts[inside + 1] - starts[inside])))
+            pairs = np.repeat(starts[inside] - own_starts[:-1], np.diff(own_starts)) + np.arange(own_starts[-1])
+            block = Block(
+                destinations=inside,
+                starts=own_starts,
+                cells=regions.encode(inside, cells[inside], own_starts, origins[pairs]),
+                jobs=jobs[pairs],
+                rows=rows[inside],
+            )
+            domains = regions.domains(inside, cells[inside])
+            drawn = mechanism.draw(block, domains, self._stream, "commute", label, copy)
+            row_starts = np.concatenate(([0], np.cumsum(block.rows)))
+            homes = regions.place(inside, cells[inside], row_starts, drawn, place_key)
+            sink.add(*_counted(inside, row_starts, homes, drop_elsewhere=drop_elsewhere))
+            done += len(homes)
+            if self._progress is not None:
+                self._progress(done, total)
+        self._write("draw", {"label": label, "copy": copy, "table": sink.close()})
+
+    def _flows(self) -> Flows:
+        if self._source is None:
+            raise InputError(
+                "this run stopped before everything was drawn. Give the same data again (--source FILE); what was "
+                "charged already covers it, and values already measured are kept."
+            )
+        return self._source.flows()
+
+
+class _EveryCell:
+    """Counting into classes covers every cell of the classification, empty ones included."""
+
+    covers = "whole_domain"
+
+
+def _blocks(weights: Integers) -> list[tuple[int, int]]:
+    """Runs of destinations with about as many rows each; their cuts depend on ``weights``, which are public here or
+    stay inside the gate."""
+    ends = np.cumsum(weights)
+    blocks, first = [], 0
+    while first < len(weights):
+        before = int(ends[first - 1]) if first else 0
+        last = int(np.searchsorted(ends, before + BLOCK_ROWS, side="right"))
+        last = min(max(last, first + 1), first + BLOCK_PLACES, len(weights))
+        blocks.append((first, last))
+        first = last
+    return blocks
+
+
+def _counted(
+    destinations: Integers, starts: Integers, homes: NDArray[np.int32], *, drop_elsewhere: bool
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Integers]:
+    """Rows of the same pair added up, by destination and then origin."""
+    number = np.repeat(np.arange(len(destinations), dtype=np.int64), np.diff(starts))
+    keys = (number << 32) | (homes.astype(np.int64) + 1)  # elsewhere is -1 and comes first
+    if drop_elsewhere:
+        keys = keys[homes >= 0]
+    keys.sort()
+    new = np.ones(len(keys), dtype=bool)
+    new[1:] = keys[1:] != keys[:-1]
+    first = np.flatnonzero(new)
+    jobs = np.diff(np.append(first, len(keys)))
+    kept = keys[first]
+    return (
+        ((kept & 0xFFFFFFFF) - 1).astype(np.int32),
+        destinations[kept >> 32].astype(np.int32),
+        jobs.astype(np.int64),
+    )

@@ -1,0 +1,273 @@
+"""One run for commutes, from a reviewed plan to a release: the same order and the same promises as for tables.
+
+Drawn tables go straight into files of the run folder (see privacy.flow_gate), and from there into the release.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from understudy.core.flows import FlowSource
+from understudy.core.mechanism import Stream
+from understudy.core.places import ELSEWHERE, Places
+from understudy.engines.places_file import texts
+from understudy.errors import BudgetError, InputError, UnderstudyError
+from understudy.privacy.definition import NonPrivate
+from understudy.privacy.flow_gate import FlowGate, Progress
+from understudy.privacy.journal import Journal
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.plan import Plan, plan_from_json
+from understudy.release.commutes import TABLE_SCHEMA, CommuteRelease, write_commutes
+from understudy.release.folder import hash_file, read_release
+from understudy.release.run import Destination, open_ledger, reserve
+from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
+from understudy.synth.base import Request, configure_from
+from understudy.synth.commutes.base import FlowSynthesis, FlowSynthesizer, flow_synthesizers
+
+KIND = "commutes"
+ROW_GROUP = 2**20
+
+
+class ParquetSink:
+    """Synthetic commutes as Parquet files of one folder; a table is there when it is closed, or not at all."""
+
+    def __init__(self, folder: Path, places: Places) -> None:
+        self.folder = folder
+        self._places = places
+        self._writer: pq.ParquetWriter | None = None
+        self._path = folder
+
+    def path(self, copy: int) -> Path:
+        return self.folder / f"drawn_{copy}.parquet"
+
+    def remembered(self, copy: int, note: dict[str, Any]) -> bool:
+        path = self.path(copy)
+        return path.is_file() and hash_file(path) == note.get("sha256")
+
+    def open(self, copy: int) -> None:
+        self._path = self.path(copy)
+        self._path.unlink(missing_ok=True)  # of a run that died while drawing: nobody was given it
+        descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.close(descriptor)
+        self._writer = pq.ParquetWriter(str(self._path), TABLE_SCHEMA, compression="zstd", compression_level=1)
+
+    def add(self, origins: NDArray[np.int32], destinations: NDArray[np.int32], jobs: NDArray[np.int64]) -> None:
+        assert self._writer is not None  # noqa: S101 - opened by the gate
+        for first in range(0, len(jobs), ROW_GROUP):
+            part = slice(first, first + ROW_GROUP)
+            columns = [self._texts(origins[part]), self._texts(destinations[part]), pa.array(jobs[part])]
+            self._writer.write_table(pa.Table.from_arrays(columns, schema=TABLE_SCHEMA))
+
+    def _texts(self, codes: NDArray[np.int32]) -> pa.DictionaryArray:
+        """A dictionary of the places of this part only: all ids in each part would be most of the file."""
+        used, inverse = np.unique(codes, return_inverse=True)
+        far = int(len(used) > 0 and used[0] < 0)
+        names = texts(self._places.ids[used[far:]])
+        if far:
+            names = pa.concat_arrays([pa.array([ELSEWHERE]), names])
+        return pa.DictionaryArray.from_arrays(pa.array(inverse.astype(np.int32)), names)
+
+    def close(self) -> dict[str, Any]:
+        assert self._writer is not None  # noqa: S101
+        self._writer.close()
+        descriptor = os.open(self._path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return {"file": self._path.name, "sha256": hash_file(self._path)}
+
+
+def configure_flows(plan: Plan) -> FlowSynthesizer:
+    made: FlowSynthesizer = configure_from(flow_synthesizers, plan.method, plan.options)
+    return made
+
+
+def start_commute_run(
+    source: FlowSource, plan: Plan, destination: Destination, *, stream: Stream, progress: Progress | None = None
+) -> CommuteRelease:
+    """Carry out a plan. Refused runs charge nothing, draw nothing and leave nothing behind."""
+    places = source.places
+    if plan.schema_fingerprint != places.fingerprint:
+        raise InputError("the plan was made for other places than the ones the commutes were opened with.")
+    _check_plan(plan, places)
+    destination.check_free()
+    ledger = open_ledger(destination, plan, stream)
+    run = secrets.token_hex(8)
+    folder = destination.run_folder(run)
+    journal = None
+    if folder is not None:
+        header = {
+            "run": run, "kind": KIND, "plan": plan.to_json(), "places": places.fingerprint,
+            "destination": destination.to_json(), "secure": stream.secure,
+        }  # fmt: skip
+        journal = Journal.create(folder, header)
+    gate = FlowGate(source=source, places=places, plan=plan, stream=stream, journal=journal, progress=progress)
+    try:
+        gate.look_ahead()
+        charge = reserve(ledger, destination, plan, run)
+    except BaseException:
+        if journal is not None:
+            journal.discard()
+        raise
+    if journal is not None:
+        journal.append("charged", {"ledger": charge})
+    return _finish(plan, places, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+
+
+def resume_commute_run(
+    folder: Path,
+    *,
+    places: Places | None,
+    source: Callable[[Places], FlowSource] | None,
+    out: Path | None,
+    stream: Stream,
+    progress: Progress | None = None,
+) -> CommuteRelease:
+    """Finish a run that died after its charge. Its public places are given again; data only if not all was drawn."""
+    journal = Journal.open(folder)
+    try:
+        header = journal.header
+        plan = plan_from_json(header["plan"])
+        destination = Destination.from_json(header["destination"])
+        run, secure, fingerprint = str(header["run"]), bool(header["secure"]), str(header["places"])
+    except (KeyError, TypeError) as problem:
+        raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
+    if not secure:
+        raise InputError("this run used test randomness; start it again instead of resuming it.")
+    if destination.out is not None and (destination.out / "manifest.json").is_file():
+        finished: Any = read_release(destination.out)
+        if (finished.statement.ledger or {}).get("run") == run:
+            journal.discard()
+            return finished  # type: ignore[no-any-return]
+    if places is None:
+        raise InputError("this run is of commutes: give its public places again (--places FILE).")
+    if places.fingerprint != fingerprint:
+        raise InputError("these are not the places the run was started with.")
+    if out is not None:
+        destination = Destination.from_json({**destination.to_json(), "out": str(out)})
+    destination.check_free()
+    charged = [entry.payload["ledger"] for entry in journal.entries() if entry.kind == "charged"]
+    if charged:
+        charge = charged[0]
+    else:  # it died around the charge; the ledger knows whether it was made, and charges one run only once
+        ledger = None if destination.ledger is None else Ledger.open(destination.ledger)
+        charge = reserve(ledger, destination, plan, run)
+        journal.append("charged", {"ledger": charge})
+    opened = None if source is None else source(places)
+    gate = FlowGate(source=opened, places=places, plan=plan, stream=stream, journal=journal, progress=progress)
+    return _finish(plan, places, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+
+
+def _check_plan(plan: Plan, places: Places) -> None:
+    request = Request(budget=plan.budget, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
+    made = configure_flows(plan).plan(places, request)
+    if replace(made, notes=()).hash != replace(plan, notes=()).hash:
+        raise InputError(
+            f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
+            "made by another version of this program. Make it again, and have it reviewed."
+        )
+
+
+def _finish(
+    plan: Plan,
+    places: Places,
+    destination: Destination,
+    *,
+    gate: FlowGate,
+    stream: Stream,
+    journal: Journal | None,
+    charge: dict[str, Any] | None,
+) -> CommuteRelease:
+    keeper = TemporaryDirectory(prefix="understudy-") if destination.out is None or journal is None else None
+    folder = journal.folder if journal is not None else Path(keeper.name if keeper else ".")
+    sink = ParquetSink(folder, places)
+    try:
+        synthesis = configure_flows(plan).run(plan, places, gate, stream, sink)
+        release = _release(plan, places, gate, synthesis, sink, stream=stream, charge=charge)
+        if destination.out is not None:
+            write_commutes(release, destination.out, overwrite=destination.overwrite, csv=destination.csv)
+    except UnderstudyError as problem:
+        if journal is None:
+            raise
+        kept = f"The run is kept in {journal.folder}; finish it with: understudy resume {journal.folder} --places FILE"
+        raise type(problem)(f"{problem}\n{kept}") from None
+    if destination.out is not None:
+        written: Any = replace(
+            release,
+            files=tuple(destination.out / f"synthetic_{copy}.parquet" for copy in range(1, plan.copies + 1)),
+        )
+    else:
+        assert keeper is not None  # noqa: S101 - made above
+        files = []
+        for copy in range(1, plan.copies + 1):
+            target = Path(keeper.name) / f"drawn_{copy}.parquet"
+            if sink.path(copy) != target:
+                os.replace(sink.path(copy), target) if _same_disk(sink.path(copy), target) else _copy(
+                    sink.path(copy), target
+                )
+            files.append(target)
+        written = replace(release, files=tuple(files), keeper=keeper)
+    if journal is not None:
+        journal.discard()
+    result: CommuteRelease = written
+    return result
+
+
+def _same_disk(one: Path, other: Path) -> bool:
+    return one.stat().st_dev == other.parent.stat().st_dev
+
+
+def _copy(one: Path, other: Path) -> None:
+    import shutil
+
+    shutil.copyfile(one, other)
+
+
+def _release(
+    plan: Plan,
+    places: Places,
+    gate: FlowGate,
+    synthesis: FlowSynthesis,
+    sink: ParquetSink,
+    *,
+    stream: Stream,
+    charge: dict[str, Any] | None,
+) -> CommuteRelease:
+    from understudy import __version__
+
+    if not plan.adaptive and gate.events != plan.events:
+        raise BudgetError("the run did not do everything its plan announced; no release was made.")
+    return CommuteRelease(
+        places=places,
+        files=tuple(sink.path(copy) for copy in range(1, plan.copies + 1)),
+        measurements=synthesis.measurements,
+        statement=Statement(
+            unit=plan.unit,
+            guarantee=plan.budget if stream.secure else NonPrivate(),
+            ledger=charge,
+            warnings=() if stream.secure else (TEST_RANDOMNESS,),
+        ),
+        provenance=Provenance(
+            method=plan.method,
+            package_version=__version__,
+            plan=plan,
+            events=gate.events,
+            draws=synthesis.draws,
+            rows_drawn=synthesis.rows_drawn,
+            copies_share_measurements=synthesis.copies_share_measurements,
+            notes=(*plan.notes, *synthesis.notes),
+            records=gate.records if plan.unit.public_total else None,
+        ),
+    )

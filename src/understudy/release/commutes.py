@@ -1,0 +1,255 @@
+"""A release of synthetic commutes: public places, tables of origin, destination and jobs, and what they promise.
+
+The tables stay in their files until they are asked for: a nation's is gigabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from understudy.core.folders import publish_folder
+from understudy.core.places import ELSEWHERE, ELSEWHERE_CODE, Places
+from understudy.engines.places_file import fixed_width, places_table, read_places
+from understudy.errors import InputError
+from understudy.privacy.definition import Unit, definition_from_json
+from understudy.privacy.event import event_from_json
+from understudy.privacy.flow_gate import FlowMeasurement
+from understudy.privacy.noise import mechanism_from_json
+from understudy.privacy.plan import plan_from_json
+from understudy.release.value import NOT_TRACKED, Provenance, Statement
+
+KIND = "commutes"
+FORMAT, VERSION = "understudy release", 1
+MANIFEST, PLACES, MEASUREMENTS, README = "manifest.json", "places.parquet", "measurements.parquet", "README.md"
+TEXT = pa.dictionary(pa.int32(), pa.string())
+TABLE_SCHEMA = pa.schema([("origin", TEXT), ("destination", TEXT), ("jobs", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class CommuteRelease:
+    """Synthetic commutes with their promise. ``flows(copy)`` gives one table; ``write`` makes the folder."""
+
+    places: Places
+    files: tuple[Path, ...]
+    statement: Statement
+    provenance: Provenance
+    measurements: tuple[FlowMeasurement, ...] = ()
+    keeper: TemporaryDirectory[str] | None = field(default=None)  # removes the files of a release that was not written
+
+    @property
+    def copies(self) -> int:
+        return len(self.files)
+
+    def _file(self, copy: int) -> Path:
+        if not 1 <= copy <= self.copies:
+            raise InputError(f"copy ({copy}) must be between 1 and {self.copies}.")
+        return self.files[copy - 1]
+
+    def flows(self, copy: int = 1) -> pa.Table:
+        """One synthetic table: origin, destination, jobs; an origin may be ``elsewhere``."""
+        return pq.read_table(self._file(copy), schema=TABLE_SCHEMA)
+
+    def frame(self, copy: int = 1) -> pa.Table:
+        """The same table, under the name that every release has."""
+        return self.flows(copy)
+
+    def coded(self, copy: int = 1) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+        """Codes of origins (-1 for elsewhere) and destinations, and jobs."""
+        parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]] = []
+        with pq.ParquetFile(self._file(copy), read_dictionary=["origin", "destination"]) as file:
+            for batch in file.iter_batches(2**20):
+                columns = [_codes(batch.column(number), self.places) for number in (0, 1)]
+                parts.append((columns[0], columns[1], batch.column(2).to_numpy()))
+        if not parts:
+            return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
+        return (
+            np.concatenate([part[0] for part in parts]),
+            np.concatenate([part[1] for part in parts]),
+            np.concatenate([part[2] for part in parts]),
+        )
+
+    def table_rows(self) -> list[int]:
+        return [pq.read_metadata(file).num_rows for file in self.files]
+
+    def write(self, path: str | Path, *, overwrite: bool = False, csv: bool = False) -> Path:
+        """Write the release folder: to a temporary place first, then renamed, so it is there whole or not at all."""
+        return write_commutes(self, Path(path), overwrite=overwrite, csv=csv)
+
+    def __repr__(self) -> str:
+        made = f"{self.copies} table(s) over {len(self.places):,} places"
+        return f"CommuteRelease({self.provenance.method}; {self.statement.guarantee}; {made})"
+
+
+def _codes(column: pa.Array, places: Places) -> NDArray[np.int32]:
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    texts = fixed_width(column.dictionary, "place") if len(column.dictionary) else np.empty(0, "S1")
+    found = np.minimum(np.searchsorted(places.ids, texts), len(places) - 1).astype(np.int32)
+    far = texts == ELSEWHERE.encode()
+    if ((places.ids[found] != texts) & ~far).any():
+        raise InputError("a synthetic table names a place that is not among the places of its release.")
+    codes = np.where(far, ELSEWHERE_CODE, found).astype(np.int32)
+    return codes[column.indices.to_numpy(zero_copy_only=False)]
+
+
+def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv: bool, move: bool = False) -> Path:
+    """The folder of a release of commutes; with ``move`` the tables are taken away from where they are."""
+    from understudy.release.folder import hash_file
+
+    def fill(folder: Path) -> None:
+        pq.write_table(places_table(release.places), folder / PLACES, compression="zstd")
+        for number, file in enumerate(release.files, start=1):
+            target = folder / f"synthetic_{number}.parquet"
+            if move:
+                shutil.move(file, target)
+            else:
+                shutil.copyfile(file, target)
+            target.chmod(0o644)
+            if csv:
+                with pq.ParquetFile(target) as table, (folder / f"synthetic_{number}.csv").open("wb") as output:
+                    for batch_number, batch in enumerate(table.iter_batches(2**20)):
+                        plain = pa.Table.from_batches([batch]).cast(
+                            pa.schema([("origin", pa.string()), ("destination", pa.string()), ("jobs", pa.int64())])
+                        )
+                        header = pyarrow.csv.WriteOptions(include_header=batch_number == 0)
+                        pyarrow.csv.write_csv(plain, output, header)
+        pq.write_table(_measurement_table(release.measurements), folder / MEASUREMENTS, compression="zstd")
+        rows = [pq.read_metadata(folder / f"synthetic_{n}.parquet").num_rows for n in range(1, release.copies + 1)]
+        (folder / README).write_text(_readme(release, rows), encoding="utf-8")
+        files = {file.name: hash_file(file) for file in sorted(folder.iterdir())}
+        text = json.dumps(_manifest(release, rows, files), indent=2, ensure_ascii=False) + "\n"
+        (folder / MANIFEST).write_text(text, encoding="utf-8")
+
+    publish_folder(path, fill, overwrite=overwrite)
+    return path
+
+
+def _manifest(release: CommuteRelease, rows: Sequence[int], files: dict[str, str]) -> dict[str, Any]:
+    statement, provenance = release.statement, release.provenance
+    ledger: dict[str, Any] = {"tracked": False, "text": NOT_TRACKED}
+    if statement.ledger is not None:
+        ledger = {"tracked": True, **statement.ledger}
+    return {
+        "format": FORMAT, "version": VERSION, "kind": KIND,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "package_version": provenance.package_version,
+        "unit": statement.unit.to_json(), "unit_in_words": statement.unit.describe(),
+        "guarantee": statement.guarantee.to_json(), "guarantee_in_words": str(statement.guarantee),
+        "warnings": list(statement.warnings), "ledger": ledger, "method": provenance.method,
+        "plan_hash": provenance.plan.hash if provenance.plan else None,
+        "plan": provenance.plan.to_json() if provenance.plan else None,
+        "events": [event.to_json() for event in provenance.events],
+        "draws": [dict(draw) for draw in provenance.draws],
+        "rows": list(rows), "records": provenance.records, "rows_drawn": provenance.rows_drawn,
+        "copies_share_measurements": provenance.copies_share_measurements, "notes": list(provenance.notes),
+        "places_fingerprint": release.places.fingerprint, "files": files,
+    }  # fmt: skip
+
+
+def _readme(release: CommuteRelease, rows: Sequence[int]) -> str:
+    promise = "\n".join(f"- {line}" for line in release.statement.lines())
+    notes = "".join(f"- {note}\n" for note in release.provenance.notes)
+    return f"""# Synthetic commutes
+
+{len(rows)} table(s) ({", ".join(f"{count:,}" for count in rows)} pairs of origin and destination) made by the method
+`{release.provenance.method}` of understudy {release.provenance.package_version}. No row is a worker.
+Rows: {release.provenance.rows_drawn}.
+
+## What it promises
+
+{promise}
+
+## Reading it
+
+```python
+import pandas as pd
+
+flows = pd.read_parquet("synthetic_1.parquet")
+print(flows.groupby("destination", observed=True)["jobs"].sum().describe())
+```
+
+`origin` is where a synthetic worker lives, `destination` where the job is, `jobs` how many there are. The origin
+`elsewhere` stands for everything beyond the distance cut. Single pairs are noise; sums over areas and distances are
+what the table is for.
+
+## Files
+
+- `synthetic_*.parquet`: the pairs. `places.parquet`: the places, public beforehand.
+- `measurements.parquet`: noisy counts that were measured on the way. `manifest.json`: guarantee, plan, charge, hashes;
+  `understudy verify .` checks them.
+
+## Notes
+
+{notes}"""
+
+
+def _measurement_table(measurements: Sequence[FlowMeasurement]) -> pa.Table:
+    columns: dict[str, list[Any]] = {"label": [], "mechanism": [], "cell": [], "value": []}
+    for one in measurements:
+        count = len(one.values)
+        columns["label"].append(pa.array([one.label] * count, type=pa.string()))
+        columns["mechanism"].append(pa.array([json.dumps(one.mechanism.to_json())] * count, type=pa.string()))
+        columns["cell"].append(pa.array(np.arange(count)))
+        columns["value"].append(pa.array(one.values.astype(np.int64)))
+    types = {"label": pa.string(), "mechanism": pa.string(), "cell": pa.int64(), "value": pa.int64()}
+    return pa.table({name: pa.chunked_array(parts, type=types[name]) for name, parts in columns.items()})
+
+
+def _read_measurements(file: Path) -> tuple[FlowMeasurement, ...]:
+    table = pq.read_table(file)
+    found = []
+    for label in dict.fromkeys(table["label"].to_pylist()):
+        rows = table.filter(pa.compute.equal(table["label"], label))
+        mechanism = mechanism_from_json(json.loads(rows["mechanism"][0].as_py()))
+        found.append(FlowMeasurement(label=label, values=rows["value"].to_numpy(), mechanism=mechanism))
+    return tuple(found)
+
+
+def read_commutes(path: Path, manifest: dict[str, Any]) -> CommuteRelease:
+    """The release in a folder whose files were checked against its manifest."""
+    places = read_places(str(path / PLACES))
+    if places.fingerprint != manifest["places_fingerprint"]:
+        raise InputError(f"the places in {path} are not those its manifest names.")
+    plan = plan_from_json(manifest["plan"]) if manifest["plan"] else None
+    if plan is not None and plan.hash != manifest["plan_hash"]:
+        raise InputError(f"the plan in {path} does not have the hash its manifest states.")
+    ledger = {key: value for key, value in manifest["ledger"].items() if key != "tracked"}
+    files = tuple(path / f"synthetic_{copy}.parquet" for copy in range(1, len(manifest["rows"]) + 1))
+    for file in files:
+        if pq.read_schema(file).names != TABLE_SCHEMA.names:
+            raise InputError(f"'{file.name}' in {path} does not have the columns of a table of commutes.")
+    return CommuteRelease(
+        places=places,
+        files=files,
+        measurements=_read_measurements(path / MEASUREMENTS),
+        statement=Statement(
+            unit=Unit.from_json(manifest["unit"]),
+            guarantee=definition_from_json(manifest["guarantee"]),
+            ledger=ledger if manifest["ledger"]["tracked"] else None,
+            warnings=tuple(manifest["warnings"]),
+        ),
+        provenance=Provenance(
+            method=manifest["method"],
+            package_version=manifest["package_version"],
+            plan=plan,
+            events=tuple(event_from_json(event) for event in manifest["events"]),
+            draws=tuple(manifest["draws"]),
+            rows_drawn=manifest["rows_drawn"],
+            copies_share_measurements=manifest["copies_share_measurements"],
+            notes=tuple(manifest["notes"]),
+            records=manifest.get("records"),
+        ),
+    )

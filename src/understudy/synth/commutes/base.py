@@ -1,0 +1,95 @@
+"""What a method for commuting tables is: it plans from public places and runs through the gate for flows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from understudy.core.mechanism import Stream
+from understudy.core.places import DESTINATION, ORIGIN, Places
+from understudy.core.registry import Registry
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.definition import Definition
+from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, Sink
+from understudy.privacy.plan import Option, Plan, Step
+from understudy.synth.base import Request
+
+UNIT_NOTE = "The unit is a job: a worker with two jobs is two units, unless rows_per_unit says otherwise."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowSynthesis:
+    """What a method hands back beside the tables in the sink."""
+
+    measurements: tuple[FlowMeasurement, ...] = ()
+    draws: tuple[Mapping[str, Any], ...] = ()
+    rows_drawn: str = ""
+    copies_share_measurements: bool = False
+    notes: tuple[str, ...] = ()
+
+
+class FlowSynthesizer(Protocol):
+    """One method. Options are the fields of its frozen configuration, checked when it is made."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    guarantees: ClassVar[tuple[str, ...]]
+
+    def plan(self, places: Places, request: Request) -> Plan:
+        """Everything the run will do, from public facts only."""
+        ...
+
+    def run(self, plan: Plan, places: Places, gate: FlowGate, stream: Stream, sink: Sink) -> FlowSynthesis:
+        """Make the tables, touching data through the gate only, exactly as planned."""
+        ...
+
+
+flow_synthesizers: Registry[type[FlowSynthesizer]] = Registry(
+    "method for commutes",
+    "understudy.synth.commutes",
+    not_entries=("base", "decays", "mechanisms", "settings"),
+)
+
+
+def check_flow_request(kind: type[FlowSynthesizer], request: Request) -> None:
+    """Refusals shared by all methods for commutes."""
+    if request.budget.name not in kind.guarantees:
+        raise UnsupportedError(
+            f"method '{kind.name}' does not offer the guarantee '{request.budget.name}'; it offers "
+            f"{', '.join(kind.guarantees)}."
+        )
+    unknown = set(request.unit.fixed) - {DESTINATION}
+    if unknown:
+        raise InputError(f"of commutes only '{DESTINATION}' can be fixed, not {', '.join(sorted(unknown))}.")
+    if request.unit.unit_id is not None:
+        raise InputError("commutes have no column that identifies a unit; state rows_per_unit without unit_id.")
+    if request.rows is not None:
+        raise InputError("the number of synthetic jobs follows from the destinations; leave rows out.")
+
+
+def flow_plan(
+    places: Places,
+    request: Request,
+    *,
+    method: str,
+    steps: tuple[Step, ...],
+    options: Mapping[str, Option],
+    budget: Definition | None = None,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    return Plan(
+        schema_fingerprint=places.fingerprint,
+        method=method,
+        budget=request.budget if budget is None else budget,
+        unit=request.unit,
+        copies=request.copies,
+        rows=None,
+        records=request.records,
+        steps=steps,
+        options=dict(options),
+        notes=(UNIT_NOTE, *notes),
+    )
+
+
+PAIR = (ORIGIN, DESTINATION)

@@ -1,0 +1,285 @@
+"""Commuting patterns by Dirichlet-multinomial draws around each destination (Machanavajjhala et al. 2008, and beyond).
+
+By default each destination sees the origins as rings (and sectors) of equal public gravity mass, as many as its public
+number of jobs can pay for; the prior of a cell is set by the exact delta of the draw; workers are placed inside their
+cell by the gravity model. A small part of the budget measures how commuting falls with distance. The published method
+(single blocks, Algorithm 2, Theorem 4.4) is there by name.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.exact import float_up
+from understudy.core.mechanism import Stream
+from understudy.core.places import DESTINATION, Places
+from understudy.errors import InputError, UnsupportedError
+from understudy.models.gravity import GravityTree
+from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions
+from understudy.models.sample import apportion
+from understudy.privacy.definition import ApproxDP, NonPrivate, PureDP
+from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
+from understudy.privacy.noise import Geometric
+from understudy.privacy.plan import Plan, Step
+from understudy.synth.base import Request
+from understudy.synth.commutes import decays as decay_steps
+from understudy.synth.commutes.base import PAIR, FlowSynthesis, check_flow_request, flow_plan, flow_synthesizers
+from understudy.synth.commutes.priors import build_mechanism
+from understudy.synth.commutes.settings import Shrinking, positive, read_shrinking, share
+
+Integers = NDArray[np.int64]
+THEOREM = "docs/theory/commute.md"
+SIZES_LABEL = "jobs by destination"
+SIZES_SHARE = Fraction(3, 10)  # of epsilon for the sizes of private destinations
+COARSENINGS = ("rings", "none")
+
+
+def _scale(moved: int, epsilon: Fraction) -> Fraction:
+    """A noise scale that a float holds exactly, rounded up: what is charged is what is drawn."""
+    return Fraction(float_up(moved / epsilon))
+
+
+@flow_synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commute:
+    """Synthetic commutes, destination by destination.
+
+    ``coarsen``: ``rings`` (adaptive, the default), ``area:LEVEL`` (the areas of a level, or a partition of one's own
+    given as a level), or ``none`` (single places). ``cut_miles``: workers beyond it are ``elsewhere``. ``shrink``:
+    Algorithm 2 for single places, as MILES:PROBABILITY pairs. ``rule``: ``exact``, ``theorem`` (4.4; with shrink 5.2)
+    or ``accept_reject``. ``mechanism``: ``urn``, or ``geometric`` noise on every cell. ``decay_share``: part of
+    epsilon that measures jobs by distance; ``decay_level``: by areas of which level. ``prior_share``: prior mass per
+    record. ``suppress_as_published``, ``published_epsilon`` and ``published_delta`` go with no guarantee only.
+    """
+
+    name: ClassVar[str] = "commute"
+    summary: ClassVar[str] = "commuting patterns: Dirichlet draws over public rings around each destination"
+    guarantees: ClassVar[tuple[str, ...]] = ("approx", "pure", "none")
+
+    coarsen: str = "rings"
+    cut_miles: str = ""
+    shrink: str = ""
+    rule: str = "exact"
+    mechanism: str = "urn"
+    decay_share: str = "0.1"
+    decay_level: str = "auto"
+    prior_share: str = "auto"
+    suppress_as_published: bool = False
+    published_epsilon: str = "4.6"
+    published_delta: str = "1e-5"
+
+    def __post_init__(self) -> None:
+        if self.coarsen not in COARSENINGS and not self.coarsen.startswith("area:"):
+            raise InputError(f"coarsen ({self.coarsen!r}) must be 'rings', 'area:LEVEL' or 'none'.")
+        if self.rule not in ("exact", "theorem", "accept_reject"):
+            raise InputError(f"rule ({self.rule!r}) must be 'exact', 'theorem' or 'accept_reject'.")
+        if self.mechanism not in ("urn", "geometric"):
+            raise InputError(f"mechanism ({self.mechanism!r}) must be 'urn' or 'geometric'.")
+        shrinking = read_shrinking(self.shrink)
+        if shrinking is not None and (self.coarsen != "none" or self.mechanism != "urn"):
+            raise InputError("shrink is for single places: say coarsen=none, and mechanism=urn.")
+        if shrinking is not None and self.rule == "accept_reject":
+            raise InputError("accept/reject and shrink have no guarantee together; choose one.")
+        if self.coarsen == "none" and shrinking is None and self.mechanism == "geometric":
+            raise InputError("geometric noise on every single place would swamp everything; coarsen the domain.")
+        if self.cut_miles:
+            positive(self.cut_miles, "cut_miles")
+            if shrinking is not None:
+                raise InputError("with shrink the last distance is the cut; leave cut_miles out.")
+        share(self.decay_share, "decay_share")
+        if self.prior_share != "auto":
+            positive(self.prior_share, "prior_share")
+
+    @property
+    def shrinking(self) -> Shrinking | None:
+        return read_shrinking(self.shrink)
+
+    @property
+    def cut(self) -> float | None:
+        if self.shrinking is not None:
+            return self.shrinking.miles[-1]
+        return positive(self.cut_miles, "cut_miles") if self.cut_miles else None
+
+    # -- planning ----------------------------------------------------------------------------------------------------
+
+    def plan(self, places: Places, request: Request) -> Plan:
+        check_flow_request(type(self), request)
+        if self.coarsen.startswith("area:"):
+            places.area(self.coarsen.removeprefix("area:"))
+        if self.decay_level not in ("auto", "none"):
+            places.area(self.decay_level)
+        self._check_unit(request)
+        steps = [*self._measure_steps(request, places)]
+        event = self._draw_event(request)
+        steps += [
+            Step(label=f"copy {copy}", margin=PAIR, action="draw", event=event, cells=len(places))
+            for copy in range(1, request.copies + 1)
+        ]
+        notes = []
+        if request.copies > 1:
+            notes.append(f"Each copy is a fresh draw: epsilon and delta are split over {request.copies}.")
+        if isinstance(request.budget, NonPrivate):
+            notes.append("The published method under its own rules; nothing is claimed for it here.")
+        return flow_plan(
+            places, request, method=self.name, steps=tuple(steps), options=self._options(), notes=tuple(notes)
+        )
+
+    def _options(self) -> dict[str, str | bool]:
+        names = ("coarsen", "cut_miles", "shrink", "rule", "mechanism", "decay_share", "decay_level", "prior_share")
+        given: dict[str, str | bool] = {name: getattr(self, name) for name in names}
+        return given | {
+            "suppress_as_published": self.suppress_as_published,
+            "published_epsilon": self.published_epsilon,
+            "published_delta": self.published_delta,
+        }
+
+    def _check_unit(self, request: Request) -> None:
+        unit, private = request.unit, not isinstance(request.budget, NonPrivate)
+        if self.suppress_as_published and private:
+            raise InputError(
+                "suppress_as_published leaves out workers beyond the cut, which changes the number of workers of a "
+                "destination; no theorem covers that. Use the cell 'elsewhere' (cut_miles), or guarantee none."
+            )
+        if not private and self.rule != "theorem":
+            raise InputError("without a guarantee only the published method is offered: say rule=theorem.")
+        if not private and DESTINATION not in unit.fixed:
+            raise InputError("the published method takes the destination as fixed; say fixed=destination.")
+        if DESTINATION in unit.fixed:
+            return
+        if isinstance(request.budget, ApproxDP) or self.rule != "exact" or self.shrinking is not None:
+            raise UnsupportedError(
+                "with private destinations the draw is calibrated by Theorem 4.1 alone: use a pure budget with "
+                "rule=exact and no shrink, or fix the destination, or use method commute_tree."
+            )
+        if self.mechanism != "urn":
+            raise UnsupportedError(
+                "geometric noise per origin needs public sizes of destinations; fix the destination."
+            )
+
+    def _parts(self, request: Request) -> tuple[Fraction, Fraction, Fraction]:
+        """Epsilon for the decay, for sizes of private destinations, and for all draws together."""
+        budget = request.budget
+        assert isinstance(budget, PureDP | ApproxDP)  # noqa: S101 - checked before
+        decay = budget.epsilon * share(self.decay_share, "decay_share") if self.coarsen == "rings" else Fraction(0)
+        sizes = Fraction(0) if DESTINATION in request.unit.fixed else budget.epsilon * SIZES_SHARE
+        return decay, sizes, budget.epsilon - decay - sizes
+
+    def _measure_steps(self, request: Request, places: Places) -> list[Step]:
+        if isinstance(request.budget, NonPrivate):
+            return []
+        decay, sizes, _ = self._parts(request)
+        moved = request.unit.rows_per_unit * (2 if request.unit.kind == "replace" else 1)
+        steps = []
+        for label, epsilon, cells in ((SIZES_LABEL, sizes, len(places)), (decay_steps.LABEL, decay, 0)):
+            if epsilon > 0:
+                noise = Geometric(scale=_scale(moved, epsilon))
+                event = GeometricNoise(l1=Fraction(moved), scale=noise.scale)
+                steps.append(
+                    Step(
+                        label=label, margin=PAIR, action="measure", event=event, cells=cells,
+                        standard_deviation=math.sqrt(noise.variance),
+                    )
+                )  # fmt: skip
+        return steps
+
+    def _draw_event(self, request: Request) -> Event:
+        """What one copy costs, all destinations together."""
+        if isinstance(request.budget, NonPrivate):
+            return NoNoise()
+        epsilon = self._parts(request)[2] / request.copies
+        unit = request.unit
+        if self.mechanism == "geometric":
+            moved = 2 * unit.rows_per_unit
+            return GeometricNoise(l1=Fraction(moved), scale=_scale(moved, epsilon))
+        if isinstance(request.budget, ApproxDP) and unit.rows_per_unit == 1:
+            delta = request.budget.delta / request.copies
+            return ApproxLoss(epsilon=epsilon, delta=delta, source=f"{THEOREM}, {self._theorem}")
+        if self.shrinking is not None:
+            raise UnsupportedError("shrink is proved for an approximate budget and one job per unit.")
+        return PureLoss(epsilon=epsilon, source=f"{THEOREM}, Theorem 1")
+
+    @property
+    def _theorem(self) -> str:
+        if self.shrinking is not None:
+            return "Theorem 4"
+        names = {"theorem": "Theorem 4.4 of the paper", "accept_reject": "Lemma 5.2 of the paper"}
+        return names.get(self.rule, "Theorem 2")
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def run(self, plan: Plan, places: Places, gate: FlowGate, stream: Stream, sink: Sink) -> FlowSynthesis:
+        del stream  # every draw is made behind the gate
+        fixed = DESTINATION in plan.unit.fixed
+        measured: list[FlowMeasurement] = []
+        if fixed:
+            rows = gate.sizes()
+        else:
+            found, rows = self._private_sizes(plan, places, gate)
+            measured.append(found)
+        regions, groups_note = self._regions(plan, places, gate, rows=rows, measured=measured)
+        draws = [s for s in plan.steps if s.action == "draw"]
+        mechanism, cells, notes = build_mechanism(self, plan, places, rows, event=draws[0].event, regions=regions)
+        for copy, draw in enumerate(draws, start=1):
+            gate.draw(
+                mechanism, regions, rows=rows, cells=cells, label=draw.label, copy=copy, sink=sink,
+                drop_elsewhere=self.suppress_as_published,
+            )  # fmt: skip
+        return FlowSynthesis(
+            measurements=tuple(measured),
+            draws=tuple({"label": draw.label, "mechanisms": [mechanism.to_json()]} for draw in draws),
+            rows_drawn="drawn from the Dirichlet posterior of each destination (each copy a fresh draw)",
+            notes=(*groups_note, *notes),
+        )
+
+    def _private_sizes(self, plan: Plan, places: Places, gate: FlowGate) -> tuple[FlowMeasurement, Integers]:
+        """Sizes of destinations from noisy counts: those that stand out from the noise, scaled to the public total."""
+        step = next(s for s in plan.steps if s.label == SIZES_LABEL)
+        assert isinstance(step.event, GeometricNoise)  # noqa: S101 - planned above
+        table = FlowTable(
+            label=SIZES_LABEL, cells=len(places), classify=lambda _, there: there.astype(np.int64), by_destination=True
+        )
+        found = gate.measure(table, Geometric(scale=step.event.scale))
+        noisy = np.maximum(found.values, 0)
+        scale = float(step.event.scale)
+        invented = len(places) * np.exp(-np.arange(0, 200 * scale + 2) / scale) / 2
+        above = np.array([int((noisy > t).sum()) for t in range(len(invented))])
+        level = int(np.argmax(invented <= 0.01 * np.maximum(above, 1)))
+        kept = np.where(noisy > level, noisy, 0)
+        if not kept.any():
+            kept = np.zeros_like(noisy)
+            kept[int(noisy.argmax())] = max(int(noisy.max()), 1)
+        if plan.unit.public_total:
+            kept = apportion(kept, gate.records)
+        return found, kept.astype(np.int64)
+
+    def _regions(
+        self,
+        plan: Plan,
+        places: Places,
+        gate: FlowGate,
+        *,
+        rows: Integers,
+        measured: list[FlowMeasurement],
+    ) -> tuple[Regions, tuple[str, ...]]:
+        if self.coarsen.startswith("area:"):
+            return AreaRegions(places=places, level=self.coarsen.removeprefix("area:"), cut=self.cut), ()
+        if self.coarsen == "none":
+            return PlaceRegions(places=places, cut=self.cut), ()
+        step = next((s for s in plan.steps if s.label == decay_steps.LABEL), None)
+        tree = GravityTree(places)
+        scale = step.event.scale if step is not None and isinstance(step.event, GeometricNoise) else None
+        jobs = gate.records if plan.unit.public_total else None
+        level = decay_steps.choose_level(places, self.decay_level, float(scale or 1), jobs) if scale else None
+        decays = decay_steps.measure_decays(gate, tree, level=level, scale=scale, weights=rows, cut=self.cut)
+        if decays.measurement is not None:
+            measured.append(decays.measurement)
+        which = "for all destinations together" if level is None else f"by {level} of the destination"
+        note = f"Jobs by distance were measured {which}." if scale else "The decay with distance is a fixed one."
+        return RingRegions(tree=tree, decays=decays.values, groups=decays.groups, cut=self.cut), (note,)

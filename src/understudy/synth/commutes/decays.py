@@ -1,0 +1,75 @@
+"""Which groups of destinations get a decay of their own, how it is measured, and what is fitted to the noisy counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.places import Places
+from understudy.models.decay import BANDS, band_of, fit_decays
+from understudy.models.gravity import GravityTree, default_decay
+from understudy.models.regions import squared_miles
+from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable
+from understudy.privacy.noise import Geometric
+
+Integers = NDArray[np.int64]
+LABEL = "jobs by distance"
+JOBS_PER_CELL = 4.0  # a level is used if a cell of its table has this many standard deviations of noise in jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decays:
+    """One decay per group of destinations at the knots of distance, and the group of each place."""
+
+    values: NDArray[np.float64]
+    groups: Integers
+    measurement: FlowMeasurement | None = None
+
+
+def choose_level(places: Places, level: str, scale: float, jobs: int | None) -> str | None:
+    """The finest level whose table by distance is well above the noise; none if the number of jobs is not public."""
+    if level != "auto":
+        return None if level == "none" else level
+    fine = None
+    for name, values in places.areas.items() if jobs is not None else ():
+        cells = len(np.unique(values)) * BANDS
+        if jobs is not None and jobs / cells >= JOBS_PER_CELL * scale / 4:
+            fine = name
+    return fine
+
+
+def groups_of(places: Places, level: str | None) -> tuple[Integers, int]:
+    if level is None:
+        return np.zeros(len(places), dtype=np.int64), 1
+    names, groups = np.unique(places.area(level), return_inverse=True)
+    return groups.astype(np.int64), len(names)
+
+
+def measure_decays(
+    gate: FlowGate,
+    tree: GravityTree,
+    *,
+    level: str | None,
+    scale: Fraction | None,
+    weights: Integers,
+    cut: float | None,
+) -> Decays:
+    """Decays from noisy counts of jobs by group of destinations and band of distance; without a scale, a default."""
+    places = tree.places
+    groups, number = groups_of(places, level)
+    if scale is None:
+        return Decays(values=default_decay()[None, :], groups=np.zeros(len(places), dtype=np.int64))
+    points = places.points()
+
+    def classify(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:
+        bands = band_of(squared_miles(points, destinations.astype(np.int64), origins))
+        return np.asarray(groups[destinations] * BANDS + bands)
+
+    found = gate.measure(FlowTable(label=LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale))
+    counts = found.values.reshape(number, BANDS).astype(float)
+    return Decays(
+        values=fit_decays(tree, counts, groups, weights, noise=float(scale), cut=cut), groups=groups, measurement=found
+    )

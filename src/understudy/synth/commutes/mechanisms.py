@@ -1,0 +1,135 @@
+"""Other draws over the cells of a destination: accept/reject, and geometric noise as a baseline."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.exact import to_text
+from understudy.core.mechanism import Stream
+from understudy.errors import UnsupportedError
+from understudy.models.sample import apportion
+from understudy.privacy.event import Event, GeometricNoise
+from understudy.privacy.flow_draws import Block, CellUrn
+
+Integers = NDArray[np.int64]
+MOST_TRIES = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptingUrn:
+    """A draw repeated until it is gamma-good for its records (Section V-A, Lemma 5.2).
+
+    gamma-good: no cell has more than gamma (a + max(n_i - 1, 0)) rows, for the records or for the records with one of
+    them moved. How often a draw was repeated stays unknown.
+    """
+
+    urn: CellUrn
+    gamma: float
+    name: ClassVar[str] = "commute_accept_reject"
+    covers: ClassVar[str] = "whole_domain"
+
+    @property
+    def event(self) -> Event:
+        return self.urn.event
+
+    def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
+        drawn = self.urn.draw(block, domains, stream, *purpose, "try", 0)
+        row_starts = np.concatenate(([0], np.cumsum(block.rows)))
+        waiting = [
+            d for d in range(len(block.rows)) if not self._good(block, d, drawn[row_starts[d] : row_starts[d + 1]])
+        ]
+        for attempt in range(1, MOST_TRIES):
+            if not waiting:
+                return drawn
+            again = []
+            for d in waiting:
+                one = _only(block, d)
+                rows = self.urn.draw(one, domains[d : d + 1], stream, *purpose, "try", attempt)
+                if self._good(one, 0, rows):
+                    drawn[row_starts[d] : row_starts[d + 1]] = rows
+                else:
+                    again.append(d)
+            waiting = again
+        raise UnsupportedError("no acceptable draw was found; use a larger epsilon, or leave accept/reject out.")
+
+    def _good(self, block: Block, d: int, rows: Integers) -> bool:
+        cells = block.cells[block.starts[d] : block.starts[d + 1]]
+        jobs = block.jobs[block.starts[d] : block.starts[d + 1]]
+        prior = float(self.urn.priors.prior(int(block.rows[d])))
+        found, times = np.unique(rows, return_counts=True)
+        records: dict[int, int] = {}
+        for cell, count in zip(cells.tolist(), jobs.tolist(), strict=True):
+            records[cell] = records.get(cell, 0) + count
+        limit = {cell: self.gamma * (prior + max(count - 1, 0)) * (1 + 1e-12) for cell, count in records.items()}
+        over = [
+            (int(cell), int(count))
+            for cell, count in zip(found, times, strict=True)
+            if count > limit.get(int(cell), self.gamma * prior * (1 + 1e-12))
+        ]
+        if not over:
+            return True
+        if len(over) > 1:
+            return False
+        cell, count = over[0]
+        have = records.get(cell, 0)
+        if have == 0 or count > self.gamma * (prior + have) * (1 + 1e-12):
+            return False  # a first record raises no limit, and one more does not raise this one enough
+        drawn = dict(zip(found.tolist(), times.tolist(), strict=True))
+        return any(
+            drawn.get(other, 0) <= self.gamma * (prior + max(size - 2, 0)) * (1 + 1e-12)
+            for other, size in records.items()
+            if other != cell
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.urn.to_json(), "mechanism": self.name, "gamma": self.gamma}
+
+
+def _only(block: Block, d: int) -> Block:
+    pairs = slice(int(block.starts[d]), int(block.starts[d + 1]))
+    return Block(
+        destinations=block.destinations[d : d + 1],
+        starts=np.array([0, pairs.stop - pairs.start]),
+        cells=block.cells[pairs],
+        jobs=block.jobs[pairs],
+        rows=block.rows[d : d + 1],
+    )
+
+
+def gamma_for(epsilon: Fraction, delta: Fraction) -> float:
+    """gamma with ln((gamma + 1) / (1 - delta)) = epsilon, rounded down."""
+    return ((1 - float(delta)) * math.exp(float(epsilon)) - 1) * (1 - 1e-12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyCells:
+    """Geometric noise on every cell of every destination, cut off at 0: what Abowd and Vilhuber compare with.
+
+    Released are as many rows as the public number of records, in proportion to the noisy counts.
+    """
+
+    scale: Fraction
+    event: GeometricNoise
+    name: ClassVar[str] = "commute_geometric"
+    covers: ClassVar[str] = "whole_domain"
+
+    def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:  # noqa: ARG002
+        starts = np.concatenate(([0], np.cumsum(domains)))
+        noisy = stream.discrete_laplace(self.scale, int(starts[-1]))
+        where = np.repeat(starts[:-1], np.diff(block.starts)) + block.cells
+        np.add.at(noisy, where, block.jobs.astype(np.int64))
+        drawn = []
+        for d, rows in enumerate(block.rows.tolist()):
+            kept = np.maximum(noisy[starts[d] : starts[d + 1]], 0)
+            shares = apportion(kept if kept.any() else np.ones_like(kept), rows)
+            drawn.append(np.repeat(np.arange(len(kept)), shares))
+        return np.concatenate(drawn).astype(np.int64) if drawn else np.empty(0, dtype=np.int64)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mechanism": self.name, "scale": to_text(self.scale)}

@@ -1,0 +1,187 @@
+"""The mechanism that a configured ``commute`` draws with: its prior from public sizes, and what that prior rests on."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.exact import float_down, read_exact, show_up
+from understudy.core.places import DESTINATION, Places
+from understudy.errors import BudgetError
+from understudy.models.regions import AreaRegions, rings_and_sectors
+from understudy.privacy.calibrate_dirichlet import theorem_prior
+from understudy.privacy.commute_prior import PriorRule, SizedPrior, size_step
+from understudy.privacy.definition import Unit
+from understudy.privacy.dirichlet_breach import breach_union_bound, thresholds
+from understudy.privacy.dirichlet_draw import round_prior
+from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
+from understudy.privacy.flow_gate import Regions
+from understudy.privacy.plan import Plan
+from understudy.privacy.shrinking import published_epsilon, shrunk_delta, shrunk_prior, surely_retained
+from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells, gamma_for
+from understudy.synth.commutes.settings import Shrinking
+
+if TYPE_CHECKING:
+    from understudy.synth.commutes.commute import Commute
+
+Integers = NDArray[np.int64]
+LARGEST_COUNT = 1_000_000_000  # distances computed to count the places around every destination
+LARGEST_BREACH = 60  # records up to which the breach probability of Definition 6 is reported
+Built = tuple[FlowMechanism, Integers, tuple[str, ...]]
+
+
+def build_mechanism(
+    method: Commute, plan: Plan, places: Places, rows: Integers, *, event: Event, regions: Regions
+) -> Built:
+    """The mechanism, the number of cells of each destination, and notes about what it rests on."""
+    if isinstance(event, GeometricNoise):
+        cells = np.clip(np.rint(rows * float(event.l1 / event.scale) / 8), 2, 64).astype(np.int64)
+        if isinstance(regions, AreaRegions):
+            cells = np.full_like(cells, regions.cells)
+        return NoisyCells(scale=event.scale, event=event), cells, ()
+    loss: PureLoss | ApproxLoss
+    if isinstance(event, PureLoss | ApproxLoss):
+        loss = one_job(event, plan.unit)
+    else:
+        loss = ApproxLoss(
+            epsilon=read_exact(method.published_epsilon, "published_epsilon"),
+            delta=read_exact(method.published_delta, "published_delta"),
+            source="Theorem 4.4 of the paper",
+        )
+    shrinking = method.shrinking
+    if shrinking is not None and isinstance(loss, ApproxLoss):
+        return _shrunk(method, shrinking, places, rows, event=event, loss=loss)
+    shares = {}
+    if method.prior_share != "auto":
+        shares = dict.fromkeys(("share", "small_share"), read_exact(method.prior_share, "prior_share"))
+    rule = PriorRule(
+        loss=loss,
+        rule=method.rule,
+        extra_cells=int(method.cut is not None),
+        public_sizes=DESTINATION in plan.unit.fixed,
+        usable=_rings_times_sectors,
+        **shares,
+    )
+    given = regions.cells if isinstance(regions, AreaRegions) else len(places) if method.coarsen == "none" else None
+    priors = rule.table(rows, cells=given)
+    cells, _, _ = priors.of(rows)
+    urn = CellUrn(priors=priors, event=event)
+    if method.rule == "accept_reject" and isinstance(loss, ApproxLoss):
+        return AcceptingUrn(urn=urn, gamma=gamma_for(loss.epsilon, loss.delta)), cells, ()
+    return urn, cells, _definition_6(loss, priors, rows, extra=rule.extra_cells)
+
+
+def one_job(loss: PureLoss | ApproxLoss, unit: Unit) -> PureLoss | ApproxLoss:
+    """What one destination may cost for one job. A unit of b jobs is b steps; a job whose destination is not fixed
+    leaves one destination and enters another."""
+    touched = unit.rows_per_unit
+    if DESTINATION not in unit.fixed and unit.kind == "replace":
+        touched *= 2
+    if touched == 1:
+        return loss
+    return PureLoss(epsilon=loss.epsilon / touched, source=loss.source)
+
+
+def _rings_times_sectors(cells: int) -> int:
+    rings, sectors = rings_and_sectors(np.array([cells]))
+    return int(rings[0] * sectors[0])
+
+
+def _shrunk(
+    method: Commute, shrinking: Shrinking, places: Places, rows: Integers, *, event: Event, loss: ApproxLoss
+) -> Built:
+    """Algorithm 2, its prior by the sound bound, or by the published rule and then checked against that bound."""
+    inside = _least_domain(shrinking, places, np.flatnonzero(rows))
+    others = surely_retained(inside, float_down(loss.delta))
+    entries, largest, worst = {}, 0.0, 0.0
+    for least, most in sorted({size_step(int(size)) for size in np.unique(rows) if size > 0}):
+        if method.rule == "theorem":
+            chosen = loss.epsilon if isinstance(event, NoNoise) else _published_part(loss.epsilon, shrinking)
+            prior = theorem_prior(float_down(chosen), float_down(loss.delta), len(places), most)
+        else:
+            prior = shrunk_prior(
+                loss.epsilon, loss.delta, least_keep=shrinking.least, records=least, rows=most, others=others
+            )
+        rounded = round_prior(Fraction(prior))
+        largest = max(largest, float(rounded))
+        entries[least] = (len(places), rounded.numerator, rounded.denominator.bit_length() - 1)
+        bound = shrunk_delta(
+            float(rounded), epsilon=float_down(loss.epsilon), least_keep=float_down(shrinking.least),
+            records=least, rows=most, others=others,
+        )  # fmt: skip
+        worst = max(worst, bound + 0.01 * float_down(loss.delta) * (others > 0))
+    if not isinstance(event, NoNoise) and worst > loss.delta:
+        raise BudgetError(
+            f"by the published rule the prior is set for delta = {show_up(loss.delta)}, but only delta = {worst:.2g} "
+            "is proved for the shrunk domain at this epsilon. Use rule=exact, a larger f, or a larger epsilon."
+        )
+    mechanism = ShrunkUrn(
+        priors=SizedPrior(entries=entries),
+        event=event,
+        points=places.points(),
+        edges=shrinking.edges,
+        keeps=shrinking.thresholds,
+        elsewhere=True,
+    )
+    notes = [f"Domain shrinking: proved delta at the stated epsilon at most {worst:.3g} (docs/theory/commute.md)."]
+    if method.rule == "theorem":
+        part = float(loss.epsilon) if isinstance(event, NoNoise) else float(_published_part(loss.epsilon, shrinking))
+        claim = published_epsilon(part, float(shrinking.least), largest)
+        notes.append(
+            f"The published rule (Theorems 4.4 and 5.2) claims epsilon' = {claim:.3f} with delta = "
+            f"{show_up(loss.delta)}; its delta is false for small probabilities."
+        )
+    return mechanism, np.full(len(places), len(places), dtype=np.int64), tuple(notes)
+
+
+def _published_part(total: Fraction, shrinking: Shrinking) -> Fraction:
+    """What is left for the draw after Theorem 5.2's ln(1/f) + ln 2."""
+    left = float_down(total) + math.log(float(shrinking.least)) - math.log(2)
+    if left <= math.log(3):
+        raise BudgetError(
+            f"after shrinking an epsilon of {left:.3g} is left for the draw, and Theorem 4.4 needs more than ln 3."
+        )
+    return Fraction(left)
+
+
+def _least_domain(shrinking: Shrinking, places: Places, destinations: Integers) -> float:
+    """The least expected number of retained places over destinations, all of them counted exactly; 0 if too many."""
+    if len(destinations) * len(places) > LARGEST_COUNT:
+        return 0.0
+    points = places.points()
+    keeps = shrinking.thresholds / 2.0**32
+    least = math.inf
+    for destination in destinations:
+        squared = ((points - points[destination]) ** 2).sum(axis=1)
+        bands = np.bincount(np.searchsorted(shrinking.edges, squared, side="right"), minlength=len(keeps))
+        least = min(least, float(bands @ keeps) - 2.0)
+    return max(least, 0.0) if len(destinations) else 0.0
+
+
+def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integers, *, extra: int) -> tuple[str, ...]:
+    """What Definition 6 of the paper says of the same draw: its breach probabilities add over destinations."""
+    if isinstance(loss, PureLoss):
+        return ("Every destination is pure; nothing adds over destinations (docs/theory/commute.md, Theorem 1).",)
+    epsilon = float(loss.epsilon)
+    total, largest, left_out = 0.0, 0.0, 0
+    sizes, counts = np.unique(rows[rows > 0], return_counts=True)
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        if size > LARGEST_BREACH:
+            left_out += count
+            continue
+        cells, weight, shift = (int(part[0]) for part in priors.of(np.array([size])))
+        prior = weight / 2**shift
+        bound = breach_union_bound(prior, cells + extra, size, size, thresholds(prior, size, size, epsilon))
+        total, largest = min(1.0, total + bound * count), max(largest, bound)
+    beyond = f"; {left_out:,} destinations with more than {LARGEST_BREACH} jobs are not included" if left_out else ""
+    return (
+        f"Approximate differential privacy holds with the maximum over destinations: epsilon {show_up(loss.epsilon)}, "
+        f"delta {show_up(loss.delta)} for each copy.",
+        f"Breach probability of the raw draw at the same epsilon in the sense of Definition 6 (upper bound): at most "
+        f"{largest:.3g} for one destination, and {total:.3g} for all together, because there it adds{beyond}.",
+    )
