@@ -18,6 +18,7 @@ from understudy.cli import (
     infer,
     ledger,
     release,
+    report,
     reproduce,
     schema,
     synthesize,
@@ -77,6 +78,7 @@ app.command("map", rich_help_panel="Look at a release")(commute_map.draw_map)
 app.command("evaluate", rich_help_panel="Look at a release")(evaluate.evaluate)
 app.command("attack", rich_help_panel="Look at a release")(attack.attack)
 app.command("infer", rich_help_panel="Look at a release")(infer.infer)
+app.command("report", rich_help_panel="Look at a release")(report.report)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")

@@ -1,0 +1,121 @@
+"""The command that writes a report for a review board (internal) or for everybody (public)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy import api
+from understudy.cli.advise import read_names
+from understudy.cli.internal import INTERNAL, read_synthetic
+from understudy.cli.options import (
+    AsJson,
+    DatabaseQuery,
+    DatabaseTable,
+    Decimal,
+    Delimiter,
+    MissingText,
+    files_of,
+    read_data_options,
+)
+from understudy.cli.output import print_json, say, working
+from understudy.core.schema_file import read_schema
+from understudy.errors import DisclosureError, InputError
+
+
+def report(
+    *,
+    release: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RELEASE",
+            help="A release folder, or (with --schema) a file with anybody's synthetic table.",
+            show_default=False,
+        ),
+    ],
+    to: Annotated[Path, typer.Option("--to", metavar="FILE.html", help="Where to write it.", show_default=False)],
+    audience: Annotated[
+        str,
+        typer.Option(
+            metavar="internal|public", help="Who may see it.", show_default="internal with --confidential, else public"
+        ),
+    ] = "",
+    confidential: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="The confidential data to compare with; makes it internal; may be repeated."),
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="The public schema (TOML).", show_default="the one in the release")
+    ] = None,
+    holdout: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="People of the same population who were not used; may be repeated."),
+    ] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(metavar="'Y ~ A + B'", help="A regression to compare; may be repeated.")
+    ] = None,
+    keys: Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows.", show_default=False)] = "",
+    targets: Annotated[str, typer.Option(metavar="A,B", help="What an intruder wants.", show_default=False)] = "",
+    ask: Annotated[
+        list[str] | None,
+        typer.Option(metavar="QUESTION", help='A question to answer by infer, such as "mean(age)"; may be repeated.'),
+    ] = None,
+    title: Annotated[str, typer.Option(help="The heading.", show_default="from the schema")] = "",
+    missing_text: MissingText = "",
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    table: DatabaseTable = None,
+    query: DatabaseQuery = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one HTML file about a release: promise, noise, utility, risk, inference. No network, printable.
+
+    Examples: `understudy report release/ --to report.html`,
+    `understudy report release/ --confidential people.parquet --ask "mean(age)" --to board.html`
+
+    Without --confidential it is public: release facts only, with the fields of the Deployments Registry beside it as
+    JSON. With it the release is evaluated first, and the report is internal: marked on every page, never in a release.
+    """
+    from understudy.reporting.build import AUDIENCES, check_target
+    from understudy.reporting.build import report as write_report
+
+    wanted = audience or ("internal" if confidential else "public")
+    if wanted not in AUDIENCES:
+        raise InputError(f"--audience ({audience}) must be internal or public.")
+    if confidential is None and (holdout or model or keys or targets):
+        raise InputError("--holdout, --model, --keys and --targets belong to --confidential: give it too.")
+    if confidential and wanted == "public":
+        raise DisclosureError("a public report holds release facts only; leave --confidential out.")
+    check_target(to, wanted)  # type: ignore[arg-type]
+    reading = read_data_options(
+        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
+    )
+    made = read_synthetic(release, None if schema is None else read_schema(schema), reading)
+    answers = [api.infer(made, question) for question in ask or ()]
+    given = []
+    if confidential:
+        with working("evaluating") as progress:
+            given.append(
+                api.evaluate(
+                    made,
+                    api.open_source(files_of(confidential), made.schema, **reading),
+                    holdout=api.open_source(files_of(holdout), made.schema, **reading) if holdout else None,
+                    models=model or (),
+                    keys=read_names(keys),
+                    targets=read_names(targets),
+                    progress=progress,
+                )
+            )
+    with working("writing"):
+        place = write_report(made, *given, *answers, audience=wanted, to=to, title=title)  # type: ignore[arg-type]
+    registry = place.with_name(f"{place.stem}-registry.json") if wanted == "public" else None
+    if as_json:
+        print_json({"report": str(place), "audience": wanted, "registry": None if registry is None else str(registry)})
+        return
+    if wanted == "internal":
+        say(INTERNAL, style="bold red")
+    say(f"Report written to {place}")
+    if registry is not None:
+        say(f"Registry fields written to {registry}")

@@ -1,0 +1,271 @@
+"""What a release promises, in words a person who is not an expert can check: who, how much, and what not.
+
+Law: under epsilon-differential privacy no output is more than e^epsilon times likelier under one value of the protected
+unit than under another, so by Bayes' rule prior odds are multiplied by e^epsilon at most, whatever else the attacker
+knows (Dwork et al. 2006; Kasiviswanathan and Smith 2014). With delta the same holds but for an allowance of delta in
+probability; zero-concentrated privacy is read at a stated delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from understudy.core.exact import show_up
+from understudy.privacy.accountant import Loss, cdp_delta, cdp_epsilon, compose
+from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
+from understudy.release.value import NOT_TRACKED, Release
+
+READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is read
+PRIORS = (0.001, 0.01, 0.1, 0.25, 0.5)
+LARGE, VERY_LARGE = 4.0, 10.0  # epsilons from which on a reader is told that the promise is weak
+POINTS = 60
+LARGEST_EXPONENT = 700.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """How far the odds of any statement about one unit can move. ``epsilon`` is None where nothing is promised."""
+
+    epsilon: float | None
+    delta: float
+
+    @property
+    def factor(self) -> float:
+        if self.epsilon is None:
+            return math.inf
+        return math.exp(min(self.epsilon, LARGEST_EXPONENT))
+
+    def belief(self, prior: float) -> float:
+        """The largest belief that a prior belief can become.
+
+        >>> round(Odds(epsilon=1.0, delta=0.0).belief(0.01), 4)
+        0.0267
+        """
+        if math.isinf(self.factor):
+            return 1.0
+        return prior * self.factor / (1 - prior + prior * self.factor)
+
+
+def odds_of(guarantee: Definition) -> Odds:
+    if isinstance(guarantee, PureDP):
+        return Odds(epsilon=float(guarantee.epsilon), delta=0.0)
+    if isinstance(guarantee, ApproxDP | ProbabilisticDP):
+        return Odds(epsilon=float(guarantee.epsilon), delta=float(guarantee.delta))
+    if isinstance(guarantee, ZCDP):
+        return Odds(epsilon=float(cdp_epsilon(guarantee.rho, READ_AT)), delta=float(READ_AT))
+    return Odds(epsilon=None, delta=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """The one-screen label: three questions and their answers, and a headline of two words."""
+
+    headline: str
+    tone: str  # "good", "warning" or "problem"
+    figures: tuple[tuple[str, str], ...]  # a number and what it is
+    protected: str
+    learned: tuple[str, ...]
+    not_protected: tuple[str, ...]
+
+
+def label_of(release: Release) -> Label:
+    guarantee = release.statement.guarantee
+    odds = odds_of(guarantee)
+    return Label(
+        headline=_headline(odds),
+        tone="problem" if odds.epsilon is None else "warning" if odds.epsilon > LARGE else "good",
+        figures=_figures(release, odds),
+        protected=_protected(release),
+        learned=_learned(odds, whole=release.statement.unit.kind == "add_remove"),
+        not_protected=_not_protected(release),
+    )
+
+
+def _headline(odds: Odds) -> str:
+    if odds.epsilon is None:
+        return "No guarantee"
+    if odds.epsilon > VERY_LARGE:
+        return "Formal guarantee, very weak"
+    return "Formal guarantee, weak" if odds.epsilon > LARGE else "Formal guarantee"
+
+
+def _figures(release: Release, odds: Odds) -> tuple[tuple[str, str], ...]:
+    rows = (
+        f"{release.tables[0].num_rows:,}"
+        if release.copies == 1
+        else f"{release.copies} × {release.tables[0].num_rows:,}"
+    )
+    shown = [(rows, "synthetic rows"), (f"{len(release.schema.names)}", "attributes")]
+    if odds.epsilon is None:
+        return ("none", "guarantee"), *shown
+    return (f"× {_short(odds.factor)}", "at most, on the odds of anything about one person"), *shown
+
+
+def _short(value: float) -> str:
+    if value >= 1e4:
+        return f"{value:.1e}"
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+def _protected(release: Release) -> str:
+    if isinstance(release.statement.guarantee, NonPrivate):
+        return "Nobody. These tables come with no formal guarantee: treat them as if they were the confidential data."
+    unit = release.statement.unit
+    rows = "one row" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} rows"
+    who = f"Everybody in the data, one at a time: one person, with {rows}"
+    if unit.kind == "replace":
+        return f"{who}. All values of that person are protected; that the table has so many rows is public."
+    return f"{who}. All values of that person are protected, and whether the person is in the data at all."
+
+
+def _learned(odds: Odds, *, whole: bool) -> tuple[str, ...]:
+    """``whole``: presence is protected, and a value that changes is one person removed and another added."""
+    if odds.epsilon is None:
+        return ("No limit is promised: somebody who knows everything but one person's row may learn it.",)
+    small, middle, even = odds.belief(0.01), odds.belief(0.1), odds.belief(0.5)
+    what = "whether the last person is in the data" if whole else "the last row"
+    lines = [
+        "Imagine somebody who knows every row but one, the method, the law of the noise and every earlier release. "
+        f"After seeing these files, odds of 1 to 1 about {what} are at most {_short(odds.factor)} to 1.",
+        f"A suspicion of 1 in 100 becomes at most {_percent(small)}; one of 10 in 100 at most {_percent(middle)}. "
+        f"Between two equally likely possibilities they pick the right one at most {_percent(even)} times.",
+    ]
+    if whole:
+        lines.append(
+            f"Between two values of somebody known to be in the data, odds move by at most {_short(odds.factor**2)}."
+        )
+    if odds.delta > 0:
+        lines.append(f"With a probability of at most {_chance(odds.delta)} more can be learned: the allowance delta.")
+    return tuple(lines)
+
+
+def _chance(delta: float) -> str:
+    return f"1 in {1 / delta:,.0f}" if delta < 0.5 else f"{delta:g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} in 100" if share < 0.9995 else "100 in 100"
+
+
+def _not_protected(release: Release) -> tuple[str, ...]:
+    unit, lines = release.statement.unit, []
+    if unit.fixed:
+        lines.append(f"Taken as known for everybody: {', '.join(unit.fixed)}.")
+    if unit.public_total and release.provenance.records is not None:
+        lines.append(f"The number of people, {release.provenance.records:,}, is public.")
+    lines.append(
+        "Facts about groups: that a habit is dangerous for all who have it is learned with or without any one person."
+    )
+    lines.append("What the schema says (possible values, bins, impossible combinations): it was public beforehand.")
+    if not unit.enforced:
+        rows = "one row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
+        lines.append(f"Somebody with more than {rows} in the data: the limit was assumed, not enforced.")
+    return tuple(lines)
+
+
+def limits_of(release: Release) -> list[tuple[str, str]]:
+    """Warnings and limits, worst first, as (severity, text)."""
+    statement, found = release.statement, []
+    found += [("problem", f"{text[0].upper()}{text[1:]}.".replace("..", ".")) for text in statement.warnings]
+    odds = odds_of(statement.guarantee)
+    if odds.epsilon is None and not statement.warnings:
+        found.append(("problem", "There is no privacy guarantee."))
+    if odds.epsilon is not None and odds.epsilon > LARGE:
+        found.append(
+            (
+                "warning",
+                f"At epsilon {odds.epsilon:.3g} the promise is weak: odds may move by {_short(odds.factor)}.",
+            )
+        )
+    if statement.ledger is None and odds.epsilon is not None:
+        found.append(
+            ("warning", f"The privacy account is {NOT_TRACKED}: another release of the same data adds to this one.")
+        )
+    if not statement.unit.enforced and odds.epsilon is not None:
+        found.append(("info", "That nobody has more rows than stated was assumed, not enforced."))
+    if release.copies > 1 and release.provenance.copies_share_measurements:
+        found.append(
+            (
+                "info",
+                "All copies were made from the same noisy counts: differences between them do not show the noise.",
+            )
+        )
+    if not isinstance(statement.guarantee, NonPrivate):
+        found.append(
+            (
+                "info",
+                "Standard errors computed as if synthetic rows were people are too narrow; use the intervals of infer.",
+            )
+        )
+    return found
+
+
+def exact_lines(release: Release) -> list[tuple[str, str]]:
+    """The promise as an expert reads it."""
+    statement, provenance = release.statement, release.provenance
+    loss = compose(provenance.events, statement.unit) if provenance.events else None
+    ledger = statement.ledger
+    composed = f"{len(provenance.events)} recorded event(s): {_loss_text(loss)}" if loss else "no event is recorded"
+    return [
+        ("Guarantee", str(statement.guarantee)),
+        ("Neighbours", "one unit's rows replaced" if statement.unit.kind == "replace" else "one unit added or removed"),
+        ("Unit", statement.unit.describe()),
+        ("Composed from", composed),
+        ("Privacy account", NOT_TRACKED if ledger is None else f"{ledger['account']}, run {ledger['run']}"),
+        ("The attacker may know", "every other row, the schema, the plan, the law of the noise, all earlier releases"),
+        ("Post-processing", "the fit, the rows, the values inside bins: from noisy answers only, at no cost"),
+    ]  # fmt: skip
+
+
+def _loss_text(loss: Loss) -> str:
+    if loss.unbounded:
+        return "without bound"
+    parts = []
+    if loss.epsilon is not None and loss.epsilon > 0:
+        parts.append(f"epsilon {show_up(loss.epsilon)}")
+    if loss.rho:
+        parts.append(f"rho {show_up(loss.rho)}")
+    if loss.approx_epsilon or loss.approx_delta:
+        parts.append(f"(epsilon {show_up(loss.approx_epsilon)}, delta {show_up(loss.approx_delta)})")
+    return ", ".join(parts) or "nothing"
+
+
+def profile_of(release: Release) -> list[dict[str, float]]:
+    """What the recorded events prove for every epsilon: the least delta. Empty where nothing is promised.
+
+    A pure promise of epsilon proves (e^epsilon - e^x) / (1 + e^epsilon) at x (randomised response attains it: Kairouz,
+    Oh and Viswanath 2015); rho by the conversion of Canonne, Kamath and Steinke 2020.
+    """
+    events = release.provenance.events
+    if not events or isinstance(release.statement.guarantee, NonPrivate):
+        return []
+    loss = compose(events, release.statement.unit)
+    top = odds_of(release.statement.guarantee).epsilon or 1.0
+    return [{"epsilon": x, "delta": _delta(loss, x)} for x in _grid(1.6 * top)]
+
+
+def _grid(top: float) -> Sequence[float]:
+    return [round(top * step / POINTS, 6) for step in range(POINTS + 1)]
+
+
+def _delta(loss: Loss, x: float) -> float:
+    """The least of what the pure and the concentrated part prove, with what is known as (epsilon, delta) on top."""
+    left = x - float(loss.approx_epsilon)
+    if left < 0:
+        return 1.0
+    known = [1.0]
+    if loss.epsilon is not None:
+        pure = min(float(loss.epsilon), LARGEST_EXPONENT)
+        known.append(max(0.0, (math.exp(pure) - math.exp(left)) / (1 + math.exp(pure))) if left < pure else 0.0)
+    if loss.rho:
+        known.append(float(cdp_delta(loss.rho, Fraction(left))))
+    return min(1.0, min(known) + float(loss.approx_delta))
+
+
+def beliefs_of(release: Release) -> list[dict[str, float]]:
+    """Beliefs before and, at most, after seeing the release."""
+    odds = odds_of(release.statement.guarantee)
+    return [{"before": prior, "after_at_most": odds.belief(prior)} for prior in PRIORS]

@@ -1,0 +1,111 @@
+"""The pyramid of NIST SP 800-226 (March 2025), walked from its top to its base: what is claimed, and on what evidence.
+
+The publication's point is that each block rests on those below it: an epsilon says nothing if the program is wrong, and
+a right program says nothing if the data lie open. So the lower blocks are here too, where the claim is mostly what the
+agency itself has to answer for; what this program cannot know is said to be open, never left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.privacy.definition import NonPrivate
+from understudy.release.value import Release
+
+CLAIMED, OPEN, NOTHING = "claimed", "for the agency to answer", "nothing claimed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One block of the pyramid."""
+
+    name: str
+    status: str
+    claim: str
+    evidence: str
+
+
+def pyramid(release: Release, *, evaluated: bool) -> tuple[Level, ...]:
+    """The blocks, top first. ``evaluated``: the utility and the risk of this release were measured."""
+    statement, provenance = release.statement, release.provenance
+    nothing = isinstance(statement.guarantee, NonPrivate)
+    status = NOTHING if nothing else CLAIMED
+    account = statement.ledger
+    plan = "" if provenance.plan is None else f" {provenance.plan.hash[:12]}"
+    noise = "measured counts with noise of a stated law" if release.measurements else "rows drawn by a stated mechanism"
+    return (
+        Level(
+            name="Privacy parameters (ε, δ, ρ)",
+            status=status,
+            claim="None." if nothing else f"{statement.guarantee}, for the release as a whole.",
+            evidence="No event bounds the loss."
+            if nothing
+            else f"{len(provenance.events)} recorded event(s) compose to it in exact fractions; understudy verify "
+            "recomputes the sum from the release folder alone. "
+            + (
+                "Other releases of the same data are not accounted for."
+                if account is None
+                else f"Charged to the account '{account['account']}' before the first draw."
+            ),
+        ),
+        Level(
+            name="Unit of privacy",
+            status=status,
+            claim=statement.unit.describe(),
+            evidence="The sensitivity of every query is derived from the unit by the program, never typed in. "
+            + (
+                "The rows of a unit are bounded by the engine."
+                if statement.unit.enforced
+                else "That nobody has more rows than stated was assumed, not enforced."
+            ),
+        ),
+        Level(
+            name="Algorithms: utility and bias",
+            status=CLAIMED,
+            claim=f"Method {provenance.method}: {noise}; what was lost is known and can be modelled.",
+            evidence="Utility and risk of this very release were measured against the confidential data (this report)."
+            if evaluated
+            else "The law of the noise is published with the release, so analysts can widen their intervals by it; "
+            "utility was not measured in this report. Small groups carry the same noise as large ones, so their "
+            "shares are worse.",
+        ),
+        Level(
+            name="Algorithms: correctness",
+            status=status,
+            claim="Noise of the stated scale is added to every query before anything leaves the gate.",
+            evidence="Each mechanism has a page with its theorem and proof; exact audits by enumeration; black-box "
+            "audits that catch the same method with half its noise; tests of every sampler's distribution.",
+        ),
+        Level(
+            name="Query model",
+            status=CLAIMED,
+            claim="One release, not interactive: nobody outside can ask the data anything.",
+            evidence=f"The plan{plan} was fixed from public "
+            "facts before the data were touched; further rows come from the noisy counts, never from the data.",
+        ),
+        Level(
+            name="Threat and trust model",
+            status=CLAIMED,
+            claim="Central model: the curator is trusted, everybody outside is not, and may know every other row.",
+            evidence="docs/threat-model.md states what is inside the building: time, memory, messages, the journal.",
+        ),
+        Level(
+            name="Implementation: side channels and arithmetic",
+            status=status,
+            claim="Whole-number noise from the operating system's entropy; keys are never written.",
+            evidence="OpenDP's exact samplers and an AES-256 counter stream; sums and parameters are exact fractions; "
+            "a release made with test randomness is labelled as having no guarantee.",
+        ),
+        Level(
+            name="Data security and access control",
+            status=OPEN,
+            claim="Nothing is claimed about who can read the confidential table, the machine or its backups.",
+            evidence="Confidential values never enter messages, logs or release files; the rest is the agency's.",
+        ),
+        Level(
+            name="Data collection exposure",
+            status=OPEN,
+            claim="Nothing is claimed about how the data were collected, or who has seen them since.",
+            evidence="A guarantee on the output cannot repair exposure before it.",
+        ),
+    )  # fmt: skip

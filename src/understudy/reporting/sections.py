@@ -1,0 +1,241 @@
+"""The sections of a report, each from what the report was given: how it was made, privacy, utility, risk, inference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.core.result import Evaluation, Section
+from understudy.figures.evaluation.base import drawable, figures
+from understudy.figures.promise import beliefs, noise_by_table, proved_profile
+from understudy.inference.answer import Answer
+from understudy.inference.questions import KINDS
+from understudy.inference.validity import validity_of
+from understudy.release.value import Release
+from understudy.reporting.parts import Grid, Picture, grid, picture, shown_value
+from understudy.reporting.promise import beliefs_of, odds_of, profile_of
+
+CAPTIONS = {
+    "two_way": (
+        "Every pair of attributes",
+        "How well each two-way table is kept: 1 is a correct model, below 10 good. A dot: not in the model.",
+    ),
+    "worst_tables": ("The worst tables", "Where original and synthetic counts differ most."),
+    "one_way": ("One attribute at a time", "Original and synthetic shares."),
+    "densities": ("Numbers", "Original and synthetic distributions."),
+    "propensity_scores": ("Can a classifier tell?", "How a model that tries to tell rows apart scores them."),
+    "forest": ("Regressions", "Coefficients and their intervals, from the original and from the synthetic rows."),
+    "risk_by_attribute": ("Risk by attribute", "What an intruder gains for each attribute, beyond guessing."),
+    "attacker_ranges": ("What an intruder's range is", "The ranks an intruder is left with, copy by copy."),
+    "help_or_confusion": ("Help or confusion?", "Whether more copies narrow an intruder's range or blur it."),
+    "membership_roc": ("Was somebody in the data?", "Right against false accusations; the diagonal is guessing."),
+    "tradeoff": ("Utility against epsilon", "Several releases of the same data beside each other."),
+    "risk_by_epsilon": ("Risk against epsilon", "Several releases of the same data beside each other."),
+}
+UTILITY_TABLES = {
+    "ways": "Tables by the number of attributes",
+    "tables": "All compared tables, the worst first",
+    "propensity": "Can a classifier tell?",
+    "giveaways": "What gives synthetic rows away",
+    "regression_models": "Regressions compared",
+    "omissions": "What was not computed, and why",
+}
+RISK_TABLES = {
+    "attacks": "Attacks: success, baseline, control, residual risk",
+    "attribution": "What could be attributed, by attribute",
+    "attribution_levels": "Levels that carry the risk",
+    "anonymity": "Anonymity of the release",
+    "uniqueness": "Unique people, and uniques that came back",
+}
+SEVERITIES = ("problem", "warning", "good", "info")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A section's pictures, the tables worth reading, and the others for download."""
+
+    pictures: tuple[Picture, ...] = ()
+    grids: tuple[Grid, ...] = ()
+    more: tuple[Grid, ...] = ()
+    findings: Grid | None = None
+
+
+def made_of(release: Release) -> Part:
+    """The plan and the measurements: what was asked of the data, and how much noise each answer carries."""
+    measured = [
+        {
+            "table": " × ".join(one.margin) or one.label or "number of rows",
+            "cells": int(release.schema.allowed(one.margin).sum()) if one.margin else 1,
+            "noise": str(one.mechanism),
+            "noise_sd": math.sqrt(one.mechanism.variance),
+        }
+        for one in release.measurements
+    ]
+    pictures: tuple[Picture, ...] = ()
+    if measured:
+        import pyarrow as pa
+
+        caption = (
+            "Each bar is a table of noisy counts; the number is the standard deviation of the noise on one count, so "
+            "two counts closer than about twice that cannot be told apart."
+        )
+        pictures = (
+            picture("noise", "Noise on each measured table", caption, noise_by_table(pa.Table.from_pylist(measured))),
+        )
+    steps = [] if release.provenance.plan is None else [
+        {
+            "step": step.label, "action": step.action, "table": " × ".join(step.margin), "cells": step.cells,
+            "noise_sd": step.standard_deviation, "times": step.repeats,
+        }
+        for step in release.provenance.plan.steps
+    ]  # fmt: skip
+    drawn = [
+        {"draw": draw["label"], "mechanism": one["mechanism"], "prior": one.get("prior"), "rows": one.get("rows")}
+        for draw in release.provenance.draws
+        for one in draw["mechanisms"]
+    ]
+    attributes = [
+        {"attribute": one.name, "label": one.label or "", "kind": one.kind, "values": one.size, "missing": one.missing}
+        for one in release.schema.attributes
+    ]
+    listed = (
+        grid("plan", "The plan: every use of the data", steps),
+        grid("draws", "Draws straight from the data", drawn),
+        grid("attributes", "Attributes", attributes, shown=40),
+    )
+    return Part(pictures=pictures, grids=tuple(one for one in listed if one.total))
+
+
+def privacy_pictures(release: Release) -> Part:
+    """The profile that the recorded events prove, and how far beliefs can move."""
+    import pyarrow as pa
+
+    profile = profile_of(release)
+    if not profile:
+        return Part()
+    odds = odds_of(release.statement.guarantee)
+    stated = None if odds.epsilon is None else (odds.epsilon, odds.delta)
+    return Part(
+        pictures=(
+            picture(
+                "profile",
+                "Privacy profile",
+                "For every epsilon the delta that the recorded events prove: the chance that the odds move by more "
+                "than e^epsilon is no larger.",
+                proved_profile(pa.Table.from_pylist(profile), stated=stated),
+            ),
+            picture(
+                "beliefs",
+                "How far a belief can move",
+                "What somebody believed about one person before, and the most they may believe after, if they know "
+                "everything else.",
+                beliefs(pa.Table.from_pylist(beliefs_of(release))),
+            ),
+        )
+    )
+
+
+def utility_of(evaluation: Evaluation) -> Part:
+    return _part(evaluation.utility, evaluation, UTILITY_TABLES, "utility")
+
+
+def risk_of(evaluation: Evaluation) -> Part:
+    return _part(evaluation.risk, evaluation, RISK_TABLES, "risk")
+
+
+def _part(section: Section, evaluation: Evaluation, named: Mapping[str, str], side: str) -> Part:
+    frames = {name: frame for name, frame in section.frames.items() if frame.num_columns and frame.num_rows}
+    everything = {**evaluation.utility.frames, **evaluation.risk.frames}
+    pictures = []
+    for name in sorted(drawable(everything), key=_place):
+        wanted = figures[name].needs  # type: ignore[attr-defined]
+        if all(need in section.frames for need in wanted):
+            title, caption = CAPTIONS.get(name, (name.replace("_", " "), ""))
+            pictures.append(picture(f"{side}-{name}", title, caption, figures[name](everything)))
+    listed = [
+        {"severity": one.severity, "finding": one.title, "value": one.value, "reference": one.reference}
+        for one in sorted(section.findings, key=lambda one: SEVERITIES.index(one.severity))
+    ]
+    return Part(
+        pictures=tuple(pictures),
+        grids=tuple(_framed(name, title, frames[name]) for name, title in named.items() if name in frames),
+        more=tuple(_framed(name, name.replace("_", " "), frame) for name, frame in frames.items() if name not in named),
+        findings=grid(f"{side}-findings", "Findings", listed, shown=60) if listed else None,
+    )
+
+
+def _place(name: str) -> int:
+    """Pictures in the order of ``CAPTIONS``, others after them."""
+    return list(CAPTIONS).index(name) if name in CAPTIONS else len(CAPTIONS)
+
+
+def _framed(name: str, title: str, frame: Any) -> Grid:
+    rows = frame.to_pylist()
+    if name == "tables" and rows and "s_pmse" in rows[0]:
+        rows.sort(key=lambda row: -(row["s_pmse"] if row["s_pmse"] is not None else -math.inf))
+    return grid(name, title, rows)
+
+
+def findings_of(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """What the evaluation warns of, for the top of the page."""
+    found: list[tuple[str, str]] = []
+    for one in evaluation.findings:
+        if one.severity in ("warning", "problem"):
+            number = isinstance(one.value, int | float) and not isinstance(one.value, bool)
+            told = shown_value(one.value) if number else ""
+            shown = f": {told}" if told and told not in one.title else ""
+            found.append((one.severity, f"{one.title[:1].upper()}{one.title[1:]}{shown}."))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """An answer to show: the question, how it was answered, and its estimates."""
+
+    question: str
+    method: str
+    validity: str
+    level: str
+    warnings: tuple[str, ...]
+    grid: Grid
+
+
+def answers_of(answers: Sequence[Answer]) -> tuple[Answered, ...]:
+    shown = []
+    for number, answer in enumerate(answers, start=1):
+        rows = [
+            {
+                "estimate of": name, "estimate": one.value, "low": one.low, "high": one.high, "standard error": error,
+                "worth": answer.information_text(place),
+            }
+            for place, (name, one, error) in enumerate(
+                zip(answer.names, answer.estimates, answer.standard_errors, strict=True)
+            )
+        ]  # fmt: skip
+        shown.append(
+            Answered(
+                question=answer.question,
+                method=answer.method,
+                validity=answer.validity,
+                level=f"{answer.estimates[0].level:.0%}",
+                warnings=answer.warnings,
+                grid=grid(f"answer-{number}", answer.question, rows, shown=30),
+            )
+        )
+    return tuple(shown)
+
+
+def expectations_of(release: Release) -> Grid:
+    """Which questions have valid answers from this release, with the measured coverage of 95 % intervals."""
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for kind in KINDS:
+        entry = validity_of(release, kind)
+        coverage = f"{entry.coverage} %" if entry.coverage else "not measured"
+        grouped.setdefault((entry.status, coverage, entry.note), []).append(kind)
+    rows = [
+        {"questions": ", ".join(kinds), "answers": status, "coverage of 95 % intervals": coverage, "note": note}
+        for (status, coverage, note), kinds in grouped.items()
+    ]
+    return grid("expectations", "What analysts can expect", rows, shown=len(KINDS))
