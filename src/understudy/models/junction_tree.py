@@ -84,8 +84,9 @@ def _eliminate(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> lis
     def cost(name: str) -> tuple[int, int]:
         return sizes[name] * prod(sizes[other] for other in neighbours[name]), position[name]
 
+    costs = {name: cost(name) for name in sizes}
     while left:
-        name = min(left, key=cost)
+        name = min(left, key=costs.__getitem__)
         around = neighbours[name]
         clique = frozenset({name, *around})
         if not any(clique <= other for other in found):
@@ -93,6 +94,7 @@ def _eliminate(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> lis
         for other in around:
             neighbours[other] |= around
             neighbours[other] -= {other, name}
+        costs.update((other, cost(other)) for other in around)  # nobody else's neighbours changed
         left.discard(name)
     return [tuple(sorted(clique, key=position.__getitem__)) for clique in found]
 

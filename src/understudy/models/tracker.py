@@ -45,7 +45,9 @@ class Tracker:
 
     def cells_with(self, margin: Margin) -> int:
         """Cells of the model if this margin were added."""
-        if margin not in self._cells:
+        if margin not in self._cells and self._model.tree.host(margin) is not None:
+            self._cells[margin] = self._model.tree.cells  # its attributes share a clique already
+        elif margin not in self._cells:
             groups = [*self._parameters, *structural_groups(self._schema), margin]
             self._cells[margin] = tree_cells(self._sizes, groups)
         return self._cells[margin]

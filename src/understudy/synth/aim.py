@@ -22,6 +22,7 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
+from understudy.models.pairs import PairMargins
 from understudy.models.tracker import Tracker
 from understudy.privacy.definition import Unit
 from understudy.privacy.event import GumbelMax, NoisyMax
@@ -215,9 +216,11 @@ class Aim:
         if not fitting:
             return None
         offered = []
+        pairs = PairMargins(tracker.model).tables(margin for margin in fitting if len(margin) == 2)
         for margin in fitting:
             noise = currency.noise(part * (1 - CHOOSING), state.schema, margin, plan.unit)
-            expected = np.rint(tracker.model.project(margin)).astype(np.int64)
+            table = pairs[margin] if margin in pairs else tracker.model.project(margin)
+            expected = np.rint(table).astype(np.int64)
             penalty = math.sqrt(2 / math.pi * noise.variance) * expected.size
             offered.append(Candidate(margin=margin, model=expected, weight=1, offset=round(penalty)))
         scale = currency.choice_scale(part * CHOOSING, Fraction(selection_sensitivity([1], plan.unit)))
