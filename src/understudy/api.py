@@ -21,6 +21,7 @@ from understudy.privacy.plan import Option, Plan
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer, Generator
     from understudy.release import Release
+    from understudy.release.commutes import CommuteRelease
 
 Progress = Callable[[int, int | None], None]
 DEFAULT_METHOD = "auto"
@@ -199,7 +200,7 @@ def resume(
 
 
 def evaluate(
-    release: Release,
+    release: Release | CommuteRelease,
     confidential: Any,
     *,
     holdout: Any = None,
@@ -215,7 +216,8 @@ def evaluate(
     ``confidential`` and ``holdout`` (people of the same population who were not used) are sources, or whatever
     ``open_source`` opens. ``models`` are regressions such as "income ~ age + sex"; ``keys`` and ``targets`` name what
     an intruder knows and wants to know; ``ways`` says of how many attributes the compared tables are; ``parts`` leaves
-    one of utility and risk out, which is then empty.
+    one of utility and risk out, which is then empty. A commuting release is compared by distances, flows and jobs;
+    ``confidential`` is then what ``open_commutes`` opens, and there is no risk part.
 
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
@@ -226,14 +228,17 @@ def evaluate(
     [0.0]
     """
     from understudy.release import Release as KindOfRelease
+    from understudy.release.commutes import CommuteRelease as KindOfCommutes
     from understudy.risk.evaluate import evaluate_risk
     from understudy.utility.evaluate import evaluate_utility
 
-    if not isinstance(release, KindOfRelease):
-        raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
     for part in parts:
         if part not in PARTS:
             raise unknown_name("part of an evaluation", part, PARTS)
+    if isinstance(release, KindOfCommutes):
+        return _evaluate_commutes(release, confidential)
+    if not isinstance(release, KindOfRelease):
+        raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
     people = _opened(confidential, release.schema)
     others = None if holdout is None else _opened(holdout, release.schema)
     utility = risk = Section()
@@ -242,6 +247,16 @@ def evaluate(
     if "risk" in parts:
         risk = evaluate_risk(release, people, holdout=others, keys=keys, targets=targets, progress=progress)
     return Evaluation(utility=utility, risk=risk)
+
+
+def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation:
+    """Distances, flows and jobs; attacks are made for tables of people."""
+    from understudy.utility.commutes import evaluate_commutes
+
+    source = (
+        confidential if isinstance(confidential, FlowSource) else open_commutes(confidential, places=release.places)
+    )
+    return Evaluation(utility=evaluate_commutes(release, source))
 
 
 def infer(

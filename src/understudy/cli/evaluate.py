@@ -38,8 +38,10 @@ from understudy.errors import InputError
 
 if TYPE_CHECKING:
     from understudy.release import Release
+    from understudy.release.commutes import CommuteRelease
 
 SHOWN = 8
+COMMUTES = ("commutes", "workers", "destinations", "mean_absolute_error", "bias", "at_overall_average")
 WAYS = ("way", "tables", "mean_s_pmse", "worst_table", "worst_s_pmse", "good", "usable", "poor", "k_marginal_score")
 
 
@@ -98,8 +100,8 @@ def evaluate(
     for name, path in named.items():
         release = read_synthetic(path, public, reading)
         with working(f"evaluating {name}") as progress:
-            people = api.open_source(files_of(confidential), release.schema, **reading)
-            others = api.open_source(files_of(holdout), release.schema, **reading) if holdout else None
+            people = _opened(release, confidential, reading)
+            others = _opened(release, holdout, reading) if holdout else None
             evaluation = api.evaluate(
                 release,
                 people,
@@ -112,7 +114,7 @@ def evaluate(
                 progress=progress,
             )
         results.append((name, release, evaluation))
-    together = _together(results) if len(results) > 1 else {}
+    together = _together(results) if len(results) > 1 and all(hasattr(one, "schema") for _, one, _ in results) else {}
     if folder is not None:
         with working("writing"):
             _write(folder, results, together)
@@ -129,6 +131,14 @@ def evaluate(
         _show_frame("Utility against epsilon", together["tradeoff"], columns, len(results))
     if folder is not None:
         say(f"All tables and figures are in {folder}")
+
+
+def _opened(release: Release | CommuteRelease, files: Sequence[str], reading: Mapping[str, Any]) -> Any:
+    from understudy.release.commutes import CommuteRelease as KindOfCommutes
+
+    if isinstance(release, KindOfCommutes):
+        return api.open_commutes(files_of(files), places=release.places)
+    return api.open_source(files_of(files), release.schema, **reading)
 
 
 def _named(releases: Sequence[Path]) -> dict[str, Path]:
@@ -189,6 +199,9 @@ def _write_one(place: Path, evaluation: Evaluation) -> None:
 def _show(name: str, evaluation: Evaluation) -> None:
     utility = evaluation.utility
     frames = (
+        ("commute_distance", f"{name}: average commute of a destination, in miles", COMMUTES),
+        ("flows", "Jobs in the wrong pair", ("between", "misplaced", "in_pairs_without_jobs")),
+        ("distance_classes", "Jobs by distance, in miles", ("from", "to", "true", "synthetic")),
         ("ways", f"{name}: S_pMSE of tables (1 is a correct model, below 10 good, below 30 usable)", WAYS),
         ("tables", "Worst tables", ("table", "s_pmse", "band", "tvd", "df", "covered")),
         (

@@ -50,6 +50,12 @@ class Flows:
         sums = np.concatenate(([0], np.cumsum(self._jobs, dtype=np.int64)))
         return np.asarray(sums[self._starts[1:]] - sums[self._starts[:-1]])
 
+    def confidential_pairs(self) -> tuple[NDArray[np.int32], Integers, NDArray[np.int32]]:
+        """Origin, destination and jobs of every pair, for an evaluation inside the building: what is computed from
+        them is internal."""
+        destinations = np.repeat(np.arange(len(self.places)), np.diff(self._starts))
+        return self._origins, destinations, self._jobs
+
     def open_for(self, mechanism: object) -> tuple[Integers, NDArray[np.int32], NDArray[np.int32]]:
         """Starts, origins and jobs, for a mechanism whose law covers every pair of the public domain."""
         if getattr(mechanism, "covers", None) not in COVERS:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.flows import FlowSource
 from understudy.core.places import Places
 from understudy.core.result import Finding, Section, Severity
 from understudy.errors import InputError
+from understudy.release.commutes import CommuteRelease
 from understudy.utility.base import Collected, frame
 
 Integers = NDArray[np.int64]
@@ -35,6 +37,20 @@ class JobPairs:
     origins: NDArray[np.integer]
     destinations: NDArray[np.integer]
     jobs: NDArray[np.integer]
+
+
+def evaluate_commutes(release: CommuteRelease, source: FlowSource) -> Section:
+    """A release of commutes against the confidential table it was made from."""
+    if release.places.fingerprint != source.places.fingerprint:
+        raise InputError("the confidential commutes are between other places than those of the release.")
+    pairs = [release.coded(copy) for copy in range(1, release.copies + 1)]
+    return compare_commutes(
+        release.places, _pairs(*source.flows().confidential_pairs()), [_pairs(*columns) for columns in pairs]
+    )
+
+
+def _pairs(origins: NDArray[Any], destinations: NDArray[Any], jobs: NDArray[Any]) -> JobPairs:
+    return JobPairs(origins=origins, destinations=destinations, jobs=jobs)
 
 
 def compare_commutes(places: Places, true: JobPairs, copies: Sequence[JobPairs]) -> Section:
