@@ -1,6 +1,6 @@
 """Coverage and width of 95 percent intervals from margin-based releases: noise-aware, naive, and each combining rule.
 
-    python benchmarks/bench_coverage.py run RESULTS.jsonl [--share 1.0]   # resumable: appends, skips what is there
+    python benchmarks/bench_coverage.py run RESULTS.jsonl [--share 1] [--seconds 600]   # resumable: skips what is there
     python benchmarks/bench_coverage.py table RESULTS.jsonl               # the table of docs/benchmarks.md
 
 2,000 people in five attributes (240 cells), six two-way tables for ``ipf``, pure budgets, unit ``replace``. Inside: a
@@ -213,7 +213,8 @@ def real_widths() -> None:
         REAL[kind] = found
 
 
-def run(path: Path, share: float) -> None:
+def run(path: Path, share: float, seconds: float) -> None:
+    """Everything not yet in the file, until it is done or so many CPU seconds are spent."""
     warnings.simplefilter("ignore")
     real_widths()
     done = set()
@@ -226,12 +227,13 @@ def run(path: Path, share: float) -> None:
         for epsilon in EPSILONS
         for batch in range(int(np.ceil(runs * share / BATCH)))
     ]
-    # Every case grows evenly, so that a run that was cut short still has all rows.
-    work.sort(key=lambda item: item[3] / CASES[item[0]][2])
+    work.sort(key=lambda item: item[3] / CASES[item[0]][2])  # evenly: a run that was cut short still has all rows
     for case, epsilon, outside, batch in work:
         key = (case, epsilon, outside, batch)
         if key in done:
             continue
+        if time.process_time() > seconds:
+            return
         rows = [row for seed in range(batch * BATCH, (batch + 1) * BATCH) for row in one(case, epsilon, outside, seed)]
         with path.open("a") as file:
             file.write(json.dumps({"key": key, "rows": rows}) + "\n")
@@ -247,9 +249,9 @@ def wilson(share: float, runs: int) -> tuple[float, float]:
 def table(path: Path, out: Callable[[str], None] = print) -> None:
     found: dict[tuple[str, str, str, bool, str], list[dict]] = {}
     for line in path.read_text().splitlines():
-        entry = json.loads(line)
-        case, epsilon, outside, _ = entry["key"]
-        for row in entry["rows"]:
+        batch = json.loads(line)
+        case, epsilon, outside, _ = batch["key"]
+        for row in batch["rows"]:
             found.setdefault((case, row["by"], row["question"], outside, epsilon), []).append(row)
     names = list(dict.fromkeys(key[:4] for key in found))
     out("| release | interval by | question | population | " + " | ".join(f"eps {e}" for e in EPSILONS) + " |")
@@ -275,7 +277,8 @@ def table(path: Path, out: Callable[[str], None] = print) -> None:
 
 if __name__ == "__main__":
     action, where = sys.argv[1], Path(sys.argv[2])
+    settings = dict(zip(sys.argv[3::2], sys.argv[4::2], strict=True))
     if action == "run":
-        run(where, float(sys.argv[sys.argv.index("--share") + 1]) if "--share" in sys.argv else 1.0)
+        run(where, float(settings.get("--share", 1)), float(settings.get("--seconds", "inf")))
     else:
         table(where)
