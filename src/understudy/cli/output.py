@@ -47,6 +47,12 @@ def say(text: str = "", *, style: str = "") -> None:
     standard_output().print(Text(text, style=style), soft_wrap=True)
 
 
+def show_command(command: str) -> None:
+    """A command of a demonstration, as it would be typed."""
+    say()
+    say(f"$ understudy {command}", style="bold cyan")
+
+
 def warn(text: str) -> None:
     """One warning on standard error."""
     standard_error().print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
