@@ -51,3 +51,16 @@ def test_refusals_say_why(released, refused, arguments, says):
 
 def test_a_folder_that_is_no_release(refused):
     refused("infer nowhere", "mean(age)", says="not a release folder")
+
+
+def test_a_model_is_held_against_the_release(released, run):
+    asked = ("age ~ sex", "--where", "age >= 15", "--check")
+    found = json.loads(run("infer release", *asked, "--json").stdout)
+    assert found["supported"] is True
+    assert found["disagreements"] == []
+    assert set(found) >= {"statistic", "freedom", "p_value", "worst"}
+    assert "Support: the measured tables determine" in run("infer release", *asked).stdout
+
+
+def test_what_is_no_model_cannot_be_checked(released, refused):
+    refused("infer release", "mean(age)", "--check", says="no model")
