@@ -171,7 +171,6 @@ def resume(
     from understudy.release.run import is_of_commutes, resume_run
 
     if is_of_commutes(Path(run)):
-        from understudy.engines.commutes import open_commutes as open_flows
         from understudy.engines.places_file import read_places
         from understudy.release.commute_run import resume_commute_run
 
@@ -179,7 +178,7 @@ def resume(
         return resume_commute_run(
             Path(run),
             places=None if places is None else read_places(places),
-            source=None if source is None else lambda known: open_flows(source, places=known, **given),
+            source=None if source is None else lambda known: open_commutes(source, places=known, **given),
             out=None if out is None else Path(out),
             stream=SecureStream(),
             progress=progress,
@@ -399,7 +398,15 @@ def write_sample(
     )
 
 
-def open_commutes(data: Any, *, places: Any, **reading: Any) -> FlowSource:
+def open_commutes(
+    data: Any,
+    *,
+    places: Any,
+    engine: str | None = None,
+    master: str | None = None,
+    allow_insecure_cluster: bool = False,
+    **reading: Any,
+) -> FlowSource:
     """Open a confidential commuting table against public places: worker records, or counted pairs.
 
     ``data``: a file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode``, ``w_geocode``);
@@ -414,7 +421,18 @@ def open_commutes(data: Any, *, places: Any, **reading: Any) -> FlowSource:
     CommuteSource(400 places, confidential)
     """
     from understudy.engines.commutes import open_commutes as open_flows
+    from understudy.engines.spark_inputs import is_spark_frame
 
+    if engine == "spark" or (engine is None and is_spark_frame(data)):
+        from understudy.engines.spark_commutes import open_spark_commutes
+
+        return open_spark_commutes(
+            data, places=places, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading
+        )
+    if engine not in (None, "duckdb"):
+        raise unknown_name("engine", engine, ("duckdb", "spark"))
+    if master is not None or allow_insecure_cluster:
+        raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
     return open_flows(data, places=places, **reading)
 
 

@@ -60,6 +60,7 @@ engines: Registry[type[Engine]] = Registry(
         "places_file",
         "profile",
         "readers",
+        "spark_commutes",
         "spark_inputs",
         "spark_session",
         "spark_tasks",

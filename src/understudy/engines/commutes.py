@@ -57,6 +57,11 @@ class CommuteSource:
         raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
 
     @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return [self._origin, self._destination] + ([self._jobs] if self._jobs else [])
+
+    @property
     def counted(self) -> bool:
         """Whether rows are counted pairs (with a column of jobs) or one worker each."""
         return self._jobs is not None
@@ -75,7 +80,7 @@ class CommuteSource:
         sizes = np.zeros(count, dtype=np.int64)
         kept: list[tuple[Codes, Codes, Codes | None]] | None = []
         held = 0
-        for origins, destinations, jobs in self._batches():
+        for origins, destinations, jobs in self.coded_batches():
             sizes += np.bincount(destinations, minlength=count)
             held += len(origins)
             if kept is not None:
@@ -85,7 +90,7 @@ class CommuteSource:
         starts = np.concatenate(([0], np.cumsum(sizes)))
         origin_of, jobs_of = np.empty(held, dtype=np.int32), np.ones(held, dtype=np.int32)
         following = starts[:-1].copy()
-        for origins, destinations, jobs in kept if kept is not None else self._batches():
+        for origins, destinations, jobs in kept if kept is not None else self.coded_batches():
             order = np.argsort(destinations, kind="stable")
             sorted_places = destinations[order]
             first = np.searchsorted(sorted_places, sorted_places, side="left")
@@ -96,9 +101,9 @@ class CommuteSource:
             following += np.bincount(destinations, minlength=count)
         return merged(self.places, starts, origin_of, jobs_of)
 
-    def _batches(self) -> Iterator[tuple[Codes, Codes, Codes | None]]:
-        columns = [self._origin, self._destination] + ([self._jobs] if self._jobs else [])
-        for batch in self._reader.batches(columns):
+    def coded_batches(self) -> Iterator[tuple[Codes, Codes, Codes | None]]:
+        """Codes of origins and destinations, and jobs if rows are counted pairs."""
+        for batch in self._reader.batches(self.columns):
             origins = self._lookup.codes(batch.column(0), self._origin)
             destinations = self._lookup.codes(batch.column(1), self._destination)
             if self._jobs is None:
@@ -159,7 +164,8 @@ class _Lookup:
         found = np.minimum(np.searchsorted(self._ids, distinct), len(self._ids) - 1)
         known = self._ids[found] == distinct
         _refuse_unknown(known[used], name)
-        return found.astype(np.int32)[used]
+        codes: Codes = found.astype(np.int32)[used]
+        return codes
 
     def _by_number(self, numbers: NDArray[Any], name: str) -> Codes:
         keys, codes = self._as_numbers(name)
@@ -220,8 +226,8 @@ def _whole_jobs(column: pa.Array, name: str) -> Codes:
 def open_commutes(data: Any, *, places: Any, unit_id: str | None = None, **reading: Any) -> CommuteSource:
     """Open a confidential commuting table: a file, glob, list of files or Arrow frame.
 
-    Columns ``origin`` and ``destination`` (or LODES' ``h_geocode`` and ``w_geocode``) hold ids of ``places``; with a column
-    ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker.
+    Columns ``origin`` and ``destination`` (or LODES' ``h_geocode`` and ``w_geocode``) hold ids of ``places``; with a
+    column ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker.
     """
     reader = open_reader(data, names=("origin", "destination"), **reading)
     return CommuteSource(reader, read_places(places), unit_id=unit_id)

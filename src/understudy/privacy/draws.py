@@ -78,6 +78,15 @@ class KeyedStream:
         raw = keystream(substream_key, block, skip + count * WORD_BYTES)
         return np.frombuffer(raw, dtype="<u8", offset=skip, count=count).astype(np.uint64, copy=False)
 
+    def derived_key(self, *purpose: str | int) -> bytes:
+        """A key of its own for ``indexed_words``, the same at every call and unlike the key of any substream."""
+        self.require_own_process()
+        name = encode_purpose(purpose)
+        if any(name.startswith(given) for given in self._handed_out):
+            raise InternalError("these words were handed out to other processes; they cannot be drawn here too.")
+        self._used.setdefault(name, 0)
+        return hmac.new(self._key, b"understudy-derived-key-1" + name, hashlib.sha256).digest()
+
     def hand_out(self, *purpose: str | int) -> TravellingKey:
         """The key, for tasks in other processes that draw the substreams whose names begin with ``purpose``.
 

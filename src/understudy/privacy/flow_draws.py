@@ -55,9 +55,11 @@ class FlowMechanism(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
-def substream_key(stream: Stream, *purpose: str | int) -> bytes:
-    """A key for one purpose, from the stream's own words; never written anywhere."""
-    return stream.words(4, *purpose).astype("<u8").tobytes()
+def substream_key(stream: Any, *purpose: str | int) -> bytes:
+    """A key for one purpose, never written anywhere. It is the same at every call: words are told apart by destination,
+    so that it does not matter in which blocks, in which order or where destinations are drawn."""
+    key: bytes = stream.derived_key(*purpose)
+    return key
 
 
 def _run_until_done(

@@ -18,14 +18,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.flows import Flows, FlowSource
+from understudy.core.counts import COVERS
+from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.places import DESTINATION, ORIGIN, Places
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.charging import ChargingGate
 from understudy.privacy.definition import Unit
 from understudy.privacy.event import Event, Sensitivity
-from understudy.privacy.flow_draws import Block, FlowMechanism, substream_key
+from understudy.privacy.flow_blocks import DrawOrder, FlowWorker, LocalFlows
+from understudy.privacy.flow_draws import FlowMechanism
 from understudy.privacy.journal import Journal, pack_array, unpack_array
 from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan
@@ -33,8 +35,6 @@ from understudy.privacy.plan import Plan
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
 PAIR = (ORIGIN, DESTINATION)
-BLOCK_ROWS = 2_000_000  # synthetic jobs made at a time
-BLOCK_PLACES = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class FlowGate(ChargingGate):
 
     def look_ahead(self) -> None:
         """Reads and checks the whole table before anything is charged, and notes what is public about it."""
-        self._flows()
+        self._worker().total()
         if self.unit.public_total:
             _ = self.records
         if DESTINATION in self.unit.fixed:
@@ -140,7 +140,7 @@ class FlowGate(ChargingGate):
         if not self.unit.public_total:
             raise DisclosureError("the number of jobs is not public under add_remove.")
         if self._records is None:
-            self._records = self._flows().total()
+            self._records = self._worker().total()
             self._write("records", {"records": self._records})
         return self._records
 
@@ -151,7 +151,7 @@ class FlowGate(ChargingGate):
                 "the number of jobs at a destination is public only if the unit fixes the destination."
             )
         if self._sizes is None:
-            self._sizes = self._flows().sizes()
+            self._sizes = self._worker().sizes()
             filled = np.flatnonzero(self._sizes)
             self._write("public", {"places": pack_array(filled), "sizes": pack_array(self._sizes[filled])})
         return self._sizes
@@ -172,22 +172,12 @@ class FlowGate(ChargingGate):
                 values=unpack_array(remembered["values"]),
                 mechanism=mechanism_from_json(remembered["mechanism"]),
             )
-        values = noise.run(self._count(table), self._stream)
+        values = noise.run(self._worker().count(table), self._stream)
         self._write(
             "measurement",
             {"label": table.label, "mechanism": noise.to_json(), "values": pack_array(values.astype(np.int64))},
         )
         return FlowMeasurement(label=table.label, values=values, mechanism=noise)
-
-    def _count(self, table: FlowTable) -> Integers:
-        starts, origins, jobs = self._flows().open_for(_EveryCell)
-        counts = np.zeros(table.cells, dtype=np.int64)
-        for first, last in _blocks(np.diff(starts)):
-            pairs = slice(int(starts[first]), int(starts[last]))
-            destinations = np.repeat(np.arange(first, last, dtype=np.int32), np.diff(starts[first : last + 1]))
-            classes = table.classify(origins[pairs], destinations)
-            counts += np.bincount(classes, weights=jobs[pairs], minlength=table.cells).astype(np.int64)
-        return counts
 
     def draw(
         self,
@@ -211,78 +201,27 @@ class FlowGate(ChargingGate):
                     "under the same charge. Start a new run."
                 )
             return
-        starts, origins, jobs = self._flows().open_for(mechanism)
-        place_key = substream_key(self._stream, "commute", label, copy, "place")
+        if mechanism.covers not in COVERS:
+            raise DisclosureError("a draw must cover the pairs that are empty, or it shows which are not.")
+        order = DrawOrder(
+            mechanism=mechanism, regions=regions, rows=rows, cells=cells, purpose=("commute", label, copy),
+            drop_elsewhere=drop_elsewhere,
+        )  # fmt: skip
         sink.open(copy)
         done, total = 0, int(rows.sum())
-        for first, last in _blocks(rows):
-            inside = np.flatnonzero(rows[first:last]) + first
-            if len(inside) == 0:
-                continue
-            own_starts = np.concatenate(([0], np.cumsum(starts[inside + 1] - starts[inside])))
-            pairs = np.repeat(starts[inside] - own_starts[:-1], np.diff(own_starts)) + np.arange(own_starts[-1])
-            block = Block(
-                destinations=inside,
-                starts=own_starts,
-                cells=regions.encode(inside, cells[inside], own_starts, origins[pairs]),
-                jobs=jobs[pairs],
-                rows=rows[inside],
-            )
-            domains = regions.domains(inside, cells[inside])
-            drawn = mechanism.draw(block, domains, self._stream, "commute", label, copy)
-            row_starts = np.concatenate(([0], np.cumsum(block.rows)))
-            homes = regions.place(inside, cells[inside], row_starts, drawn, place_key)
-            sink.add(*_counted(inside, row_starts, homes, drop_elsewhere=drop_elsewhere))
-            done += len(homes)
+        for origins, destinations, jobs in self._worker().draw_blocks(order, self._stream):
+            sink.add(origins, destinations, jobs)
+            done += int(jobs.sum())
             if self._progress is not None:
                 self._progress(done, total)
         self._write("draw", {"label": label, "copy": copy, "table": sink.close()})
 
-    def _flows(self) -> Flows:
+    def _worker(self) -> FlowWorker:
         if self._source is None:
             raise InputError(
                 "this run stopped before everything was drawn. Give the same data again (--source FILE); what was "
                 "charged already covers it, and values already measured are kept."
             )
-        return self._source.flows()
-
-
-class _EveryCell:
-    """Counting into classes covers every cell of the classification, empty ones included."""
-
-    covers = "whole_domain"
-
-
-def _blocks(weights: Integers) -> list[tuple[int, int]]:
-    """Runs of destinations with about as many rows each; their cuts depend on ``weights``, which are public here or
-    stay inside the gate."""
-    ends = np.cumsum(weights)
-    blocks, first = [], 0
-    while first < len(weights):
-        before = int(ends[first - 1]) if first else 0
-        last = int(np.searchsorted(ends, before + BLOCK_ROWS, side="right"))
-        last = min(max(last, first + 1), first + BLOCK_PLACES, len(weights))
-        blocks.append((first, last))
-        first = last
-    return blocks
-
-
-def _counted(
-    destinations: Integers, starts: Integers, homes: NDArray[np.int32], *, drop_elsewhere: bool
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Integers]:
-    """Rows of the same pair added up, by destination and then origin."""
-    number = np.repeat(np.arange(len(destinations), dtype=np.int64), np.diff(starts))
-    keys = (number << 32) | (homes.astype(np.int64) + 1)  # elsewhere is -1 and comes first
-    if drop_elsewhere:
-        keys = keys[homes >= 0]
-    keys.sort()
-    new = np.ones(len(keys), dtype=bool)
-    new[1:] = keys[1:] != keys[:-1]
-    first = np.flatnonzero(new)
-    jobs = np.diff(np.append(first, len(keys)))
-    kept = keys[first]
-    return (
-        ((kept & 0xFFFFFFFF) - 1).astype(np.int32),
-        destinations[kept >> 32].astype(np.int32),
-        jobs.astype(np.int64),
-    )
+        if isinstance(self._source, FlowWorker):
+            return self._source
+        return LocalFlows(self._source.flows())

@@ -78,6 +78,9 @@ class SecureStream:
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         return self._words.words(count, *purpose)
 
+    def derived_key(self, *purpose: str | int) -> bytes:
+        return self._words.derived_key(*purpose)
+
     def hand_out(self, *purpose: str | int) -> TravellingKey:
         """The key of the words for tasks elsewhere; see ``KeyedStream.hand_out``. Noise never leaves this process."""
         return self._words.hand_out(*purpose)
@@ -137,6 +140,9 @@ class SeededStream:
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         return self._words.words(count, *purpose)
+
+    def derived_key(self, *purpose: str | int) -> bytes:
+        return self._words.derived_key(*purpose)
 
     def hand_out(self, *purpose: str | int) -> TravellingKey:
         """The key of the words for tasks elsewhere; see ``KeyedStream.hand_out``. Noise never leaves this process."""
