@@ -1,0 +1,246 @@
+"""The report: what it says, what it refuses, and that no value in it can become markup."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import understudy as us
+from understudy.core.result import Evaluation, Finding, Section
+from understudy.errors import DisclosureError, InputError
+from understudy.privacy.accountant import compose, satisfies
+from understudy.reporting.build import build_report
+from understudy.reporting.parts import grid, shown_value
+from understudy.reporting.promise import beliefs_of, label_of, limits_of, odds_of, profile_of
+from understudy.reporting.pyramid import pyramid
+from understudy.reporting.registry import TO_FILL_IN, registry_fields
+
+pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+NASTY = "<script>alert(1)</script>"
+SCHEMA = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="a & b", levels=("no", NASTY), label='"><img src=x onerror=alert(2)>'),
+        us.Attribute(name="age", edges=(0, 40, 90), integer=True),
+    )
+)
+PURE = us.PureDP(epsilon=1)
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "sex": rng.choice(["F", "M"], 300),
+            "a & b": rng.choice(["no", NASTY], 300),
+            "age": rng.integers(0, 90, 300),
+        }
+    )
+    return us.open_source(table, SCHEMA)
+
+
+def made(people, method="histogram", budget=PURE, **more):
+    return us.synthesize(people, method=method, budget=budget, **more)
+
+
+@pytest.fixture(scope="module")
+def release(people):
+    return made(people)
+
+
+@pytest.fixture(scope="module")
+def evaluation(people, release):
+    return us.evaluate(release, people, ways=(1, 2))
+
+
+KINDS = [
+    ("histogram", PURE, {}),
+    ("histogram", us.ZCDP(rho="0.1"), {"unit": "add_remove"}),
+    ("ipf", us.ApproxDP(epsilon=1, delta="1e-6"), {"copies": 2}),
+    ("mst", us.ZCDP(rho="0.1"), {}),
+    ("dirichlet", us.PureDP(epsilon=20), {"copies": 2}),
+    ("dirichlet", us.PureDP(epsilon=20), {"unit": us.Unit(kind="replace", fixed=("sex",))}),
+    ("reverse_mapped", us.NonPrivate(), {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "budget", "more"), KINDS, ids=[f"{m}-{b.name}-{n}" for n, (m, b, _) in enumerate(KINDS)]
+)
+def test_every_kind_of_release_has_a_public_report(people, tmp_path, method, budget, more):
+    made_now = made(people, method, budget, **more)
+    page = us.report(made_now, audience="public", to=tmp_path / "report.html").read_text()
+    assert str(made_now.statement.guarantee).split(" (")[0] in page
+    assert "INTERNAL" not in page
+    fields = json.loads((tmp_path / "report-registry.json").read_text())
+    assert set(fields) == {
+        "tier", "deployment", "flavour", "privacy_unit", "parameters", "accounting", "deployment_model",
+        "implementation",
+    }  # fmt: skip
+    assert fields["parameters"].keys() - {"covers"} == set(budget.parameters)
+    downloads = re.findall(r'href="data:text/csv;base64,([^"]+)"', page)
+    assert downloads
+    assert all(base64.b64decode(one).decode() for one in downloads)
+
+
+def test_an_outside_table_has_a_report_that_promises_nothing(tmp_path):
+    table = us.wrap(pa.table({"sex": ["F"], "a & b": ["no"], "age": [3]}), SCHEMA)
+    page = us.report(table, audience="public", to=tmp_path / "r.html").read_text()
+    assert "No guarantee" in page
+    assert "nothing claimed" in page
+
+
+def test_values_stay_text(release, evaluation):
+    page = build_report(release, evaluation).html
+    assert NASTY not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<img src=x" not in page
+    assert len(re.findall("<script>", page)) == 1
+
+
+def test_an_internal_report_says_so_and_stays_outside(release, evaluation, people, tmp_path):
+    page = us.report(release, evaluation, to=tmp_path / "board.html").read_text()
+    assert page.count("INTERNAL") >= 3
+    assert not (tmp_path / "board-registry.json").exists()
+    for heading in ("Utility: what", "Risk: what", "Every pair of attributes", "Attacks: success"):
+        assert heading in page
+    made(people, out=tmp_path / "release")
+    with pytest.raises(DisclosureError, match="release folder"):
+        us.report(release, evaluation, to=tmp_path / "release" / "board.html")
+    with pytest.raises(InputError, match="sealed"):
+        us.report(release, audience="public", to=tmp_path / "release" / "report.html")
+
+
+def test_a_public_report_refuses_anything_internal(release, evaluation, tmp_path):
+    frames = Evaluation(risk=Section(frames={"attacks": pa.table({"x": [1]})}))
+    finding = Evaluation(utility=Section(findings=(Finding(code="u", title="a secret", value=1.0),)))
+    for internal in (evaluation, frames, finding):
+        with pytest.raises(DisclosureError):
+            us.report(release, internal, audience="public", to=tmp_path / "r.html")
+    assert not list(tmp_path.iterdir())
+    public = Finding(code="u", title="a public fact", value=1.0, audience="public", severity="warning")
+    page = us.report(
+        release, Evaluation(utility=Section(findings=(public,))), audience="public", to=tmp_path / "r.html"
+    ).read_text()
+    assert "A public fact" in page
+
+
+def test_answers_are_shown(release, tmp_path):
+    answer = us.infer(release, "proportion(sex == 'F')")
+    page = us.report(release, answer, audience="public", to=tmp_path / "r.html").read_text()
+    assert "proportion(sex == &#39;F&#39;)" in page
+    assert answer.information_text() in page
+
+
+def test_bad_input(release, evaluation, tmp_path):
+    with pytest.raises(InputError, match="audience"):
+        us.report(release, audience="everybody", to=tmp_path / "r.html")
+    with pytest.raises(InputError, match="evaluation"):
+        us.report(release, evaluation, evaluation, to=tmp_path / "r.html")
+    with pytest.raises(InputError, match="evaluation"):
+        us.report(release, "text", to=tmp_path / "r.html")
+    with pytest.raises(InputError, match="release"):
+        us.report("release", to=tmp_path / "r.html")
+    with pytest.raises(InputError, match="html"):
+        us.report(release, to=tmp_path / "r.pdf")
+    with pytest.raises(InputError, match="folder"):
+        us.report(release, to=tmp_path / "nowhere" / "r.html")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 12.0])
+def test_odds_are_bayes(epsilon):
+    odds = odds_of(us.PureDP(epsilon=epsilon))
+    for prior in (0.001, 0.3, 0.9):
+        before, after = prior / (1 - prior), odds.belief(prior) / (1 - odds.belief(prior))
+        assert after / before == pytest.approx(math.exp(epsilon))
+    assert odds_of(us.NonPrivate()).belief(0.01) == 1
+
+
+def test_the_profile_is_what_the_events_prove(people):
+    """At every epsilon the accountant agrees that the delta shown is enough, and a little less is not."""
+    budgets = (PURE, us.ZCDP(rho="0.1"), us.ApproxDP(epsilon=1, delta="1e-4"))
+    for budget in budgets:
+        one = made(people, "ipf", budget)
+        loss = compose(one.provenance.events, one.statement.unit)
+        points = profile_of(one)
+        deltas = [point["delta"] for point in points]
+        assert deltas == sorted(deltas, reverse=True)
+        for point in points[5::9]:
+            if not 1e-9 < point["delta"] < 0.2 or budget is PURE:
+                continue
+            enough = us.ApproxDP(epsilon=Fraction(point["epsilon"]), delta=Fraction(point["delta"] * 1.001))
+            short = us.ApproxDP(epsilon=Fraction(point["epsilon"]), delta=Fraction(point["delta"] * 0.9))
+            assert satisfies(loss, enough)
+            assert not satisfies(loss, short)
+    pure = profile_of(made(people, "ipf", PURE))
+    assert 0.3 < pure[0]["delta"] <= math.tanh(0.5)  # the advantage of randomised response, the worst there is
+    assert all(point["delta"] == 0 for point in pure if point["epsilon"] >= 1)
+    assert profile_of(made(people, "reverse_mapped", us.NonPrivate())) == []
+
+
+def test_the_label_changes_with_the_promise(people):
+    strong, weak, none = (
+        label_of(made(people, method, budget))
+        for method, budget in (
+            ("histogram", PURE), ("histogram", us.PureDP(epsilon=6)), ("reverse_mapped", us.NonPrivate()),
+        )
+    )  # fmt: skip
+    assert (strong.tone, weak.tone, none.tone) == ("good", "warning", "problem")
+    assert "2.72 to 1" in strong.learned[0]
+    assert none.protected.startswith("Nobody")
+    added = label_of(made(people, budget=PURE, unit="add_remove"))
+    assert any("7.39" in line for line in added.learned)  # a value is one person less and another more
+    fixed = label_of(made(people, "ipf", PURE, unit=us.Unit(kind="replace", fixed=("sex",))))
+    assert "sex" in fixed.not_protected[0]
+
+
+def test_warnings_come_first(release, people):
+    limits = limits_of(made(people, "reverse_mapped", us.NonPrivate()))
+    assert limits[0][0] == "problem"
+    assert any("not tracked" in text for _, text in limits_of(release))
+    assert [row["before"] for row in beliefs_of(release)] == sorted(row["before"] for row in beliefs_of(release))
+
+
+def test_every_level_of_the_pyramid_says_something(release, people):
+    for one in (release, made(people, "reverse_mapped", us.NonPrivate())):
+        levels = pyramid(one, evaluated=False)
+        assert len(levels) == 9
+        assert all(level.claim and level.evidence for level in levels)
+        assert levels[-1].status.startswith("for the agency")
+    fields = registry_fields(release)
+    assert fields["deployment"]["curator"] == TO_FILL_IN
+    assert fields["deployment_model"]["model"] == "central"
+
+
+def test_tables_are_safe_to_open():
+    one = grid("t", "t", [{"name": "=1+1", "value": 1.5}, {"name": "b", "value": None}])
+    text = base64.b64decode(one.csv.split(",")[1]).decode()
+    assert "'=1+1" in text
+    assert one.right == (False, True)
+    assert [shown_value(v) for v in (None, True, math.inf, math.nan, 0.123456, 12345.0, 1234, ("a", 1))] == [
+        "", "yes", "∞", "", "0.1235", "12,345", "1,234", "a, 1",
+    ]  # fmt: skip
+    assert grid("t", "t", ({"x": n} for n in range(7000))).note.startswith("The download has the first 5,000")
+
+
+@pytest.mark.full
+def test_a_wide_release_makes_a_file_that_can_be_mailed(tmp_path):
+    """24 attributes: well below 5 MB, every table and picture in it."""
+    schema = us.Schema(
+        attributes=tuple(us.Attribute(name=f"question {n}", levels=("a", "b", "c", "d")) for n in range(24))
+    )
+    rng = np.random.default_rng(2)
+    table = pa.table({name: rng.choice(["a", "b", "c", "d"], 200) for name in schema.names})
+    source = us.open_source(table, schema)
+    wide = us.synthesize(source, method="independent", budget=PURE)
+    found = us.evaluate(wide, source, ways=(1, 2), parts=("utility",))
+    path = us.report(wide, found, to=tmp_path / "wide.html")
+    assert path.stat().st_size < 5_000_000
