@@ -105,6 +105,19 @@ def frames() -> dict[str, pa.Table]:
                 for x in range(10)
             )
         ),
+        "destinations": table(
+            *(
+                {
+                    "destination": f"d{n}",
+                    "workers": n,
+                    "true": 5.0 / n,
+                    "synthetic": 4.0 / n,
+                    "true_short": None if n == 3 else 2.0,
+                    "synthetic_short": 1.0,
+                }
+                for n in range(1, 200)
+            )
+        ),
         "tradeoff": table(
             *({"release": f"r{e}", "epsilon": e, "s_pmse_2": 5.0, "s_pmse_3": 3.0} for e in (0.1, 1.0, None)),
         ),

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.base import Canvas, Frames, draws_from, figures
+from understudy.figures.ticks import round_ticks
 
 
 @figures.add
@@ -23,6 +24,7 @@ def risk_by_epsilon(frames: Frames) -> Drawing:
         )
         axis.plot([x for x, _ in own], [y for _, y in own], "o-", markersize=3, linewidth=1.2, label=attack)
     axis.set_xscale("log")
+    round_ticks(axis.xaxis, [*known, end])
     axis.axhline(0, color="k", linewidth=0.6)
     axis.set_xlabel(f"epsilon (no guarantee: at {end:g})")
     axis.set_ylabel("residual risk, the greatest subject")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.base import ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures, shortened
+from understudy.figures.ticks import round_ticks
 
 
 @figures.add
@@ -33,6 +34,9 @@ def tradeoff(frames: Frames) -> Drawing:
         axis.annotate(text, (1.0, level), xycoords=("axes fraction", "data"), size=7, ha="right", va="bottom")
     axis.set_xscale("log")
     axis.set_yscale("log")
+    scores = [row[f"s_pmse_{way}"] for row in rows for way in (2, 3) if row[f"s_pmse_{way}"]]
+    round_ticks(axis.xaxis, [*known, apart])
+    round_ticks(axis.yaxis, [1.0, 30.0, *scores])
     axis.set_xlabel("epsilon" + (" (releases without one at the far right)" if len(known) < len(rows) else ""))
     axis.set_ylabel("mean S_pMSE")
     axis.legend(frameon=False)
