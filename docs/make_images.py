@@ -1,6 +1,7 @@
-"""Makes the pictures of the documentation: the demonstration as a terminal shows it.
+"""Makes the pictures of the documentation: the demonstration as a terminal shows it, and two of the map.
 
-Run it from the repository after a change of what the demonstration prints: ``.venv/bin/python docs/make_images.py``.
+Run it from the repository after a change of what they show: ``.venv/bin/python docs/make_images.py``. The map needs
+Chromium and playwright (extra ``dev``); its release is drawn anew, so its dots are others every time.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -50,7 +52,46 @@ def picture(shown: str) -> str:
     return re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # fonts that a viewer would fetch
 
 
+MAPS = {  # file: size of the window, whether dark, which workplace is selected (by its rank in jobs) or none
+    "map.png": ((1200, 760), False, None),
+    "map-selection.png": ((1200, 760), True, 40),
+}
+
+
+def map_pictures() -> dict[str, bytes]:
+    """The map of ``understudy demo commute``, photographed in Chromium."""
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+    from pyarrow import parquet
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    command = Path(sys.executable).parent / "understudy"
+    pictures = {}
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        subprocess.run([str(command), "demo", "commute", "--out", "shown"], cwd=folder, capture_output=True, check=True)
+        jobs = parquet.read_table(Path(folder) / "shown" / "release" / "synthetic_1.parquet")
+        ranked = jobs.group_by("destination").aggregate([("jobs", "sum")]).sort_by([("jobs_sum", "descending")])
+        flags = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+        browser = playwright.chromium.launch(executable_path=program, headless=True, args=flags)
+        for name, ((width, height), dark, rank) in MAPS.items():
+            scheme = "dark" if dark else "light"
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            link = "" if rank is None else f"#dest={ranked['destination'][rank].as_py()}"
+            page.goto((Path(folder) / "shown" / "map.html").as_uri() + link)
+            page.wait_for_selector("body[data-drawn]")
+            page.wait_for_timeout(800)
+            picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+            packed = io.BytesIO()
+            picture.save(packed, "png", optimize=True)
+            pictures[name] = packed.getvalue()
+        browser.close()
+    return pictures
+
+
 if __name__ == "__main__":
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_text(picture(demonstration()), encoding="utf-8")
     print(f"wrote {TARGET.name}: {TARGET.stat().st_size / 1000:.0f} kB")
+    for name, content in map_pictures().items():
+        TARGET.with_name(name).write_bytes(content)
+        print(f"wrote {name}: {len(content) / 1000:.0f} kB")

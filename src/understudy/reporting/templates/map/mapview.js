@@ -5,7 +5,7 @@ import { mapOf, screenOf } from "./projection.js";
 import { makeRenderer } from "./renderer.js";
 
 const DRAG = 4; // pixels that a press may move and still be a click
-const MOST_LABELS = 8;
+const MOST_LABELS = 6;
 const PICK = 26; // pixels within which a click finds a place
 
 export class MapView {

@@ -6,7 +6,7 @@
 export const KM_PER_MILE = 1.609344;
 export const EARTH_KM = 3958.8 * KM_PER_MILE; // the radius the package measures commutes with
 const RADIANS = Math.PI / 180;
-const FAR = 0.005; // the share of weight at either end that counts as far away
+const FAR = 0.02; // the share of weight at either end that counts as far away
 const MUCH = 1.6;
 
 /** The middle of places on the sphere, as [latitude, longitude]; places that cancel out give [0, 0]. */
@@ -114,7 +114,7 @@ export function boxOfMost(xs, ys, weights, whole) {
       return values[sorted.find((i) => (passed += weights[i]) >= share * all)];
     };
     const [low, high] = [at(FAR), at(1 - FAR)];
-    return [low - 0.1 * (high - low), high + 0.1 * (high - low)];
+    return [low - 0.15 * (high - low), high + 0.15 * (high - low)];
   };
   if (!order.length) return whole;
   const [[left, right], [bottom, top]] = [ends(xs), ends(ys)];
