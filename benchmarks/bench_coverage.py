@@ -1,7 +1,9 @@
 """Coverage and width of 95 percent intervals from margin-based releases: noise-aware, naive, and each combining rule.
 
-    python benchmarks/bench_coverage.py run RESULTS.jsonl [--share 1] [--seconds 600]   # resumable: skips what is there
-    python benchmarks/bench_coverage.py table RESULTS.jsonl               # the table of docs/benchmarks.md
+    python benchmarks/bench_coverage.py run RESULTS.jsonl [--share 1] [--seconds 600] [--only ipf/0.5/inside] [--from 0]
+    python benchmarks/bench_coverage.py table RESULTS.jsonl
+
+The first is resumable (it skips what is in the file), the second prints the table of docs/benchmarks.md.
 
 2,000 people in five attributes (240 cells), six two-way tables for ``ipf``, pure budgets, unit ``replace``. Inside: a
 log-linear population with two-way interactions only. Outside: the same with three-way interactions and a pair that no
@@ -213,8 +215,11 @@ def real_widths() -> None:
         REAL[kind] = found
 
 
-def run(path: Path, share: float, seconds: float) -> None:
-    """Everything not yet in the file, until it is done or so many CPU seconds are spent."""
+def run(path: Path, share: float, seconds: float, only: str, first: int) -> None:
+    """Everything not yet in the file, until it is done or so many CPU seconds are spent.
+
+    ``only`` is one cell, such as "ipf/0.5/inside"; ``first`` the first data set.
+    """
     warnings.simplefilter("ignore")
     real_widths()
     done = set()
@@ -230,7 +235,8 @@ def run(path: Path, share: float, seconds: float) -> None:
     work.sort(key=lambda item: item[3] / CASES[item[0]][2])  # evenly: a run that was cut short still has all rows
     for case, epsilon, outside, batch in work:
         key = (case, epsilon, outside, batch)
-        if key in done:
+        cell = f"{case}/{epsilon}/{'outside' if outside else 'inside'}"
+        if key in done or batch * BATCH < first or only not in ("", cell):
             continue
         if time.process_time() > seconds:
             return
@@ -279,6 +285,12 @@ if __name__ == "__main__":
     action, where = sys.argv[1], Path(sys.argv[2])
     settings = dict(zip(sys.argv[3::2], sys.argv[4::2], strict=True))
     if action == "run":
-        run(where, float(settings.get("--share", 1)), float(settings.get("--seconds", "inf")))
+        run(
+            where,
+            float(settings.get("--share", 1)),
+            float(settings.get("--seconds", "inf")),
+            settings.get("--only", ""),
+            int(settings.get("--from", 0)),
+        )
     else:
         table(where)
