@@ -29,6 +29,7 @@ FACTORS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # by which the tables' own weights m
 TRIAL_CELLS, MOST_TRIALS = 1_500, 8  # the bootstrap is repeated until so many cells were scored, at most so often
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
+ACCEPTED, LAST_ITERATIONS = 0.5, 5_000  # noise standard deviations a cell may be off; how long that is tried for
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
 
@@ -167,10 +168,16 @@ def fit(
     else:
         priors = (prior,) * len(noisy.margins)
     problem = problem_for(schema, tree, noisy)
-    _, beliefs, iterations, residual = problem.solve(
+    solved, beliefs, iterations, residual = problem.solve(
         noisy.values, noisy.noise, total, noisy.spread(priors), tolerance=tolerance
     )
-    if residual > 0.5:
+    if residual > ACCEPTED:  # rare: tables that contradict each other beyond their noise, and little weight elsewhere
+        _, beliefs, more, residual = problem.solve(
+            noisy.values, noisy.noise, total, noisy.spread(priors),
+            start=solved, tolerance=ACCEPTED, max_iterations=LAST_ITERATIONS,
+        )  # fmt: skip
+        iterations += more
+    if residual > ACCEPTED:
         raise ConvergenceError(
             f"the fit stopped after {iterations} iterations with an error of {residual:.2g} noise standard deviations "
             "in a cell; use fewer margins."
