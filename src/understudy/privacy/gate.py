@@ -7,8 +7,8 @@ review of this folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -29,16 +29,22 @@ from understudy.privacy.table_draws import DrawingSource, TableMechanism, draw_s
 
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
+Groups = Mapping[str, tuple[int, ...]]  # for each code of an attribute the code it is merged into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total."""
+    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total.
+
+    ``groups``: codes of some attributes are merged before the noise. A row is in one merged cell as it was in one cell,
+    so the sensitivity of the margin bounds that of the merged table.
+    """
 
     margin: tuple[str, ...]
     mechanism: Mechanism
     label: str
     cells: str = "all"
+    groups: Groups = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,6 +131,9 @@ class Gate(ChargingGate):
         return [self._measure_one(query) for query in queries]
 
     def _measure_event(self, query: Query) -> Event:
+        for name, codes in query.groups.items():
+            if name not in query.margin or len(codes) != self._schema[name].size or query.cells != "all":
+                raise InternalError(f"'{query.label}' merges codes of '{name}', which it does not have.")
         sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, query.cells)
         if sensitivity.l1 == 0:
             raise InternalError(f"'{query.label}' is public under this unit and needs no noise.")
@@ -142,6 +151,9 @@ class Gate(ChargingGate):
             )  # fmt: skip
         allowed = self._schema.allowed(query.margin) if query.margin else np.ones((), dtype=bool)
         true = self._counts(query.margin)
+        for name, codes in query.groups.items():
+            true = merge_cells(true, query.margin.index(name), codes)
+            allowed = merge_cells(allowed.astype(np.int64), query.margin.index(name), codes) > 0
         if query.cells == "first":
             values = query.mechanism.run(true[allowed][:1], self._stream).reshape(())
         else:
@@ -252,3 +264,15 @@ class Gate(ChargingGate):
                 "charged already covers it, and values already measured are kept."
             )
         return self._source
+
+
+def merge_cells(table: Integers, axis: int, codes: Sequence[int]) -> Integers:
+    """Counts with the codes of one axis merged: cells of the same new code are added up.
+
+    >>> merge_cells(np.array([[1, 2, 3], [4, 5, 6]]), 1, (0, 0, 1)).tolist()
+    [[3, 3], [9, 6]]
+    """
+    first = np.moveaxis(table, axis, 0)
+    merged = np.zeros((max(codes) + 1, *first.shape[1:]), dtype=np.int64)
+    np.add.at(merged, np.array(codes), first)
+    return np.moveaxis(merged, 0, axis)

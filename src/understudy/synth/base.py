@@ -79,7 +79,9 @@ class Synthesizer(Protocol):
 
 
 synthesizers: Registry[type[Synthesizer]] = Registry(
-    "method", "understudy.synth", not_entries=("base", "commutes", "currency", "expected_error", "margins", "strata")
+    "method",
+    "understudy.synth",
+    not_entries=("base", "commutes", "currency", "expected_error", "margins", "refine", "strata"),
 )
 
 

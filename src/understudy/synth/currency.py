@@ -33,6 +33,10 @@ class Currency:
             return cls(amount=cdp_rho(budget.epsilon, budget.delta), concentrated=True)
         raise UnsupportedError(f"nothing can be spent step by step under {budget.title}.")
 
+    def part(self, share: Fraction) -> PureDP | ZCDP:
+        """A share of the amount as a budget of its own."""
+        return ZCDP(rho=self.amount * share) if self.concentrated else PureDP(epsilon=self.amount * share)
+
     @property
     def choice_law(self) -> SelectionLaw:
         return "gumbel" if self.concentrated else "exponential"
