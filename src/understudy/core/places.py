@@ -85,7 +85,7 @@ class Places:
         """
         if self.population is None:
             return np.ones(len(self))
-        return self.population + 0.1
+        return np.asarray(self.population + 0.1, dtype=np.float64)
 
     def id_texts(self, codes: NDArray[Any]) -> list[str]:
         """The ids of some places as text; ``elsewhere`` for its code."""

@@ -27,8 +27,8 @@ def read_places(data: Any) -> Places:
     """The places of a file, glob or frame, in any order.
 
     Columns: ``id``, ``latitude``, ``longitude``; ``area_LEVEL`` for each level of parent areas, from coarse to fine;
-    ``population`` and ``name`` if known. Of a census geography crosswalk (``tabblk``, ``blklatdd``, ``blklondd``, ``st``,
-    ``cty``, ``trct``) the names are understood. Other columns are left alone.
+    ``population`` and ``name`` if known. Of a census geography crosswalk (``tabblk``, ``blklatdd``, ``blklondd``,
+    ``st``, ``cty``, ``trct``) the names are understood. Other columns are left alone.
     """
     if isinstance(data, Places):
         return data

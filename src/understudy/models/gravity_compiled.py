@@ -122,7 +122,7 @@ def centre(points: NDArray[Any], mass: NDArray[Any], low: int, high: int) -> NDA
 
 
 @compiled
-def pull(decay: NDArray[Any], squared: float) -> float:
+def pull(decay: NDArray[Any], squared: float) -> Any:
     """The decay at a squared distance, by interpolation between knots at eighths of an octave."""
     place = (np.log2(max(squared, 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
     if place <= 0.0:
@@ -218,7 +218,7 @@ def descend(  # noqa: PLR0917
     highs: NDArray[Any],
     halves: NDArray[Any],
     pulls: NDArray[Any],
-) -> int:
+) -> Any:
     """The position inside a node at a share of its pull in [0, 1): opened halves first, then by mass alone."""
     while halves[node] >= 0:
         first = halves[node]

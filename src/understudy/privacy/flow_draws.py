@@ -6,14 +6,15 @@ records and its own substream. See docs/theory/commute.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.exact import to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InternalError, UnsupportedError
 from understudy.privacy.commute_prior import SizedPrior
@@ -129,34 +130,41 @@ class ShrunkUrn:
     name: ClassVar[str] = "commute_shrunk_urn"
     covers: ClassVar[str] = "whole_domain"
 
+    def sizes(self, destinations: Integers) -> Integers:
+        """Places of each band around each destination: public."""
+        from understudy.privacy import urn_compiled as loops
+
+        if len(self.edges) == 0 or not np.isfinite(self.edges[0]):  # one band holds everything
+            found = np.zeros((len(destinations), len(self.edges) + 1), dtype=np.int64)
+            found[:, 0] = len(self.points)
+            return found
+        counted: Integers = loops.count_bands(self.points, destinations, self.edges)
+        return counted
+
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:  # noqa: ARG002
+        return self.draw_in(block, self.sizes(block.destinations), stream, *purpose)
+
+    def draw_in(self, block: Block, sizes: Integers, stream: Stream, *purpose: str | int) -> Integers:
+        """The draw, given how many places lie in each band."""
         from understudy.privacy import urn_compiled as loops
 
         _, weights, shifts = self.priors.of(block.rows)
         prefix = np.concatenate(([0], np.cumsum(block.jobs, dtype=np.int64)))
-        records = np.diff(prefix[block.starts])
         row_starts = np.concatenate(([0], np.cumsum(block.rows)))
-        everything = np.full(len(block.rows), len(self.points) + int(self.elsewhere), dtype=np.int64)
-        _check_fits(everything, weights, shifts, records, block.rows)
+        everything = np.full(len(block.rows), len(self.points) + 1, dtype=np.int64)
+        _check_fits(everything, weights, shifts, np.diff(prefix[block.starts]), block.rows)
         drawn = np.empty(int(row_starts[-1]), dtype=np.int64)
         states = np.full(len(block.rows), loops.MORE_WORDS, dtype=np.int8)
-        tries = everything * (weights / 2.0**shifts) / np.maximum(records, 1) + 1
-        needed = np.minimum(block.rows * (tries * 0.25 + 2) + 64, 2.0**24).astype(np.int64)
-        memory = [1 << 12]
+        tables, bounds = retained_tables(tuple(int(keep) for keep in self.keeps), len(self.points))
 
         def run(words: Any, word_starts: Any, counts: Any, states: Any) -> None:
-            while True:
-                known, owners = np.empty(memory[0], np.int64), np.zeros(memory[0], np.int64)
-                loops.shrunk_urns(
-                    block.starts, block.cells, prefix, block.destinations, self.points, self.edges, self.keeps,
-                    int(self.elsewhere), weights, shifts, block.rows, row_starts, words, word_starts, counts,
-                    known, owners, np.empty(memory[0], np.bool_), drawn, states,
-                )  # fmt: skip
-                if not (states == loops.MORE_MEMORY).any():
-                    return
-                states[states == loops.MORE_MEMORY] = loops.MORE_WORDS
-                memory[0] *= 8
+            loops.shrunk_urns(
+                block.starts, block.cells, prefix, block.destinations, self.points, self.edges, self.keeps > 0,
+                sizes, tables, bounds, int(self.elsewhere), weights, shifts, block.rows, row_starts,
+                words, word_starts, counts, drawn, states,
+            )  # fmt: skip
 
+        needed = block.rows * 2 + 8 + bounds.shape[1] * int((self.keeps > 0).sum())
         _run_until_done(block, substream_key(stream, *purpose, "urn"), states, needed, run)
         return drawn
 
@@ -168,16 +176,60 @@ class ShrunkUrn:
         }  # fmt: skip
 
 
+@lru_cache(maxsize=8)
+def retained_tables(keeps: tuple[int, ...], places: int) -> tuple[NDArray[np.uint64], Integers]:
+    """For each band, tables of Binomial(2^j, f): cumulative probabilities in units of 2^-64, and where each table lies.
+
+    A count is drawn as the sum over the binary digits of the number of places. Probabilities are computed with whole
+    numbers of 128 digits outwards from the most likely count, until what is left is below 2^-64; rounding them to 2^-64
+    moves each table by at most its length times 2^-64, all tables of a destination by less than 2^-44, which is counted
+    in delta (docs/theory/commute.md).
+    """
+    digits = max(places.bit_length(), 1)
+    bounds = np.zeros((len(keeps), digits, 3), dtype=np.int64)
+    flat: list[list[int]] = []
+    for band, keep in enumerate(keeps):
+        entries: list[int] = []
+        for digit in range(digits if keep else 0):
+            least, cumulative = _binomial_table(2**digit, Fraction(keep, 2**RETAIN_BITS))
+            bounds[band, digit] = len(entries), len(entries) + len(cumulative), least
+            entries += cumulative
+        flat.append(entries)
+    width = max((len(entries) for entries in flat), default=0)
+    tables = np.zeros((len(keeps), width), dtype=np.uint64)
+    for band, entries in enumerate(flat):
+        tables[band, : len(entries)] = np.array(entries, dtype=np.uint64)
+    return tables, bounds
+
+
+def _binomial_table(count: int, keep: Fraction) -> tuple[int, list[int]]:
+    """The least count that matters, and P(X <= least + i) in units of 2^-64 for all but the last count that matters."""
+    if keep == 1:
+        return count, []
+    odds, mode = keep / (1 - keep), int((count + 1) * keep)
+    one = 1 << 128
+    weights = {mode: one}
+    value = one
+    for hit in range(mode, count):  # upwards: P(hit + 1) / P(hit) = (count - hit) / (hit + 1) * odds
+        value = value * (count - hit) * odds.numerator // ((hit + 1) * odds.denominator)
+        if value < 1 << 48:
+            break
+        weights[hit + 1] = value
+    value = one
+    for hit in range(mode, 0, -1):
+        value = value * hit * odds.denominator // ((count - hit + 1) * odds.numerator)
+        if value < 1 << 48:
+            break
+        weights[hit - 1] = value
+    least, total, running, cumulative = min(weights), sum(weights.values()), 0, []
+    for hit in range(least, max(weights)):
+        running += weights[hit]
+        cumulative.append(min((running << 64) // total, (1 << 64) - 1))
+    return least, cumulative
+
+
 def _check_fits(domains: Integers, weights: Integers, shifts: Integers, records: Integers, rows: Integers) -> None:
     """The urn's whole numbers must fit in 63 bits; priors have 16 digits, so this is far away."""
     largest = domains.astype(float) * weights + (records + rows).astype(float) * 2.0**shifts
     if len(largest) and float(largest.max()) >= 2.0**63:
         raise InternalError("an urn of this size does not fit in 64 bits.")
-
-
-def describe(mechanisms: Sequence[FlowMechanism]) -> list[dict[str, Any]]:
-    """The public parameters of some mechanisms, for a manifest."""
-    return [mechanism.to_json() for mechanism in mechanisms]
-
-
-__all__ = ["Block", "CellUrn", "FlowMechanism", "ShrunkUrn", "describe", "substream_key", "to_text"]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+
 from understudy.core.exact import float_down
 from understudy.errors import UnsupportedError
 from understudy.privacy.calibrate_dirichlet import SAFETY
@@ -18,6 +20,8 @@ from understudy.privacy.dirichlet_profile import PriorShape, delta
 
 TAIL_SHARE = 0.01  # of delta: the probability that the retained domain is smaller than assumed
 REPLACE = Unit(kind="replace")
+MOST_DOUBLINGS = 12  # beyond, a larger prior only makes c larger
+TABLE_ERROR = 2.0**-44  # total variation of the tables that draw how many places are retained
 
 
 def growth(prior: float, records: int, rows: int, others: int) -> float:
@@ -27,9 +31,7 @@ def growth(prior: float, records: int, rows: int, others: int) -> float:
     without that cell. For prior <= 1 and rows <= records it is at least 1/2: the paper's ln 2.
     """
     size = records + (others + 1) * prior
-    return math.exp(
-        math.lgamma(size + prior + rows) - math.lgamma(size + rows) - math.lgamma(size + prior) + math.lgamma(size)
-    )
+    return math.exp(min(float(np.log1p(prior / (size + np.arange(rows))).sum()), 700.0))
 
 
 def shrunk_delta(prior: float, *, epsilon: float, least_keep: float, records: int, rows: int, others: int = 0) -> float:
@@ -42,7 +44,8 @@ def shrunk_delta(prior: float, *, epsilon: float, least_keep: float, records: in
     if left <= 0:
         return 1.0
     shape = PriorShape(smallest=prior, second=prior, total=(others + 2) * prior, cells=max(others + 2, 3), rows=rows)
-    return min(1.0, times * delta(shape, records, REPLACE, left))
+    tables = (1.0 + math.exp(min(epsilon, 700.0))) * TABLE_ERROR
+    return min(1.0, times * delta(shape, records, REPLACE, left) + tables)
 
 
 def shrunk_prior(
@@ -65,10 +68,10 @@ def shrunk_prior(
     while not holds(high):
         high *= 2
         tries += 1
-        if tries > 60:
+        if tries > MOST_DOUBLINGS:
             raise UnsupportedError(
-                f"epsilon ({loss:g}) is too small for shrinking with probabilities down to {keep:g}: ln(1/f) alone is "
-                f"{-math.log(keep):.3g}. Use a larger f, a coarser domain, or a larger epsilon."
+                f"epsilon ({loss:g}) is too small for shrinking with probabilities down to {keep:g} and {rows:,} rows: "
+                f"ln(1/f) alone is {-math.log(keep):.3g}. Use a larger f, a coarser domain, or a larger epsilon."
             )
     low = high
     while holds(low) and low > 1e-9:

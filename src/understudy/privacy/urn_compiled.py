@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-DONE, MORE_WORDS, MORE_MEMORY = 0, 1, 2
+DONE, MORE_WORDS = 0, 1
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +89,8 @@ def urns(  # noqa: PLR0917  (numba passes arguments by position)
 
 
 @compiled
-def _band(squared: float, edges: NDArray[Any]) -> int:
+def band_of(squared: float, edges: NDArray[Any]) -> int:
+    """The band of a squared distance; beyond the last edge lies the last band."""
     low, high = 0, len(edges)
     while low < high:
         middle = (low + high) // 2
@@ -101,6 +102,40 @@ def _band(squared: float, edges: NDArray[Any]) -> int:
 
 
 @compiled
+def count_bands(points: NDArray[Any], destinations: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
+    """How many places lie in each band around each destination. Public."""
+    found = np.zeros((len(destinations), len(edges) + 1), np.int64)
+    for d in range(len(destinations)):
+        at = points[destinations[d]]
+        for place in range(len(points)):
+            dx, dy, dz = points[place, 0] - at[0], points[place, 1] - at[1], points[place, 2] - at[2]
+            found[d, band_of(dx * dx + dy * dy + dz * dz, edges)] += 1
+    return found
+
+
+@compiled
+def _binomial(count: int, word_at: int, words: NDArray[np.uint64], tables: NDArray[Any], bounds: NDArray[Any]) -> int:
+    """How many of ``count`` empty places are retained: one table for each binary digit of the count."""
+    total, digit = 0, 0
+    while count:
+        if count & 1:
+            low, high = bounds[digit, 0], bounds[digit, 1]
+            first = low
+            word = words[word_at]
+            word_at += 1
+            while low < high:
+                middle = (low + high) // 2
+                if word < tables[middle]:
+                    high = middle
+                else:
+                    low = middle + 1
+            total += bounds[digit, 2] + (low - first)
+        count >>= 1
+        digit += 1
+    return total
+
+
+@compiled
 def shrunk_urns(  # noqa: PLR0917
     starts: NDArray[Any],
     cells: NDArray[Any],
@@ -108,7 +143,10 @@ def shrunk_urns(  # noqa: PLR0917
     destinations: NDArray[Any],
     points: NDArray[Any],
     edges: NDArray[Any],
-    keeps: NDArray[np.uint64],
+    inside: NDArray[np.bool_],
+    sizes: NDArray[Any],
+    tables: NDArray[np.uint64],
+    bounds: NDArray[Any],
     extra: int,
     weights: NDArray[Any],
     shifts: NDArray[Any],
@@ -117,33 +155,47 @@ def shrunk_urns(  # noqa: PLR0917
     words: NDArray[np.uint64],
     word_starts: NDArray[Any],
     word_counts: NDArray[Any],
-    known: NDArray[Any],
-    owners: NDArray[Any],
-    kept: NDArray[Any],
     drawn: NDArray[Any],
     states: NDArray[Any],
 ) -> None:
     """Algorithm 2 and then Algorithm 1 of Machanavajjhala et al. 2008, without ever making the retained domain.
 
-    The urn holds the balls of *every* place. A ball of the prior whose place has no record and is not in the retained
-    domain is put back and another drawn, so the next row is drawn from the retained domain alone. Whether a place is
-    retained is decided when it is first met, with probability keeps[band] / 2^32, and remembered. ``extra`` cells after
-    the places (elsewhere) are always in the domain; places in a band with keep 0 are not in it at all.
+    First the number of retained empty places of each band is drawn (``sizes`` places lie in it). The urn holds the balls
+    of the places with records, of ``elsewhere`` (``extra``), and of that many nameless places. A nameless place gets its
+    name when it is first drawn: uniform among the empty places of its band that have none yet.
     """
-    places = len(points)
-    mask = len(known) - 1
+    places, bands = len(points), len(edges) + 1
+    retained = np.empty(bands, np.int64)
     for d in range(len(rows)):
         if states[d] == DONE:
             continue
         states[d] = MORE_WORDS
         weight, shift = np.uint64(weights[d]), np.uint64(shifts[d])
         begin, end = starts[d], starts[d + 1]
-        of_prior = np.uint64(places + extra) * weight
-        first = of_prior + (np.uint64(prefix[end] - prefix[begin]) << shift)
+        filled = end - begin
         at, last = word_starts[d], word_starts[d] + word_counts[d]
-        base, row, met = row_starts[d], 0, 0
+        base = row_starts[d]
         x, y, z = points[destinations[d], 0], points[destinations[d], 1], points[destinations[d], 2]
-        while row < rows[d] and at + 1 < last:
+        for band in range(bands):
+            retained[band] = sizes[d, band]
+        for pair in range(begin, end):
+            if cells[pair] < places:
+                there = points[cells[pair]]
+                retained[band_of((there[0] - x) ** 2 + (there[1] - y) ** 2 + (there[2] - z) ** 2, edges)] -= 1
+            else:
+                filled -= 1  # elsewhere, which is counted as extra
+        total = 0
+        for band in range(bands):
+            if inside[band]:
+                retained[band] = _binomial(retained[band], at, words, tables[band], bounds[band])
+                at += bounds.shape[1]
+                total += retained[band]
+        sure = np.int64(filled + extra)
+        of_prior = np.uint64(sure + total) * weight
+        first = of_prior + (np.uint64(prefix[end] - prefix[begin]) << shift)
+        names, numbers, named = np.empty(rows[d], np.int64), np.empty(rows[d], np.int64), 0
+        row = 0
+        while row < rows[d] and at < last:
             bound = first + (np.uint64(row) << shift)
             word = words[at]
             at += 1
@@ -158,37 +210,52 @@ def shrunk_urns(  # noqa: PLR0917
                     drawn[base + row] = drawn[base + np.int64((ball - first) >> shift)]
                 row += 1
                 continue
-            cell = np.int64(ball // weight)
-            if cell < places:
-                dx, dy, dz = points[cell, 0] - x, points[cell, 1] - y, points[cell, 2] - z
-                keep = keeps[_band(dx * dx + dy * dy + dz * dz, edges)]
-                if keep == np.uint64(0):
-                    continue
-                if keep < np.uint64(4294967296):
-                    slot = (cell * 2654435761) & mask
-                    while owners[slot] == d + 1 and known[slot] != cell:
-                        slot = (slot + 1) & mask
-                    if owners[slot] != d + 1:
-                        if met > mask // 2:
-                            states[d] = MORE_MEMORY
-                            break
-                        owners[slot], known[slot] = d + 1, cell
-                        met += 1
-                        retained = False
-                        for pair in range(begin, end):
-                            if cells[pair] == cell:
-                                retained = True
-                                break
-                        if not retained:
-                            retained = (words[at] >> np.uint64(32)) < keep
-                            at += 1
-                        kept[slot] = retained
-                    if not kept[slot]:
+            number = np.int64(ball // weight)
+            if number < sure:
+                # Places with records come first in their order, elsewhere last: it has the largest code.
+                drawn[base + row] = cells[begin + number] if number < filled else places
+                row += 1
+                continue
+            number -= sure
+            cell = -1
+            for known in range(named):
+                if numbers[known] == number:
+                    cell = names[known]
+                    break
+            if cell < 0:
+                band, before = 0, 0
+                while not inside[band] or number >= before + retained[band]:
+                    if inside[band]:
+                        before += retained[band]
+                    band += 1
+                while at < last:
+                    word = words[at]
+                    at += 1
+                    whole = np.uint64(places)
+                    if word > ~whole and word > ~((np.uint64(0) - whole) % whole):
                         continue
+                    place = np.int64(word % whole)
+                    dx, dy, dz = points[place, 0] - x, points[place, 1] - y, points[place, 2] - z
+                    if band_of(dx * dx + dy * dy + dz * dz, edges) != band:
+                        continue
+                    taken = False
+                    for known in range(named):
+                        if names[known] == place:
+                            taken = True
+                            break
+                    for pair in range(begin, end):
+                        if cells[pair] == place:
+                            taken = True
+                            break
+                    if not taken:
+                        cell = place
+                        break
+                if cell < 0:
+                    break  # out of words
+                names[named], numbers[named] = cell, number
+                named += 1
             drawn[base + row] = cell
             row += 1
         if row == rows[d]:
             states[d] = DONE
             drawn[base : base + row].sort()
-        elif states[d] == MORE_MEMORY:
-            return

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
-from understudy.core.places import ELSEWHERE, Places
+from understudy.core.places import DESTINATION, ELSEWHERE, Places
 from understudy.engines.places_file import texts
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.definition import NonPrivate
@@ -116,6 +116,10 @@ def start_commute_run(
     gate = FlowGate(source=source, places=places, plan=plan, stream=stream, journal=journal, progress=progress)
     try:
         gate.look_ahead()
+        if DESTINATION in plan.unit.fixed:  # what public sizes make impossible is refused before the charge
+            check = getattr(configure_flows(plan), "check_sizes", None)
+            if check is not None:
+                check(plan, places, gate.sizes())
         charge = reserve(ledger, destination, plan, run)
     except BaseException:
         if journal is not None:

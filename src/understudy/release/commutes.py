@@ -102,7 +102,8 @@ def _codes(column: pa.Array, places: Places) -> NDArray[np.int32]:
     if ((places.ids[found] != texts) & ~far).any():
         raise InputError("a synthetic table names a place that is not among the places of its release.")
     codes = np.where(far, ELSEWHERE_CODE, found).astype(np.int32)
-    return codes[column.indices.to_numpy(zero_copy_only=False)]
+    result: NDArray[np.int32] = codes[column.indices.to_numpy(zero_copy_only=False)]
+    return result
 
 
 def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv: bool, move: bool = False) -> Path:

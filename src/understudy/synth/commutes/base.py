@@ -30,7 +30,11 @@ class FlowSynthesis:
 
 
 class FlowSynthesizer(Protocol):
-    """One method. Options are the fields of its frozen configuration, checked when it is made."""
+    """One method. Options are the fields of its frozen configuration, checked when it is made.
+
+    A method may also have ``check_sizes(plan, places, sizes)``, which refuses before the charge what the public sizes of
+    fixed destinations make impossible.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -48,7 +52,7 @@ class FlowSynthesizer(Protocol):
 flow_synthesizers: Registry[type[FlowSynthesizer]] = Registry(
     "method for commutes",
     "understudy.synth.commutes",
-    not_entries=("base", "decays", "mechanisms", "settings"),
+    not_entries=("base", "decays", "mechanisms", "priors", "settings"),
 )
 
 

@@ -214,6 +214,12 @@ class Commute:
 
     # -- running -----------------------------------------------------------------------------------------------------
 
+    def check_sizes(self, plan: Plan, places: Places, sizes: Integers) -> None:
+        """Domain shrinking may have no prior that keeps the budget at some size."""
+        event = next(step.event for step in plan.steps if step.action == "draw")
+        if self.shrinking is not None:
+            build_mechanism(self, plan, places, sizes, event=event, regions=PlaceRegions(places=places, cut=self.cut))
+
     def run(self, plan: Plan, places: Places, gate: FlowGate, stream: Stream, sink: Sink) -> FlowSynthesis:
         del stream  # every draw is made behind the gate
         fixed = DESTINATION in plan.unit.fixed

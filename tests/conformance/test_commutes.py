@@ -1,0 +1,250 @@
+"""What every method for commutes must keep, on tiny worlds: charge before draw, resume, verify, and a sampled audit."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import beta
+
+import understudy as us
+from understudy.core.flows import Flows
+from understudy.core.places import make_places
+from understudy.errors import BudgetError, DisclosureError, InputError
+from understudy.privacy.accountant import compose, satisfies
+from understudy.privacy.flow_gate import FlowGate
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.streams import SeededStream
+from understudy.release import commute_run
+from understudy.synth.commutes.base import flow_synthesizers
+
+pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+
+BUDGET = us.ApproxDP(epsilon=2, delta="1e-5")
+SETTINGS = {
+    "rings": {},
+    "cut": {"cut_miles": "6"},
+    "areas": {"coarsen": "area:county"},
+    "accept_reject": {"rule": "accept_reject"},
+    "theorem": {"rule": "theorem"},
+    "geometric": {"mechanism": "geometric"},
+    "shrunk": {"coarsen": "none", "shrink": "3:1,20:0.8", "budget": us.ApproxDP(epsilon=8, delta="1e-5")},
+    "pure": {"budget": us.PureDP(epsilon=2)},
+    "private destinations": {"budget": us.PureDP(epsilon=2), "unit": us.Unit(kind="replace")},
+    "add_remove": {"budget": us.PureDP(epsilon=2), "unit": "add_remove"},
+    "three jobs": {"unit": us.Unit(kind="replace", fixed=("destination",), rows_per_unit=3)},
+    "two copies": {"copies": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def places():
+    number = np.arange(12)
+    return make_places(
+        [f"p{n:02d}" for n in number],
+        41.0 + 0.03 * (number // 4),
+        -71.0 + 0.05 * (number % 4),
+        areas={"county": [f"c{n % 3}" for n in number]},
+        population=number * 3,
+    )
+
+
+@pytest.fixture(scope="module")
+def commutes():
+    rng = np.random.default_rng(5)
+    rows = {"origin": [], "destination": [], "jobs": []}
+    for destination, count in ((0, 1), (3, 40), (7, 9)):
+        for origin in rng.integers(0, 12, size=count):
+            rows["origin"].append(f"p{origin:02d}")
+            rows["destination"].append(f"p{destination:02d}")
+            rows["jobs"].append(1)
+    return pa.table(rows)
+
+
+@pytest.fixture
+def source(commutes, places):
+    return us.open_commutes(commutes, places=places)
+
+
+def settings(name):
+    return {"method": "commute", "budget": BUDGET, **SETTINGS[name]}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_release_keeps_its_plan_its_places_and_its_sizes(source, places, tmp_path, name):
+    asked = settings(name)
+    release = us.synthesize(source, out=tmp_path / "release", **asked)
+    assert [check.name for check in us.verify(tmp_path / "release") if not check.passed] == []
+    again = us.read_release(tmp_path / "release")
+    plan = again.provenance.plan
+    assert again.provenance.events == plan.events
+    assert satisfies(compose(plan.events, plan.unit), asked["budget"])
+    halved = type(asked["budget"])(
+        **{key: getattr(asked["budget"], key) / (2 if key == "epsilon" else 1) for key in asked["budget"].parameters}
+    )
+    assert not satisfies(compose(plan.events, plan.unit), halved)
+    for copy in range(1, asked.get("copies", 1) + 1):
+        origins, destinations, jobs = again.coded(copy)
+        assert (origins >= -1).all() and (jobs >= 1).all()
+        if "destination" in plan.unit.fixed:  # n(d) is public, and as many are drawn
+            made = np.bincount(destinations, weights=jobs, minlength=len(places))
+            assert made.tolist() == source.flows().sizes().tolist()
+    assert release.copies == asked.get("copies", 1)
+    assert not list(tmp_path.glob("*partial*"))
+
+
+def test_every_method_for_commutes_says_what_it_is():
+    for name in flow_synthesizers:
+        kind = flow_synthesizers[name]
+        assert kind.name == name
+        assert kind.summary and kind.guarantees
+
+
+def test_nothing_is_drawn_that_the_ledger_refuses(source, tmp_path, monkeypatch):
+    ledger = tmp_path / "budget.db"
+    Ledger.create(ledger).create_account("jobs", limit=us.PureDP(epsilon=1), unit=us.Unit(fixed=("destination",)))
+    drawn = []
+    monkeypatch.setattr(FlowGate, "draw", lambda *a, **k: drawn.append(1))
+    with pytest.raises(BudgetError):
+        us.synthesize(source, out=tmp_path / "r", ledger=ledger, account="jobs", **settings("rings"))
+    assert drawn == []
+    assert not list(tmp_path.glob("r*"))
+
+
+@pytest.mark.parametrize("dies_after", [0, 1])
+def test_a_run_that_died_is_finished_without_drawing_twice(source, commutes, places, tmp_path, monkeypatch, dies_after):
+    calls = []
+    close = commute_run.ParquetSink.close
+
+    def dying(self):
+        calls.append(self._path.name)
+        if len(calls) > dies_after:
+            raise KeyboardInterrupt
+        return close(self)
+
+    monkeypatch.setattr(commute_run.ParquetSink, "close", dying)
+    with pytest.raises(KeyboardInterrupt):
+        us.synthesize(source, out=tmp_path / "r", **settings("two copies"))
+    monkeypatch.setattr(commute_run.ParquetSink, "close", close)
+    (run,) = tmp_path.glob("r.partial-*")
+    first = (run / "drawn_1.parquet").read_bytes() if dies_after else None
+    with pytest.raises(InputError, match="places"):
+        us.resume(run)
+    with pytest.raises(InputError, match="--source"):
+        us.resume(run, places=places)
+    us.resume(run, places=places, source=commutes)
+    assert [check.passed for check in us.verify(tmp_path / "r")] == [True] * 6
+    if first is not None:  # what was answered is released as it was
+        assert (tmp_path / "r" / "synthetic_1.parquet").read_bytes() == first
+    assert not run.exists()
+
+
+def test_a_changed_table_of_a_run_is_not_drawn_again(source, commutes, places, tmp_path, monkeypatch):
+    calls = []
+    close = commute_run.ParquetSink.close
+
+    def dying(self):
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return close(self)
+
+    monkeypatch.setattr(commute_run.ParquetSink, "close", dying)
+    with pytest.raises(KeyboardInterrupt):
+        us.synthesize(source, out=tmp_path / "r", **settings("two copies"))
+    monkeypatch.setattr(commute_run.ParquetSink, "close", close)
+    (run,) = tmp_path.glob("r.partial-*")
+    with (run / "drawn_1.parquet").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InputError, match="start a new run|Start a new run"):
+        us.resume(run, places=places, source=commutes)
+
+
+def test_no_confidential_value_or_key_is_left_in_a_release(source, places, tmp_path):
+    us.synthesize(source, out=tmp_path / "r", **settings("shrunk"))
+    text = "".join(path.read_text(errors="replace") for path in (tmp_path / "r").iterdir() if path.suffix != ".parquet")
+    for word in ("seed", "retained_domain", "key_"):
+        assert word not in text.lower()
+
+
+def test_flows_cannot_be_saved_or_opened_by_anything(source):
+    import pickle
+
+    with pytest.raises(DisclosureError):
+        pickle.dumps(source.flows())
+    with pytest.raises(DisclosureError, match="not empty"):
+        source.flows().open_for(object())
+    assert "confidential" in repr(source.flows())
+
+
+def test_sizes_are_not_handed_out_for_private_destinations(source, places):
+    plan = us.plan(places, method="commute", budget=us.PureDP(epsilon=1), unit=us.Unit())
+    gate = FlowGate(source=source, places=places, plan=plan, stream=SeededStream(1))
+    with pytest.raises(DisclosureError):
+        gate.sizes()
+
+
+@dataclass
+class Fixed:
+    """A source with given flows, for thousands of runs."""
+
+    places: object
+    counts: dict
+
+    def flows(self):
+        order = sorted(self.counts)
+        starts = np.zeros(len(self.places) + 1, dtype=np.int64)
+        for _, destination in ((o, d) for d, o in order):
+            starts[destination + 1 :] += 0
+        for destination, _ in order:
+            starts[destination + 1 :] += 1
+        return Flows(
+            places=self.places, _starts=starts, _origins=np.array([o for _, o in order], dtype=np.int32),
+            _jobs=np.array([self.counts[key] for key in order], dtype=np.int32),
+        )  # fmt: skip
+
+    def total(self):
+        return self.flows().total()
+
+
+def epsilon_seen(tables, other, chosen, delta):
+    """A lower bound of epsilon from two sets of runs and an event chosen beforehand (Clopper and Pearson)."""
+    hits, misses = sum(map(chosen, tables)), sum(map(chosen, other))
+    low = beta.ppf(1e-5, hits, len(tables) - hits + 1) if hits else 0.0
+    high = beta.ppf(1 - 1e-5, misses + 1, len(other) - misses)
+    return math.log((low - delta) / high) if low > delta else -math.inf
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("extra", [{}, {"coarsen": "none", "shrink": "3:1,60:0.5"}, {"rule": "accept_reject"}])
+def test_sampled_audit(places, extra):
+    """One worker moved from a near place to a far one; the event is that the far side of the cut is ever drawn."""
+    epsilon, runs = 3.0, 1500
+    near, far = {(0, 0): 2, (0, 1): 1}, {(0, 0): 2, (0, 11): 1}
+    outcomes = []
+    for counts in (far, near):
+        found = []
+        for seed in range(runs):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                release = us.synthesize(
+                    Fixed(places, counts), method="commute", budget=us.ApproxDP(epsilon=epsilon, delta="1e-4"),
+                    stream=SeededStream(seed), **extra,
+                )  # fmt: skip
+            origins, _, jobs = release.coded()
+            found.append(int(jobs[origins >= 6].sum()))
+        outcomes.append(found)
+    for least in (1, 2, 3):
+        assert epsilon_seen(outcomes[0], outcomes[1], lambda value, least=least: value >= least, 1e-4) <= epsilon
+
+
+def test_the_release_folder_is_found_by_its_kind(source, tmp_path):
+    release = us.synthesize(source, out=tmp_path / "r", **settings("cut"))
+    assert type(us.read_release(tmp_path / "r")).__name__ == "CommuteRelease"
+    assert "elsewhere" in set(release.flows()["origin"].to_pylist()) | {"elsewhere"}
+    assert isinstance(Path(release.files[0]), Path)
