@@ -29,6 +29,7 @@ STABLE = (
     "verify",
     "draft_schema",
     "export",
+    "commute_map",
     "PureDP",
     "ApproxDP",
     "ProbabilisticDP",
