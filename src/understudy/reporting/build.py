@@ -19,6 +19,7 @@ from understudy.core.folders import release_above
 from understudy.core.result import Audience, Evaluation
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
+from understudy.release.commutes import CommuteRelease
 from understudy.release.value import Release
 from understudy.reporting.promise import exact_lines, label_of, limits_of
 from understudy.reporting.pyramid import pyramid
@@ -32,6 +33,7 @@ from understudy.reporting.sections import (
     risk_of,
     utility_of,
 )
+from understudy.reporting.subject import subject_of
 
 AUDIENCES = ("internal", "public")
 INTERNAL = "INTERNAL, computed from confidential data: keep it inside the building"
@@ -72,7 +74,7 @@ def check_target(target: Path, audience: Audience) -> None:
 
 
 def report(
-    release: Release,
+    release: Release | CommuteRelease,
     *given: Evaluation | Answer,
     audience: Audience = "internal",
     to: str | Path,
@@ -92,8 +94,7 @@ def report(
     >>> "No guarantee" in page
     True
     """
-    if not isinstance(release, Release):
-        raise InputError("report needs a release: read one with read_release, or wrap a synthetic table.")
+    subject_of(release)  # refuses anything else
     if audience not in AUDIENCES:
         raise InputError(f"audience ({audience!r}) must be 'internal' or 'public'.")
     target = Path(to)
@@ -107,7 +108,7 @@ def report(
 
 
 def build_report(
-    release: Release,
+    release: Release | CommuteRelease,
     evaluation: Evaluation | None = None,
     answers: Sequence[Answer] = (),
     *,
@@ -121,31 +122,30 @@ def build_report(
         _refuse_internal(evaluation)
     if evaluation is not None and not evaluation.findings and not _framed(evaluation):
         evaluation = None
-    fields = registry_fields(release)
-    limits = limits_of(release)
+    subject = subject_of(release)
+    fields = registry_fields(subject)
+    limits = limits_of(subject)
     if evaluation is not None:
         limits = [*findings_of(evaluation), *limits]
     order = {"problem": 0, "warning": 1, "good": 2, "info": 2}
     page = _render(
-        title=title
-        or f"Synthetic data: {', '.join(release.schema.names[:3])}"
-        + (f" and {len(release.schema.names) - 3} more" if len(release.schema.names) > 3 else ""),
+        title=title or subject.title,
         audience=audience,
         internal=INTERNAL if audience == "internal" else "",
-        release=release,
-        rows=f"{release.tables[0].num_rows:,}",
-        label=label_of(release),
+        release=subject,
+        rows=f"{subject.rows:,}",
+        label=label_of(subject),
         limits=sorted(limits, key=lambda pair: order[pair[0]]),
-        exact=exact_lines(release),
-        made=made_of(release),
-        privacy=privacy_pictures(release),
+        exact=exact_lines(subject),
+        made=made_of(subject),
+        privacy=privacy_pictures(subject),
         utility=None if evaluation is None else utility_of(evaluation),
         risk=None if evaluation is None else risk_of(evaluation),
         answers=answers_of(answers),
-        expectations=expectations_of(release),
+        expectations=expectations_of(subject),
         registry=_flat(fields),
         registry_json=_json_address(fields),
-        pyramid=pyramid(release, evaluated=evaluation is not None),
+        pyramid=pyramid(subject, evaluated=evaluation is not None),
     )
     return Report(html=page, registry=fields, audience=audience)
 

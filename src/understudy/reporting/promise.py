@@ -16,7 +16,8 @@ from fractions import Fraction
 from understudy.core.exact import show_up
 from understudy.privacy.accountant import Loss, cdp_delta, cdp_epsilon, compose
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
-from understudy.release.value import NOT_TRACKED, Release
+from understudy.release.value import NOT_TRACKED
+from understudy.reporting.subject import Subject
 
 READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is read
 PRIORS = (0.001, 0.01, 0.1, 0.25, 0.5)
@@ -71,16 +72,16 @@ class Label:
     not_protected: tuple[str, ...]
 
 
-def label_of(release: Release) -> Label:
-    guarantee = release.statement.guarantee
+def label_of(subject: Subject) -> Label:
+    guarantee = subject.statement.guarantee
     odds = odds_of(guarantee)
     return Label(
         headline=_headline(odds),
         tone="problem" if odds.epsilon is None else "warning" if odds.epsilon > LARGE else "good",
-        figures=_figures(release, odds),
-        protected=_protected(release),
-        learned=_learned(odds, whole=release.statement.unit.kind == "add_remove"),
-        not_protected=_not_protected(release),
+        figures=_figures(subject, odds),
+        protected=_protected(subject),
+        learned=_learned(odds, whole=subject.statement.unit.kind == "add_remove"),
+        not_protected=_not_protected(subject),
     )
 
 
@@ -92,13 +93,9 @@ def _headline(odds: Odds) -> str:
     return "Formal guarantee, weak" if odds.epsilon > LARGE else "Formal guarantee"
 
 
-def _figures(release: Release, odds: Odds) -> tuple[tuple[str, str], ...]:
-    rows = (
-        f"{release.tables[0].num_rows:,}"
-        if release.copies == 1
-        else f"{release.copies} × {release.tables[0].num_rows:,}"
-    )
-    shown = [(rows, "synthetic rows"), (f"{len(release.schema.names)}", "attributes")]
+def _figures(subject: Subject, odds: Odds) -> tuple[tuple[str, str], ...]:
+    rows = f"{subject.rows:,}" if subject.copies == 1 else f"{subject.copies} × {subject.rows:,}"
+    shown = ((rows, "synthetic rows"), subject.size)
     if odds.epsilon is None:
         return ("none", "guarantee"), *shown
     return (f"× {_short(odds.factor)}", "at most, on the odds of anything about one person"), *shown
@@ -110,10 +107,10 @@ def _short(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
-def _protected(release: Release) -> str:
-    if isinstance(release.statement.guarantee, NonPrivate):
+def _protected(subject: Subject) -> str:
+    if isinstance(subject.statement.guarantee, NonPrivate):
         return "Nobody. These tables come with no formal guarantee: treat them as if they were the confidential data."
-    unit = release.statement.unit
+    unit = subject.statement.unit
     rows = "one row" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} rows"
     who = f"Everybody in the data, one at a time: one person, with {rows}"
     if unit.kind == "replace":
@@ -150,12 +147,12 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} in 100" if share < 0.9995 else "100 in 100"
 
 
-def _not_protected(release: Release) -> tuple[str, ...]:
-    unit, lines = release.statement.unit, []
+def _not_protected(subject: Subject) -> tuple[str, ...]:
+    unit, lines = subject.statement.unit, []
     if unit.fixed:
         lines.append(f"Taken as known for everybody: {', '.join(unit.fixed)}.")
-    if unit.public_total and release.provenance.records is not None:
-        lines.append(f"The number of people, {release.provenance.records:,}, is public.")
+    if unit.public_total and subject.provenance.records is not None:
+        lines.append(f"The number of people, {subject.provenance.records:,}, is public.")
     lines.append(
         "Facts about groups: that a habit is dangerous for all who have it is learned with or without any one person."
     )
@@ -166,9 +163,9 @@ def _not_protected(release: Release) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def limits_of(release: Release) -> list[tuple[str, str]]:
+def limits_of(subject: Subject) -> list[tuple[str, str]]:
     """Warnings and limits, worst first, as (severity, text)."""
-    statement, found = release.statement, []
+    statement, found = subject.statement, []
     found += [("problem", f"{text[0].upper()}{text[1:]}.".replace("..", ".")) for text in statement.warnings]
     odds = odds_of(statement.guarantee)
     if odds.epsilon is None and not statement.warnings:
@@ -186,7 +183,7 @@ def limits_of(release: Release) -> list[tuple[str, str]]:
         )
     if not statement.unit.enforced and odds.epsilon is not None:
         found.append(("info", "That nobody has more rows than stated was assumed, not enforced."))
-    if release.copies > 1 and release.provenance.copies_share_measurements:
+    if subject.copies > 1 and subject.provenance.copies_share_measurements:
         found.append(
             (
                 "info",
@@ -203,9 +200,9 @@ def limits_of(release: Release) -> list[tuple[str, str]]:
     return found
 
 
-def exact_lines(release: Release) -> list[tuple[str, str]]:
+def exact_lines(subject: Subject) -> list[tuple[str, str]]:
     """The promise as an expert reads it."""
-    statement, provenance = release.statement, release.provenance
+    statement, provenance = subject.statement, subject.provenance
     loss = compose(provenance.events, statement.unit) if provenance.events else None
     ledger = statement.ledger
     composed = f"{len(provenance.events)} recorded event(s): {_loss_text(loss)}" if loss else "no event is recorded"
@@ -233,17 +230,17 @@ def _loss_text(loss: Loss) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def profile_of(release: Release) -> list[dict[str, float]]:
+def profile_of(subject: Subject) -> list[dict[str, float]]:
     """What the recorded events prove for every epsilon: the least delta. Empty where nothing is promised.
 
     A pure promise of epsilon proves (e^epsilon - e^x) / (1 + e^epsilon) at x (randomised response attains it: Kairouz,
     Oh and Viswanath 2015); rho by the conversion of Canonne, Kamath and Steinke 2020.
     """
-    events = release.provenance.events
-    if not events or isinstance(release.statement.guarantee, NonPrivate):
+    events = subject.provenance.events
+    if not events or isinstance(subject.statement.guarantee, NonPrivate):
         return []
-    loss = compose(events, release.statement.unit)
-    top = odds_of(release.statement.guarantee).epsilon or 1.0
+    loss = compose(events, subject.statement.unit)
+    top = odds_of(subject.statement.guarantee).epsilon or 1.0
     return [{"epsilon": x, "delta": _delta(loss, x)} for x in _grid(1.6 * top)]
 
 
@@ -265,7 +262,7 @@ def _delta(loss: Loss, x: float) -> float:
     return min(1.0, min(known) + float(loss.approx_delta))
 
 
-def beliefs_of(release: Release) -> list[dict[str, float]]:
+def beliefs_of(subject: Subject) -> list[dict[str, float]]:
     """Beliefs before and, at most, after seeing the release."""
-    odds = odds_of(release.statement.guarantee)
+    odds = odds_of(subject.statement.guarantee)
     return [{"before": prior, "after_at_most": odds.belief(prior)} for prior in PRIORS]

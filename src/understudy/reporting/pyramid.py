@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from understudy.privacy.definition import NonPrivate
-from understudy.release.value import Release
+from understudy.reporting.subject import Subject
 
 CLAIMED, OPEN, NOTHING = "claimed", "for the agency to answer", "nothing claimed"
 
@@ -25,14 +25,14 @@ class Level:
     evidence: str
 
 
-def pyramid(release: Release, *, evaluated: bool) -> tuple[Level, ...]:
+def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
     """The blocks, top first. ``evaluated``: the utility and the risk of this release were measured."""
-    statement, provenance = release.statement, release.provenance
+    statement, provenance = subject.statement, subject.provenance
     nothing = isinstance(statement.guarantee, NonPrivate)
     status = NOTHING if nothing else CLAIMED
     account = statement.ledger
     plan = "" if provenance.plan is None else f" {provenance.plan.hash[:12]}"
-    noise = "measured counts with noise of a stated law" if release.measurements else "rows drawn by a stated mechanism"
+    noise = "measured counts with noise of a stated law" if subject.measured else "rows drawn by a stated mechanism"
     return (
         Level(
             name="Privacy parameters (ε, δ, ρ)",

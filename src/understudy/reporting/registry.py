@@ -13,7 +13,7 @@ from typing import Any
 from understudy.core.exact import to_text
 from understudy.privacy.accountant import compose
 from understudy.privacy.definition import NonPrivate
-from understudy.release.value import Release
+from understudy.reporting.subject import Subject
 
 TO_FILL_IN = "to be filled in by the agency"
 REASONS = {
@@ -25,9 +25,9 @@ REASONS = {
 }
 
 
-def registry_fields(release: Release) -> dict[str, Any]:
+def registry_fields(subject: Subject) -> dict[str, Any]:
     """Every field of the top tier that follows from the release; plain values, ready for JSON."""
-    statement, provenance = release.statement, release.provenance
+    statement, provenance = subject.statement, subject.provenance
     guarantee, unit = statement.guarantee, statement.unit
     return {
         "tier": 3,
@@ -35,19 +35,17 @@ def registry_fields(release: Release) -> dict[str, Any]:
             "curator": TO_FILL_IN,
             "intended_use": TO_FILL_IN,
             "publication_date": TO_FILL_IN,
-            "data_product": f"{release.copies} synthetic table(s) of {release.tables[0].num_rows} rows and "
-            f"{len(release.schema.names)} attributes{', with their noisy counts' * bool(release.measurements)}",
+            "data_product": f"{subject.copies} synthetic table(s) of {subject.rows} rows, {' '.join(subject.size)}"
+            f"{', with their noisy counts' * bool(subject.measured)}",
         },
         "flavour": {
             "name": guarantee.title,
             "reason": REASONS[guarantee.name],
-            "data_domain": [
-                {"attribute": one.name, "values": one.size, "kind": one.kind} for one in release.schema.attributes
-            ],
-            "cells": str(release.schema.cells()),
-            "structural_zeros": len(release.schema.impossible),
+            "data_domain": [{key: one[key] for key in ("attribute", "values", "kind")} for one in subject.domain],
+            "cells": str(subject.cells),
+            "structural_zeros": subject.structural_zeros,
             "neighbours": unit.kind,
-            "unprotected_quantities": _unprotected(release),
+            "unprotected_quantities": _unprotected(subject),
         },
         "privacy_unit": {
             "name": "one person",
@@ -63,7 +61,7 @@ def registry_fields(release: Release) -> dict[str, Any]:
             "covers": "the release as a whole: all copies, all noisy counts, the manifest",
         },
         "accounting": {
-            "composition": _composition(release),
+            "composition": _composition(subject),
             "events": len(provenance.events),
             "account": None if statement.ledger is None else statement.ledger["account"],
             "post_processing": provenance.rows_drawn or "as given",
@@ -78,7 +76,7 @@ def registry_fields(release: Release) -> dict[str, Any]:
         },
         "implementation": {
             "library": f"understudy {provenance.package_version}",
-            "mechanisms": _mechanisms(release),
+            "mechanisms": list(subject.mechanisms),
             "noise": "whole numbers by OpenDP's exact samplers, or an AES-256 counter stream under a fresh key; no "
             "floating-point noise",
             "reason": "floating-point noise and predictable generators undo the promise",
@@ -89,9 +87,9 @@ def registry_fields(release: Release) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unprotected(release: Release) -> list[str]:
-    unit, found = release.statement.unit, []
-    if isinstance(release.statement.guarantee, NonPrivate):
+def _unprotected(subject: Subject) -> list[str]:
+    unit, found = subject.statement.unit, []
+    if isinstance(subject.statement.guarantee, NonPrivate):
         found.append("everything: no guarantee is claimed")
     if unit.public_total:
         found.append("the number of rows")
@@ -100,10 +98,10 @@ def _unprotected(release: Release) -> list[str]:
     return found
 
 
-def _composition(release: Release) -> str:
-    if not release.provenance.events:
+def _composition(subject: Subject) -> str:
+    if not subject.provenance.events:
         return "no event is recorded"
-    loss = compose(release.provenance.events, release.statement.unit)
+    loss = compose(subject.provenance.events, subject.statement.unit)
     if loss.unbounded:
         return "without bound"
     parts = []
@@ -114,9 +112,3 @@ def _composition(release: Release) -> str:
     if loss.approx_delta or loss.approx_epsilon:
         parts.append(f"(epsilon {float(loss.approx_epsilon):.6g}, delta {float(loss.approx_delta):.3g})")
     return "sums over events, in exact fractions: " + ", ".join(parts)
-
-
-def _mechanisms(release: Release) -> list[str]:
-    used = {one.mechanism.name for one in release.measurements}
-    used |= {str(one["mechanism"]) for draw in release.provenance.draws for one in draw["mechanisms"]}
-    return sorted(used)

@@ -13,9 +13,9 @@ from understudy.figures.promise import beliefs, noise_by_table, proved_profile
 from understudy.inference.answer import Answer
 from understudy.inference.questions import KINDS
 from understudy.inference.validity import validity_of
-from understudy.release.value import Release
 from understudy.reporting.parts import Grid, Picture, grid, picture, shown_value
 from understudy.reporting.promise import beliefs_of, odds_of, profile_of
+from understudy.reporting.subject import Subject
 
 CAPTIONS = {
     "two_way": (
@@ -62,17 +62,9 @@ class Part:
     findings: Grid | None = None
 
 
-def made_of(release: Release) -> Part:
+def made_of(subject: Subject) -> Part:
     """The plan and the measurements: what was asked of the data, and how much noise each answer carries."""
-    measured = [
-        {
-            "table": " × ".join(one.margin) or one.label or "number of rows",
-            "cells": int(release.schema.allowed(one.margin).sum()) if one.margin else 1,
-            "noise": str(one.mechanism),
-            "noise_sd": math.sqrt(one.mechanism.variance),
-        }
-        for one in release.measurements
-    ]
+    measured = list(subject.measured)
     pictures: tuple[Picture, ...] = ()
     if measured:
         import pyarrow as pa
@@ -84,22 +76,24 @@ def made_of(release: Release) -> Part:
         pictures = (
             picture("noise", "Noise on each measured table", caption, noise_by_table(pa.Table.from_pylist(measured))),
         )
-    steps = [] if release.provenance.plan is None else [
+    steps = [] if subject.provenance.plan is None else [
         {
             "step": step.label, "action": step.action, "table": " × ".join(step.margin), "cells": step.cells,
             "noise_sd": step.standard_deviation, "times": step.repeats,
         }
-        for step in release.provenance.plan.steps
+        for step in subject.provenance.plan.steps
     ]  # fmt: skip
     drawn = [
-        {"draw": draw["label"], "mechanism": one["mechanism"], "prior": one.get("prior"), "rows": one.get("rows")}
-        for draw in release.provenance.draws
-        for one in draw["mechanisms"]
+        {
+            "draw": draw.get("label", ""),
+            "mechanism": one["mechanism"],
+            "prior": one.get("prior"),
+            "rows": one.get("rows"),
+        }
+        for draw in subject.provenance.draws
+        for one in draw.get("mechanisms", ())
     ]
-    attributes = [
-        {"attribute": one.name, "label": one.label or "", "kind": one.kind, "values": one.size, "missing": one.missing}
-        for one in release.schema.attributes
-    ]
+    attributes = list(subject.domain)
     listed = (
         grid("plan", "The plan: every use of the data", steps),
         grid("draws", "Draws straight from the data", drawn),
@@ -108,14 +102,14 @@ def made_of(release: Release) -> Part:
     return Part(pictures=pictures, grids=tuple(one for one in listed if one.total))
 
 
-def privacy_pictures(release: Release) -> Part:
+def privacy_pictures(subject: Subject) -> Part:
     """The profile that the recorded events prove, and how far beliefs can move."""
     import pyarrow as pa
 
-    profile = profile_of(release)
+    profile = profile_of(subject)
     if not profile:
         return Part()
-    odds = odds_of(release.statement.guarantee)
+    odds = odds_of(subject.statement.guarantee)
     stated = None if odds.epsilon is None else (odds.epsilon, odds.delta)
     return Part(
         pictures=(
@@ -131,7 +125,7 @@ def privacy_pictures(release: Release) -> Part:
                 "How far a belief can move",
                 "What somebody believed about one person before, and the most they may believe after, if they know "
                 "everything else.",
-                beliefs(pa.Table.from_pylist(beliefs_of(release))),
+                beliefs(pa.Table.from_pylist(beliefs_of(subject))),
             ),
         )
     )
@@ -227,11 +221,13 @@ def answers_of(answers: Sequence[Answer]) -> tuple[Answered, ...]:
     return tuple(shown)
 
 
-def expectations_of(release: Release) -> Grid:
+def expectations_of(subject: Subject) -> Grid | None:
     """Which questions have valid answers from this release, with the measured coverage of 95 % intervals."""
+    if subject.tables is None:
+        return None
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for kind in KINDS:
-        entry = validity_of(release, kind)
+        entry = validity_of(subject.tables, kind)
         coverage = f"{entry.coverage} %" if entry.coverage else "not measured"
         grouped.setdefault((entry.status, coverage, entry.note), []).append(kind)
     rows = [

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
+from understudy.core.places import make_places
 from understudy.core.result import Evaluation, Finding, Section
 from understudy.errors import DisclosureError, InputError
 from understudy.privacy.accountant import compose, satisfies
@@ -21,6 +22,7 @@ from understudy.reporting.parts import grid, shown_value
 from understudy.reporting.promise import beliefs_of, label_of, limits_of, odds_of, profile_of
 from understudy.reporting.pyramid import pyramid
 from understudy.reporting.registry import TO_FILL_IN, registry_fields
+from understudy.reporting.subject import subject_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 NASTY = "<script>alert(1)</script>"
@@ -170,7 +172,7 @@ def test_the_profile_is_what_the_events_prove(people):
     for budget in budgets:
         one = made(people, "ipf", budget)
         loss = compose(one.provenance.events, one.statement.unit)
-        points = profile_of(one)
+        points = profile_of(subject_of(one))
         deltas = [point["delta"] for point in points]
         assert deltas == sorted(deltas, reverse=True)
         for point in points[5::9]:
@@ -180,15 +182,15 @@ def test_the_profile_is_what_the_events_prove(people):
             short = us.ApproxDP(epsilon=Fraction(point["epsilon"]), delta=Fraction(point["delta"] * 0.9))
             assert satisfies(loss, enough)
             assert not satisfies(loss, short)
-    pure = profile_of(made(people, "ipf", PURE))
+    pure = profile_of(subject_of(made(people, "ipf", PURE)))
     assert 0.3 < pure[0]["delta"] <= math.tanh(0.5)  # the advantage of randomised response, the worst there is
     assert all(point["delta"] == 0 for point in pure if point["epsilon"] >= 1)
-    assert profile_of(made(people, "reverse_mapped", us.NonPrivate())) == []
+    assert profile_of(subject_of(made(people, "reverse_mapped", us.NonPrivate()))) == []
 
 
 def test_the_label_changes_with_the_promise(people):
     strong, weak, none = (
-        label_of(made(people, method, budget))
+        label_of(subject_of(made(people, method, budget)))
         for method, budget in (
             ("histogram", PURE), ("histogram", us.PureDP(epsilon=6)), ("reverse_mapped", us.NonPrivate()),
         )
@@ -196,26 +198,28 @@ def test_the_label_changes_with_the_promise(people):
     assert (strong.tone, weak.tone, none.tone) == ("good", "warning", "problem")
     assert "2.72 to 1" in strong.learned[0]
     assert none.protected.startswith("Nobody")
-    added = label_of(made(people, budget=PURE, unit="add_remove"))
+    added = label_of(subject_of(made(people, budget=PURE, unit="add_remove")))
     assert any("7.39" in line for line in added.learned)  # a value is one person less and another more
-    fixed = label_of(made(people, "ipf", PURE, unit=us.Unit(kind="replace", fixed=("sex",))))
+    fixed = label_of(subject_of(made(people, "ipf", PURE, unit=us.Unit(kind="replace", fixed=("sex",)))))
     assert "sex" in fixed.not_protected[0]
 
 
 def test_warnings_come_first(release, people):
-    limits = limits_of(made(people, "reverse_mapped", us.NonPrivate()))
+    limits = limits_of(subject_of(made(people, "reverse_mapped", us.NonPrivate())))
     assert limits[0][0] == "problem"
-    assert any("not tracked" in text for _, text in limits_of(release))
-    assert [row["before"] for row in beliefs_of(release)] == sorted(row["before"] for row in beliefs_of(release))
+    assert any("not tracked" in text for _, text in limits_of(subject_of(release)))
+    assert [row["before"] for row in beliefs_of(subject_of(release))] == sorted(
+        row["before"] for row in beliefs_of(subject_of(release))
+    )
 
 
 def test_every_level_of_the_pyramid_says_something(release, people):
     for one in (release, made(people, "reverse_mapped", us.NonPrivate())):
-        levels = pyramid(one, evaluated=False)
+        levels = pyramid(subject_of(one), evaluated=False)
         assert len(levels) == 9
         assert all(level.claim and level.evidence for level in levels)
         assert levels[-1].status.startswith("for the agency")
-    fields = registry_fields(release)
+    fields = registry_fields(subject_of(release))
     assert fields["deployment"]["curator"] == TO_FILL_IN
     assert fields["deployment_model"]["model"] == "central"
 
@@ -229,6 +233,18 @@ def test_tables_are_safe_to_open():
         "", "yes", "∞", "", "0.1235", "12,345", "1,234", "a, 1",
     ]  # fmt: skip
     assert grid("t", "t", ({"x": n} for n in range(7000))).note.startswith("The download has the first 5,000")
+
+
+def test_commutes_have_a_shorter_report(tmp_path):
+    number = np.arange(12)
+    places = make_places([f"p{n:02d}" for n in number], 41 + 0.03 * (number // 4), -71 + 0.05 * (number % 4))
+    trips = pa.table({"origin": ["p01"] * 30 + ["p05"] * 10, "destination": ["p03"] * 40, "jobs": [1] * 40})
+    source = us.open_commutes(trips, places=places)
+    commutes = us.synthesize(source, method="commute", budget=us.PureDP(epsilon=8))
+    page = us.report(commutes, audience="public", to=tmp_path / "commutes.html").read_text()
+    assert "Synthetic commutes between 12 places" in page
+    assert "Questions are not asked" in page
+    assert json.loads((tmp_path / "commutes-registry.json").read_text())["flavour"]["cells"] == "144"
 
 
 @pytest.mark.full
