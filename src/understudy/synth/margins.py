@@ -31,6 +31,7 @@ Margin = tuple[str, ...]
 TOTAL = "number of rows"
 TOTAL_SHARE = Fraction(1, 50)
 LARGEST_MARGIN = 10_000_000
+LEAST_VARIANCE = 1e-12  # noise that is almost surely 0 must not make an infinite precision
 DRAWS = ("fit", "posterior")
 
 
@@ -127,7 +128,9 @@ def measure_steps(
             shares=[*(share * (1 - TOTAL_SHARE) for share in shares), TOTAL_SHARE],
             cells=[*cells, 1],
         )
-        by_sums = 1.0 / sum(1.0 / (count * noise.variance) for count, noise in zip(cells, noises, strict=True))
+        by_sums = 1.0 / sum(
+            1.0 / (count * max(noise.variance, LEAST_VARIANCE)) for count, noise in zip(cells, noises, strict=True)
+        )
         if apart[-1].variance < by_sums:
             queries, noises, cells, sensitivities = [*queries, ()], apart, [*cells, 1], [*sensitivities, total]
     return tuple(
@@ -161,7 +164,7 @@ def total_of(schema: Schema, records: int | None, measured: Sequence[Measurement
     total, weight = 0.0, 0.0
     for one in measured:
         cells = int(schema.allowed(one.margin).sum()) if one.margin else 1
-        precision = 1.0 / (cells * one.mechanism.variance)
+        precision = 1.0 / (cells * max(one.mechanism.variance, LEAST_VARIANCE))
         total, weight = total + precision * float(one.values.sum()), weight + precision
     return total / weight
 

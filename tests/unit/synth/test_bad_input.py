@@ -91,6 +91,15 @@ def test_all_rows_identical(method, unit):
     assert made.counts(SMALL.names)[1, 1, 1] > 0.8 * made.rows
 
 
+@pytest.mark.parametrize("method", [*MARGIN_METHODS, "histogram", "auto"])
+@pytest.mark.parametrize("unit", ["replace", "add_remove"])
+def test_a_budget_so_large_that_there_is_no_noise(method, unit):
+    table = CodedTable(schema=SMALL, columns=rows_of(SMALL, 500))
+    made = run(table, method, budget=us.PureDP(epsilon=10**6), unit=unit).tables[0]
+    assert made.rows == 500
+    assert np.abs(made.counts(("x1",)) - table.counts(("x1",))).max() <= 25
+
+
 def test_two_hundred_attributes():
     schema = schema_of([2] * 200)
     assert us.plan(schema, method="auto", budget=EPSILON).method == "mst"
