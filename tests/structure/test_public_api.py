@@ -23,6 +23,7 @@ STABLE = (
     "advise",
     "evaluate",
     "infer",
+    "report",
     "tradeoff",
     "read_release",
     "wrap",
