@@ -2,6 +2,7 @@
 
     python benchmarks/bench_coverage.py run RESULTS.jsonl [--share 1] [--seconds 600] [--only ipf/0.5/inside] [--from 0]
     python benchmarks/bench_coverage.py table RESULTS.jsonl
+    python benchmarks/bench_coverage.py speed
 
 The first is resumable (it skips what is in the file), the second prints the table of docs/benchmarks.md.
 
@@ -245,6 +246,39 @@ def run(path: Path, share: float, seconds: float, only: str, first: int) -> None
             file.write(json.dumps({"key": key, "rows": rows}) + "\n")
 
 
+ADULT = (
+    ("proportion(sex == 1)", {}),
+    ("proportion(`income>50K` == 1, where=sex == 1) - proportion(`income>50K` == 1, where=sex == 0)", {}),
+    ("crosstab(`marital-status`, relationship)", {}),
+    ("crosstab(age, `income>50K`)", {}),
+    ("`income>50K` ~ relationship + sex", {"event": 1}),
+    ("count(race == 2)", {}),
+)
+
+
+def speed() -> None:
+    """CPU seconds of a question set: on the table above, and on an Adult-sized release by aim (14 attributes)."""
+    warnings.simplefilter("ignore")
+    shares = population(False)
+    rng = np.random.default_rng(1)
+    small = measured_only(rng.multinomial(PEOPLE, shares.ravel()).reshape(shares.shape), MARGINS, "1", rng)
+    _timed("5 attributes, 6 tables, eps 1", small, tuple(QUESTIONS.values()))
+    from margin_data import load
+
+    schema, rows, _ = load("Adult")
+    budget = us.ApproxDP(epsilon=1, delta="1e-9")
+    release = us.synthesize(us.open_source(rows, schema), method="aim", budget=budget)
+    _timed(f"Adult, {rows.num_rows:,} records, aim, {len(release.measurements)} tables", release, ADULT)
+
+
+def _timed(name: str, release: us.Release, questions: tuple[tuple[str, dict], ...]) -> None:
+    print(f"{name}: CPU seconds")
+    for text, options in questions:
+        start = time.process_time()
+        answer = us.infer(release, text, rng=np.random.default_rng(1), **options)
+        print(f"  {time.process_time() - start:>6.2f}  {text}  [{answer.method}]")
+
+
 def wilson(share: float, runs: int) -> tuple[float, float]:
     z = 1.959964
     centre = (share + z * z / (2 * runs)) / (1 + z * z / runs)
@@ -282,7 +316,7 @@ def table(path: Path, out: Callable[[str], None] = print) -> None:
 
 
 if __name__ == "__main__":
-    action, where = sys.argv[1], Path(sys.argv[2])
+    action, where = sys.argv[1], Path(sys.argv[2] if len(sys.argv) > 2 else "")
     settings = dict(zip(sys.argv[3::2], sys.argv[4::2], strict=True))
     if action == "run":
         run(
@@ -292,5 +326,7 @@ if __name__ == "__main__":
             settings.get("--only", ""),
             int(settings.get("--from", 0)),
         )
+    elif action == "speed":
+        speed()
     else:
         table(where)
