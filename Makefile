@@ -32,9 +32,9 @@ help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 	  printf '%-10s %s\n' "$$name" "$$text"; done
 
-demo: $(VENV)/.installed-package ## Make a synthetic release of a generated population, and see the ledger refuse a second one
-	@echo "understudy demo --out $(DEMO_OUT)"
-	@$(BIN)/understudy demo --out "$(DEMO_OUT)" --overwrite
+demo: $(VENV)/.installed-package ## The whole story on generated data: plan, release, refusal, measure, attack, infer, report, and a map
+	@echo "understudy demo all --out $(DEMO_OUT)"
+	@$(BIN)/understudy demo all --out "$(DEMO_OUT)" --overwrite
 
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
@@ -85,7 +85,7 @@ $(BIN)/python: | check-python
 
 $(VENV)/.installed-package: pyproject.toml | $(BIN)/python
 	@echo "installing understudy and what it needs (some minutes the first time)"
-	@$(PIP_INSTALL) . $(PIP_PROGRESS)
+	@$(PIP_INSTALL) ".[evaluate,report]" $(PIP_PROGRESS)
 	@touch $@
 
 $(DEV_MARK): pyproject.toml | $(BIN)/python

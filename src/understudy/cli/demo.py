@@ -12,32 +12,23 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy import api
-from understudy.cli import demo_commute
-from understudy.cli import ledger as ledger_commands
-from understudy.cli import release as release_commands
-from understudy.cli import synthesize as synthesize_commands
+from understudy.cli import demo_commute, demo_people
 from understudy.cli.options import AsJson, read_output_path
-from understudy.cli.output import print_json, say, show_command, show_table, working
+from understudy.cli.output import print_json, say
 from understudy.core.folders import explained_disk_errors
-from understudy.core.schema import Schema
-from understudy.core.schema_file import write_schema
-from understudy.errors import BudgetError, InputError, InternalError, unknown_name
+from understudy.errors import InputError, unknown_name
 
 MARK = "ABOUT.txt"
 ABOUT = """\
 Made by `understudy demo`. confidential/ plays the table that never leaves the building (nobody in it exists);
 release/ is what may leave; budget.db is the ledger. The folder can be deleted.
 """
-STORIES = ("people", "commute")
-PEOPLE = 100_000
-ACCOUNT, EPSILON = "people-2026", "1"
-SHOWN_MARGIN = ("education", "smokes")
+STORIES = ("people", "commute", "all")
 
 
 def demo(
     *,
-    story: Annotated[str, typer.Argument(metavar="[people|commute]", help="What is released.")] = STORIES[0],
+    story: Annotated[str, typer.Argument(metavar="[people|commute|all]", help="What is shown.")] = STORIES[0],
     out: Annotated[Path, typer.Option("--out", help="Folder for everything the demonstration makes.")] = Path(
         "demo-output"
     ),
@@ -54,7 +45,9 @@ def demo(
 
     Example: `understudy demo`
 
-    `understudy demo commute` generates the jobs of a city instead, releases them and draws the map.
+    `understudy demo commute` generates the jobs of a city instead, releases them and draws the map. `understudy demo
+    all` tells the whole story: the release is also measured, attacked, asked and put on a page for a review board, and
+    the city follows.
 
     Everything is made in one folder; nothing else is touched. The commands it shows can be typed by hand.
     """
@@ -62,96 +55,52 @@ def demo(
         raise unknown_name("demonstration", story, STORIES)
     folder = read_output_path(out)
     _clear(folder, overwrite=overwrite)
+    made: dict[str, Any] = {"folder": str(out)}
+    with _quiet(as_json):
+        if story in ("people", "all"):
+            _begin(folder, out)
+            made |= _people(folder, out, rows or demo_people.PEOPLE, judged=story == "all")
+        if story == "commute":
+            _begin(folder, out)
+            made |= _commutes(folder, out, rows or demo_commute.JOBS)
+        if story == "all":
+            _begin(folder / "commute", out / "commute")
+            made["commute"] = _commutes(folder / "commute", out / "commute", rows or demo_commute.JOBS)
+        say()
+        say("Look at it:", style="bold")
+        if story != "commute":
+            demo_people.point_out(folder, out)
+        if story != "people":
+            demo_commute.point_out(out / "commute" if story == "all" else out)
+    if as_json:
+        print_json(made)
+
+
+def _begin(folder: Path, out: Path) -> None:
     with explained_disk_errors(out):
         (folder / "confidential").mkdir(parents=True)
         (folder / MARK).write_text(ABOUT, encoding="utf-8")
-    if story == "commute":
-        _commutes(folder, out, rows or demo_commute.JOBS, as_json=as_json)
-    else:
-        _people(folder, out, rows or PEOPLE, as_json=as_json)
 
 
-def _commutes(folder: Path, out: Path, jobs: int, *, as_json: bool) -> None:
+def _people(folder: Path, out: Path, rows: int, *, judged: bool) -> dict[str, Any]:
+    with explained_disk_errors(out):
+        schema = demo_people.prepare(folder, rows)
+    with contextlib.chdir(folder):
+        demo_people.introduce(out, rows)
+        refusal = demo_people.release_and_refuse(schema)
+        if judged:
+            demo_people.judge(Path("release"))
+    return {"rows": rows, "release": str(out / "release"), "refused": refusal}
+
+
+def _commutes(folder: Path, out: Path, jobs: int) -> dict[str, Any]:
     with explained_disk_errors(out):
         world = demo_commute.prepare(folder, jobs)
-    with _quiet(as_json), contextlib.chdir(folder):
+    with contextlib.chdir(folder):
+        say()
         say(f"A city of {len(world.places):,} places and {jobs:,} jobs that do not exist, in {out}", style="bold")
         demo_commute.tell(world)
-        demo_commute.point_out(out)
-    if as_json:
-        print_json({"folder": str(out), "jobs": jobs, "release": str(out / "release"), "map": str(out / "map.html")})
-
-
-def _people(folder: Path, out: Path, rows: int, *, as_json: bool) -> None:
-    from understudy.demo.people import make_people, small_schema
-
-    with explained_disk_errors(out):
-        schema = small_schema()
-        (folder / "people.toml").write_text(write_schema(schema), encoding="utf-8")
-        with working("generating a population"):
-            from pyarrow import parquet
-
-            parquet.write_table(make_people(rows), folder / "confidential" / "people.parquet")
-    with _quiet(as_json), contextlib.chdir(folder):
-        say(f"A population of {rows:,} people who do not exist, in {out}{os.sep}confidential", style="bold")
-        refusal = _story(schema)
-        say()
-        say("Look at it:", style="bold")
-        for name, what in (
-            ("release/README.md", "what the release is and promises, for an analyst"),
-            ("release/synthetic_1.parquet", "the synthetic table"),
-            ("release/manifest.json", "the promise, the plan and the hashes, for a program"),
-            ("plan.toml", "what a review board signs"),
-        ):
-            say(f"  {out / name}: {what}")
-    if as_json:
-        print_json({"folder": str(out), "rows": rows, "release": str(out / "release"), "refused": refusal})
-
-
-def _story(schema: Schema) -> str:
-    """The commands, one after the other, in the folder of the demonstration; gives back the refusal."""
-    data, public, out, budget = "confidential/people.parquet", Path("people.toml"), Path("release"), Path("budget.db")
-    show_command(f"ledger create budget.db --account {ACCOUNT} --epsilon {EPSILON}")
-    ledger_commands.create(ledger=budget, account=ACCOUNT, epsilon=EPSILON)
-    show_command(f"plan --schema people.toml --epsilon {EPSILON} --out plan.toml")
-    synthesize_commands.plan(schema=public, epsilon=EPSILON, out=Path("plan.toml"))
-    common = f"--ledger budget.db --account {ACCOUNT}"
-    show_command(f"synthesize {data} --schema people.toml --plan plan.toml {common} --out release")
-    synthesize_commands.synthesize(
-        data=[data], schema=public, out=out, plan_file=Path("plan.toml"), ledger=budget, account=ACCOUNT
-    )
-    _compare(data, schema, out)
-    show_command("verify release")
-    release_commands.verify(folder=out)
-    show_command(f"synthesize {data} --schema people.toml --epsilon 0.1 {common} --out second")
-    try:
-        synthesize_commands.synthesize(
-            data=[data], schema=public, out=Path("second"), epsilon="0.1", ledger=budget, account=ACCOUNT
-        )
-    except BudgetError as refused:
-        say(f"budget refused: {refused}", style="red")
-        say("(exit code 3)")
-        show_command("ledger show budget.db")
-        ledger_commands.show(ledger=budget)
-        return str(refused)
-    raise InternalError("the ledger allowed a release beyond its limit.")
-
-
-def _compare(data: str, schema: Schema, release: Path) -> None:
-    from understudy.release.folder import read_release
-
-    frame = read_release(release).frame()
-    rows = frame.slice(0, 5).to_pylist()
-    show_table("The first synthetic rows", schema.names, [tuple(row.values()) for row in rows])
-    (true,) = api.open_source(data, schema).count([SHOWN_MARGIN])
-    (made,) = api.open_source(frame, schema).count([SHOWN_MARGIN])
-    lines = []
-    for row, first in enumerate(schema[SHOWN_MARGIN[0]].code_names):
-        for column, second in enumerate(schema[SHOWN_MARGIN[1]].code_names):
-            pair = int(true.values[row, column]), int(made.values[row, column])
-            lines.append((first, second, *pair, pair[1] - pair[0]))
-    names = (*SHOWN_MARGIN, "confidential", "synthetic", "difference")
-    show_table("INTERNAL: computed from confidential data, never published", names, lines, right=names[2:])
+    return {"jobs": jobs, "release": str(out / "release"), "map": str(out / "map.html")}
 
 
 @contextlib.contextmanager

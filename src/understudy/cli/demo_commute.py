@@ -81,8 +81,6 @@ def _compare(world: World) -> None:
 
 def point_out(out: Path) -> None:
     """What to look at."""
-    say()
-    say("Look at it:", style="bold")
     for name, what in (
         ("map.html", "where the workers of any place live; open it in a browser, it needs no network"),
         ("release/README.md", "what the release is and promises, for an analyst"),

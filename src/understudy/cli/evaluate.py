@@ -125,7 +125,7 @@ def evaluate(
         return
     say(INTERNAL, style="bold red")
     for name, _, evaluation in results:
-        _show(name, evaluation)
+        show_evaluation(name, evaluation)
     if "tradeoff" in together:
         columns = ("release", "guarantee", "epsilon", "s_pmse_2", "s_pmse_3", "k_marginal_2", "k_marginal_3")
         _show_frame("Utility against epsilon", together["tradeoff"], columns, len(results))
@@ -196,7 +196,8 @@ def _write_one(place: Path, evaluation: Evaluation) -> None:
     draw({**evaluation.risk.frames, **evaluation.utility.frames}, place / "figures")
 
 
-def _show(name: str, evaluation: Evaluation) -> None:
+def show_evaluation(name: str, evaluation: Evaluation) -> None:
+    """The most telling tables of an evaluation, and its findings."""
     utility = evaluation.utility
     frames = (
         ("commute_distance", f"{name}: average commute of a destination, in miles", COMMUTES),
