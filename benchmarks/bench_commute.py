@@ -34,7 +34,7 @@ def as_written(points: np.ndarray, table: np.ndarray, prior: float, rng: random.
     for place in range(len(points)):
         retained = table[place] > 0 or rng.random() < KEEP
         shares.append(rng.gammavariate(prior + table[place], 1.0) if retained else 0.0)
-    return rng.choices(range(len(points)), weights=shares, k=int(table.sum()))
+    return rng.choices(range(len(points)), weights=shares, k=int(sum(table)))
 
 
 def kernel() -> None:

@@ -160,9 +160,9 @@ def shrunk_urns(  # noqa: PLR0917
 ) -> None:
     """Algorithm 2 and then Algorithm 1 of Machanavajjhala et al. 2008, without ever making the retained domain.
 
-    First the number of retained empty places of each band is drawn (``sizes`` places lie in it). The urn holds the balls
-    of the places with records, of ``elsewhere`` (``extra``), and of that many nameless places. A nameless place gets its
-    name when it is first drawn: uniform among the empty places of its band that have none yet.
+    First the number of retained empty places of each band is drawn (``sizes`` places lie in it). The urn holds the
+    balls of the places with records, of ``elsewhere`` (``extra``), and of that many nameless places. A nameless place
+    gets its name when it is first drawn: uniform among the empty places of its band that have none yet.
     """
     places, bands = len(points), len(edges) + 1
     retained = np.empty(bands, np.int64)

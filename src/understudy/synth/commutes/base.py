@@ -32,8 +32,8 @@ class FlowSynthesis:
 class FlowSynthesizer(Protocol):
     """One method. Options are the fields of its frozen configuration, checked when it is made.
 
-    A method may also have ``check_sizes(plan, places, sizes)``, which refuses before the charge what the public sizes of
-    fixed destinations make impossible.
+    A method may also have ``check_sizes(plan, places, sizes)``, which refuses before the charge what the public sizes
+    of fixed destinations make impossible.
     """
 
     name: ClassVar[str]
