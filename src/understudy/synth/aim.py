@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
@@ -49,6 +50,7 @@ from understudy.synth.margins import (
     synthesis_from,
     total_of,
 )
+from understudy.synth.strata import Strata, read_strata, synthesis_in_strata
 
 CHOOSING = Fraction(1, 10)
 MODEL_CELLS = 1_000_000
@@ -61,16 +63,17 @@ MOST_ATTRIBUTES = 100
 class Aim:
     """Adaptive margins.
 
-    ``ways``: candidates are all margins of up to this many attributes. ``rounds``: the budget is first divided into
-    this many parts per attribute. ``model_cells``: the largest model, in cells of
-    all its tables. ``rows_by``: ``rounding`` (the default) or ``multinomial``. ``draws``: ``fit``, or ``posterior`` for
-    copies that differ as the noise-aware posterior does.
+    ``strata``: attributes whose cells get a model each, with the same margins for all. ``ways``: candidates are all
+    margins of up to this many attributes. ``rounds``: the budget is first divided into this many parts per attribute.
+    ``model_cells``: the largest model, in cells of all its tables. ``rows_by``: ``rounding`` (the default) or
+    ``multinomial``. ``draws``: ``fit``, or ``posterior`` for copies that differ as the noise-aware posterior does.
     """
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "adaptively chosen margins; for many attributes of mixed kinds"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
 
+    strata: str = ""
     ways: int = 2
     rounds: int = 16
     model_cells: int = MODEL_CELLS
@@ -78,6 +81,8 @@ class Aim:
     draws: str = "fit"
 
     def __post_init__(self) -> None:
+        if self.draws == "posterior" and self.strata:
+            raise InputError("draws = posterior is for one model of all rows; leave strata out.")
         check_rows(self.draws, self.rows_by)
         if self.ways not in (2, 3):
             raise InputError(f"ways ({self.ways}) must be 2 or 3.")
@@ -90,7 +95,9 @@ class Aim:
         check_request(type(self), schema, request)
         check_copies(self.draws, request.copies)
         currency = Currency.of(request.budget)
-        ones: list[Margin] = [(name,) for name in schema.names if not is_public(schema, (name,), request.unit)]
+        strata = read_strata(schema, self.strata)
+        margins = strata.joined_all([(name,) for name in strata.inner])
+        ones = [margin for margin in margins if not is_public(schema, margin, request.unit)]
         if not ones:
             raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
@@ -112,7 +119,7 @@ class Aim:
         choice = GumbelMax if currency.concentrated else NoisyMax
         choosing = choice(sensitivity=sensitivity, scale=currency.choice_scale(part * CHOOSING, sensitivity))
         steps.append(Step(label="choose a margin", margin=(), action="select", event=choosing, repeats=left))
-        example = (self._affordable(schema, request.unit) or ones)[0]
+        example = (self._affordable(strata, request.unit) or ones)[0]
         noise = currency.noise(part * (1 - CHOOSING), schema, example, request.unit)
         chosen = self._measure(schema, example, request, noise)
         steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
@@ -123,6 +130,7 @@ class Aim:
             method=self.name,
             steps=tuple(steps),
             options={
+                "strata": self.strata,
                 "ways": self.ways,
                 "rounds": self.rounds,
                 "model_cells": self.model_cells,
@@ -150,7 +158,8 @@ class Aim:
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         currency = Currency.of(plan.budget)
         fixed = [step for step in plan.steps if step.action == "measure" and step.repeats == 1]
-        candidates = self._affordable(schema, plan.unit)
+        strata = read_strata(schema, self.strata)
+        candidates = self._affordable(strata, plan.unit)
         known = known_margins(schema, gate, plan.unit)
         gate.count_ahead([*(step.margin for step in fixed), *candidates])
         measured = gate.measure([query_of(step) for step in fixed])
@@ -180,30 +189,40 @@ class Aim:
             if moved <= math.sqrt(2 / math.pi * noise.variance) * before.size:
                 # Half the noise: four times the rho, or twice the epsilon.
                 part *= 4 if currency.concentrated else 2
-        synthesis, _ = synthesis_from(
-            plan, schema, measured, total=total, rows_by=rows_law(self.draws, self.rows_by), stream=stream,
-            known=known, draws=self.draws, notes=(f"{state.number} rounds of choosing and measuring.",),
-        )  # fmt: skip
-        return synthesis
+        notes = (f"{state.number} rounds of choosing and measuring.",)
+        return self._rows(plan, strata, measured, total=total, stream=stream, known=known, notes=notes)
 
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from what was measured: post-processing, as often as anybody likes."""
         total = total_of(schema, records, measured)
-        rows_by = rows_law(self.draws, self.rows_by)
-        return synthesis_from(
-            plan, schema, measured, total=total, rows_by=rows_by, stream=stream, known={}, draws=self.draws
-        )[0]
+        strata = read_strata(schema, self.strata)
+        return self._rows(plan, strata, measured, total=total, stream=stream, known={}, notes=())
 
-    def _affordable(self, schema: Schema, unit: Unit) -> list[Margin]:
-        """Candidates with which alone a model would fit, structural zeros included."""
+    def _rows(
+        self, plan: Plan, strata: Strata, measured: Sequence[Measurement], *, total: float, stream: Stream,
+        known: dict[Margin, NDArray[np.int64]], notes: tuple[str, ...],
+    ) -> Synthesis:  # fmt: skip
+        rows_by = rows_law(self.draws, self.rows_by)
+        if strata.names:
+            return synthesis_in_strata(
+                plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known, notes=notes
+            )
+        return synthesis_from(
+            plan, strata.schema, measured, total=total, rows_by=rows_by, stream=stream, known=known,
+            draws=self.draws, notes=notes,
+        )[0]  # fmt: skip
+
+    def _affordable(self, strata: Strata, unit: Unit) -> list[Margin]:
+        """Candidates with which alone a model would fit, structural zeros included; in strata, joined with them."""
+        schema = strata.schema
         sizes = dict(zip(schema.names, schema.shape(), strict=True))
         zeros = structural_groups(schema)
         fixed = schema.margin(unit.fixed)
         return [
             margin
-            for margin in combinations_up_to(schema.names, self.ways)
+            for margin in map(strata.joined, combinations_up_to(strata.inner, self.ways))
             if not is_public(schema, margin, unit) and tree_cells(sizes, [margin, fixed, *zeros]) <= self.model_cells
         ]
 

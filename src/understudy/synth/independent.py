@@ -21,7 +21,7 @@ from understudy.synth.margins import drawn_option, rows_law
 class Independent:
     """Noisy one-way margins and no dependence beyond structural zeros: what ``ipf`` does with ``margins = 1``.
 
-    ``rows_by`` and ``draws``: as there.
+    ``rows_by``, ``strata`` and ``draws``: as there.
     """
 
     name: ClassVar[str] = "independent"
@@ -29,16 +29,18 @@ class Independent:
     guarantees: ClassVar[tuple[str, ...]] = Ipf.guarantees
 
     rows_by: str | None = None
+    strata: str = ""
     draws: str = "fit"
 
     def __post_init__(self) -> None:
         self._ipf()  # checks the options
 
     def _ipf(self) -> Ipf:
-        return Ipf(margins="1", rows_by=self.rows_by, draws=self.draws)
+        return Ipf(margins="1", rows_by=self.rows_by, strata=self.strata, draws=self.draws)
 
     def plan(self, schema: Schema, request: Request) -> Plan:
-        options = {"rows_by": rows_law(self.draws, self.rows_by), **drawn_option(self.draws)}
+        rows_by = rows_law(self.draws, self.rows_by)
+        options = {"rows_by": rows_by, "strata": self.strata, **drawn_option(self.draws)}
         return renamed(self._ipf().plan(schema, request), self.name, options)
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:

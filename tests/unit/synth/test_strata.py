@@ -8,7 +8,7 @@ import pytest
 import understudy as us
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
-from understudy.privacy.accountant import compose
+from understudy.privacy.accountant import compose, satisfies
 from understudy.privacy.gate import Gate
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.streams import SeededStream
@@ -46,7 +46,8 @@ def run(table, method="ipf", budget=None, unit="add_remove", seed=1, **options):
 METHODS = {
     "ipf": {},
     "ipf published": {"postprocess": "published", "rows": 4000},
-    "mst": {},
+    "mst": {"method": "mst"},
+    "aim": {"method": "aim"},
     "ipf without a guarantee": {"budget": us.NonPrivate(), "rows": 4000},
 }
 
@@ -55,11 +56,21 @@ METHODS = {
 @pytest.mark.parametrize("unit", ["replace", "add_remove"])
 def test_each_stratum_keeps_its_own_dependence(settings, unit):
     table = opposite()
-    method = "mst" if settings is METHODS["mst"] else "ipf"
-    _, _, synthesis = run(table, method, unit=unit, strata="area", **settings)
+    _, gate, synthesis = run(table, unit=unit, strata="area", **settings)
+    budget = settings.get("budget", us.PureDP(epsilon=2))
+    assert satisfies(compose(gate.events, gate.unit), budget)
+    assert all("area" in one.margin for one in synthesis.measurements if one.margin)
     made, true = synthesis.tables[0].counts(SCHEMA.names), table.counts(SCHEMA.names)
     assert np.abs(made / made.sum() - true / true.sum()).max() < 0.02
     assert len([note for note in synthesis.notes if "stratum" in note]) == 2
+
+
+def test_independence_inside_strata_keeps_what_differs_between_them():
+    table = opposite()
+    shifted = CodedTable(schema=SCHEMA, columns={**table.columns, "a": np.where(table.columns["area"] == 0, 0, 2)})
+    made = run(shifted, method="independent", strata="area")[2].tables[0].counts(("a", "area"))
+    assert made[0, 0] > 0.9 * made[:, 0].sum()
+    assert made[2, 1] > 0.9 * made[:, 1].sum()
 
 
 @pytest.mark.parametrize("unit", ["replace", "add_remove"])
