@@ -114,6 +114,8 @@ def _from_draws(
         values = estimand.evaluate(drawn.shares)
         other = estimand.evaluate(drawn.again)
         information = _information(values, other, evidence, drawn)
+    if isinstance(evidence, NoiseAware):
+        values = np.clip(evidence.shaped(values), *estimand.bounds)
     robust = estimand.question.kind in (*FAMILIES, "association", "quantile")
     centre = np.median(values, axis=0) if robust else values.mean(axis=0)
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)

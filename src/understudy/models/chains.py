@@ -21,6 +21,7 @@ CHAINS = 4
 WARMUP = 500
 KEPT = 1000
 LARGEST_R_HAT = 1.05
+SINGLE = 2.5  # excess kurtosis above which a value carries one two-sided geometric noise, and not a sum of several
 
 
 def draw_by_chains(posterior: Posterior, start: Sample | None = None, *, seed: int, kept: int = KEPT) -> Sample:
@@ -90,12 +91,11 @@ def _model(posterior: Posterior, numpyro: Any) -> None:
     root = jnp.linalg.cholesky(total * covariance + 1e-9 * jnp.eye(width))
     sums = total * means + root @ numpyro.sample("sampling", dist.Normal(0, 1).expand([width]).to_event(1))
     expected = total * reduced.cells[:, 0] + reduced.cells[:, 1:] @ sums
-    laplace = np.flatnonzero(np.isfinite(reduced.scale))
-    normal = np.flatnonzero(~np.isfinite(reduced.scale))
+    laplace = np.flatnonzero(reduced.excess > SINGLE)
+    normal = np.flatnonzero(reduced.excess <= SINGLE)
     if len(laplace):
-        numpyro.sample(
-            "one_noise", dist.Laplace(expected[laplace], reduced.scale[laplace]), obs=reduced.values[laplace]
-        )
+        scale = np.sqrt(reduced.variances[laplace] / 2)
+        numpyro.sample("one_noise", dist.Laplace(expected[laplace], scale), obs=reduced.values[laplace])
     if len(normal):
         spread = np.sqrt(reduced.variances[normal])
         numpyro.sample("several", dist.Normal(expected[normal], spread), obs=reduced.values[normal])

@@ -35,15 +35,14 @@ DEPENDENT = 1e-9  # singular values below this share of the largest are columns 
 class NoisyTable:
     """Noisy counts of the possible cells of a margin: ``cells`` of the table that were seen, with their noise.
 
-    ``scale`` is that of two-sided geometric noise where a value carries exactly one of them, and NaN where the noise is
-    Gaussian or a sum of several: sums of several are close enough to Gaussian.
+    ``excess`` is the excess kurtosis of each value's noise: 0 for Gaussian noise, 3/m for m two-sided geometric ones.
     """
 
     margin: Margin
     cells: NDArray[np.int64]  # flat numbers of the seen cells of the margin
     values: Floats
     variances: Floats
-    scale: Floats
+    excess: Floats
 
 
 def effects_of(margins: Sequence[Margin]) -> list[Margin]:
@@ -152,7 +151,13 @@ class Reduced:
     cells: Floats  # coefficients (1, contrasts) of every measured value
     values: Floats
     variances: Floats
-    scale: Floats
+    excess: Floats
+
+    @property
+    def weights(self) -> Floats:
+        """How the estimate changes with each measured value: (n and F, or F, by values)."""
+        design = self.cells[:, self.cells.shape[1] - len(self.estimate) :]
+        return np.asarray(self.noise @ (design / self.variances[:, None]).T)
 
 
 def reduce_tables(effects: Effects, tables: Sequence[NoisyTable], records: int | None) -> Reduced:
@@ -160,7 +165,7 @@ def reduce_tables(effects: Effects, tables: Sequence[NoisyTable], records: int |
     cells = np.concatenate([effects.as_functions(effects.rows(table.margin, table.cells)) for table in tables])
     values = np.concatenate([table.values for table in tables])
     variances = np.concatenate([table.variances for table in tables])
-    scale = np.concatenate([table.scale for table in tables])
+    excess = np.concatenate([table.excess for table in tables])
     known = 0 if records is None else 1
     design = cells[:, known:]
     target = values - (0.0 if records is None else records * cells[:, 0])
@@ -178,7 +183,7 @@ def reduce_tables(effects: Effects, tables: Sequence[NoisyTable], records: int |
         cells=cells,
         values=values,
         variances=variances,
-        scale=scale,
+        excess=excess,
     )
 
 

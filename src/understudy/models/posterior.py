@@ -7,8 +7,7 @@ the least-squares measurement of F with noise covariance V:
     log p(theta | tables) = -1/2 theta' P theta - 1/2 log|S + V| - 1/2 (z - m)' (S + V)^-1 (z - m) + constant.
 
 The sum of many records is taken as normal, and so is z, which is a weighted sum of many noises: their exact variance is
-used and their shape is not. Where a single two-sided geometric noise decides an answer its tails are a little heavier
-(a 95 percent interval then covers 93.8 percent at worst; docs/theory/noise-aware.md).
+used; what their shape does to the tails of a quantity is put back at the end (``inference/noise_aware.py``).
 
 Draws come from a t distribution at the mode and are weighted by target over proposal; a few rounds move the proposal to
 the weighted moments. The effective sample size decides whether the result is accurate (``LEAST_EFFECTIVE``); if not,
@@ -84,6 +83,7 @@ class Posterior:
             self._products = (columns[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)
         self._frozen: Floats | None = None
         self._mode: tuple[Floats, Floats] | None = None
+        self._response = np.zeros((0, 0))
 
     @property
     def dimension(self) -> int:
@@ -165,6 +165,11 @@ class Posterior:
             self._mode = self._scored()
         return self._mode
 
+    def response(self) -> Floats:
+        """How the mode moves with what is measured, to first order: (parameters, n and F or F)."""
+        self.mode()
+        return self._response
+
     def _scored(self) -> tuple[Floats, Floats]:
         point = np.zeros(self.dimension)
         if self.records is None:
@@ -201,6 +206,7 @@ class Posterior:
             if decrement < 1e-4:
                 break
         spread = np.linalg.inv(information)
+        self._response = np.asarray(spread @ weighted.T, np.float64)
         work = PER_ROUND * ROUNDS * (len(self.effects.possible) * self._width**2 / 2 + self.dimension**3)
         if work > LARGEST_WORK:
             self._frozen = np.linalg.inv(np.linalg.cholesky(total)).T

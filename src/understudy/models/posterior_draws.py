@@ -6,8 +6,9 @@ synthetic data (``T_f*``) then hold. Post-processing of public values: any numbe
 randomness is the run's stream.
 
 Small models (``DENSE_CELLS``, ``DENSE_EFFECTS``) are drawn from ``models/posterior.py`` by importance weights and,
-where those are uneven, moved by random-walk Metropolis steps. For larger ones each copy is fitted to its own replicate of the measurements: the noisy values plus sampling error of as many records from the fitted model
-plus fresh noise of the same law. That is the same to first order, up to the weight the fit gives to independence.
+where those are uneven, moved by random-walk Metropolis steps. For larger ones each copy is fitted to its own replicate
+of the measurements: the noisy values plus sampling error of as many records from the fitted model plus fresh noise of
+the same law. That is the same to first order, up to the weight the fit gives to independence.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def table_of(schema: Schema, measurement: Measurement) -> NoisyTable:
         cells=cells,
         values=values.astype(np.float64),
         variances=np.full(len(cells), variance),
-        scale=np.full(len(cells), np.nan),
+        excess=np.zeros(len(cells)),
     )
 
 
@@ -107,7 +108,7 @@ def _known_table(margin: Margin, values: NDArray[np.int64]) -> NoisyTable:
         cells=cells,
         values=flat[cells],
         variances=np.full(len(cells), EXACT_VARIANCE),
-        scale=np.full(len(cells), np.nan),
+        excess=np.zeros(len(cells)),
     )
 
 

@@ -184,7 +184,7 @@ def test_intervals_cover_a_population_outside_the_model(kind, epsilon):
     hits, blind = [], []
     for _ in range(runs):
         evidence = evidence_for(measured(sample(generator), generator, epsilon=epsilon), estimand)
-        values = estimand.evaluate(evidence.draws(800, generator).shares)
+        values = evidence.shaped(estimand.evaluate(evidence.draws(800, generator).shares))
         low, high = np.quantile(values, [0.025, 0.975], axis=0)
         hits.append((low <= true) & (true <= high))
         middle, half = values.mean(axis=0), (high - low) / 6  # an interval a third as wide
@@ -193,6 +193,22 @@ def test_intervals_cover_a_population_outside_the_model(kind, epsilon):
     assert np.all(np.sum(hits, axis=0) >= least)
     assert np.all(np.sum(hits, axis=0) <= most)
     assert np.all(np.sum(blind, axis=0) < least)
+
+
+def test_values_get_the_tails_of_their_noise():
+    """One two-sided geometric noise decides a share: its 97.5 percent quantile is 2.1 standard deviations."""
+    counts = sample(rng(1), 200_000)
+    loud = measured(counts, rng(2), epsilon="0.01", margins="smokes+region, sex+age")
+    estimand = estimand_of("proportion(smokes == 'yes' and region == 'N')")
+    evidence = evidence_for(loud, estimand)
+    plain = estimand.evaluate(evidence.draws(20_000, rng(3)).shares)
+    shaped = evidence.shaped(plain)
+    ratio = [np.quantile(np.abs(one - one.mean()), 0.95) / plain.std() for one in (plain, shaped)]
+    assert 1.9 < ratio[0] < 2.03
+    assert 2.03 < ratio[1] < 2.2
+    quiet = evidence_for(measured(counts, rng(2), epsilon="10"), estimand_of(SHARE))
+    values = estimand_of(SHARE).evaluate(quiet.draws(4000, rng(3)).shares)
+    assert np.allclose(quiet.shaped(values), values, atol=0.01 * values.std())
 
 
 def test_uneven_weights_go_to_the_exact_posterior_of_one_table(release, monkeypatch):

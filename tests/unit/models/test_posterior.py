@@ -29,9 +29,9 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 def noisy(margin, values, variance, *, laplace=False) -> NoisyTable:
     flat = np.asarray(values, float).reshape(-1)
-    scale = np.full(len(flat), np.sqrt(variance / 2) if laplace else np.nan)
+    excess = np.full(len(flat), 3.0 if laplace else 0.0)
     return NoisyTable(
-        margin=margin, cells=np.arange(len(flat)), values=flat, variances=np.full(len(flat), variance), scale=scale
+        margin=margin, cells=np.arange(len(flat)), values=flat, variances=np.full(len(flat), variance), excess=excess
     )
 
 
