@@ -27,6 +27,20 @@ def ready(page):
     return page
 
 
+def settled(page):
+    """Waits until everything asked for is drawn: the last dots come when the window has been at rest for a while."""
+    page.evaluate(
+        "() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 200))"
+    )
+    return page
+
+
+def view(page):
+    """Middle (kilometres) and scale (pixels per kilometre) of the window, once it rests."""
+    settled(page)
+    return [float(part) for part in page.locator(".map").first.get_attribute("data-view").split(",")]
+
+
 def number(text):
     return int(text.replace(",", ""))
 
@@ -60,6 +74,7 @@ def by_area(city, keep):
 
 
 def place_on_screen(cities, city, page, place):
+    settled(page)
     box = page.locator(".map").first.bounding_box()
     view = page.locator(".map").first.get_attribute("data-view")
     left, top = cities.pixel_of(city, place, view, box["width"], box["height"])
@@ -74,7 +89,7 @@ def test_all_jobs_are_shown_first(city, file, visit):
     assert shown_areas(page) == by_area(city, everybody)
     assert page.locator("#summary tr.mean td").inner_text() == f"{city.mean_km(everybody):.1f} km"
     on_map = city.origin < len(city.places)
-    assert page.locator(".map").get_attribute("data-dots") == str(city.jobs[on_map].sum())
+    assert settled(page).locator(".map").get_attribute("data-dots") == str(city.jobs[on_map].sum())
 
 
 @pytest.mark.parametrize("scale", [1, 2])
@@ -92,6 +107,7 @@ def test_dots_are_drawn_where_they_must_be_and_nowhere_else(cities, tmp_path, vi
     )
     page = ready(visit(corners.write(tmp_path), scale=scale))
     page.locator("#flows").uncheck()
+    settled(page)
     drawn = screenshot(page)
     for place in range(4):
         left, top = (round(scale * value) for value in place_on_screen(cities, corners, page, place))
@@ -117,13 +133,14 @@ def test_a_click_selects_a_workplace_and_everything_follows(cities, city, file, 
     assert shown_areas(page) == by_area(city, keep)
     assert page.locator("#summary tr.mean td").inner_text() == f"{city.mean_km(keep):.1f} km"
     on_map = keep & (city.origin < len(city.places))
-    assert page.locator(".map").get_attribute("data-dots") == str(city.jobs[on_map].sum())
+    assert settled(page).locator(".map").get_attribute("data-dots") == str(city.jobs[on_map].sum())
     assert page.evaluate("location.hash") == "#dest=p15"
 
 
 def test_selected_dots_are_coloured_and_the_others_grey(cities, city, file, visit, screenshot):
     page = ready(visit(file, fragment="dest=p15"))
     page.locator("#flows").uncheck()
+    settled(page)
     drawn = screenshot(page).astype(int)
     home = {place: int(city.jobs[(city.origin == place) & (city.destination == 15)].sum()) for place in range(40)}
     away = [place for place, jobs in home.items() if not jobs and (city.origin == place).any()]
@@ -169,25 +186,19 @@ def test_dragging_selects_an_area(cities, city, file, visit):
 
 def test_moving_and_zooming_by_mouse(city, file, visit):
     page = ready(visit(file))
-    view = lambda: [float(part) for part in page.locator(".map").get_attribute("data-view").split(",")]  # noqa: E731
-    x, y, scale = view()
+    start = view(page)
     page.mouse.move(800, 400)
     page.mouse.wheel(0, -400)
-    page.wait_for_function("() => true")
-    page.wait_for_timeout(100)
-    assert view()[2] == pytest.approx(2 * scale)
-    before = view()
+    assert view(page)[2] == pytest.approx(2 * start[2])
+    before = view(page)
     page.mouse.down()
     page.mouse.move(900, 350, steps=3)
     page.mouse.up()
-    page.wait_for_timeout(100)
-    after = view()
-    assert after[0] == pytest.approx(before[0] - 100 / before[2])
-    assert after[1] == pytest.approx(before[1] - 50 / before[2])
+    moved = [before[0] - 100 / before[2], before[1] - 50 / before[2], before[2]]
+    assert view(page) == pytest.approx(moved)
     assert page.locator("#summary h2").inner_text() == "Where all workers live"  # a drag is not a click
     page.get_by_label("Show the whole map").click()
-    page.wait_for_timeout(100)
-    assert view() == pytest.approx([x, y, scale])
+    assert view(page) == pytest.approx(start)
 
 
 def test_fingers_pan_pinch_and_tap(cities, city, file, visit):
@@ -199,24 +210,22 @@ def test_fingers_pan_pinch_and_tap(cities, city, file, visit):
         listed = [{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(points)]
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": listed})
 
-    view = lambda: [float(part) for part in page.locator(".map").get_attribute("data-view").split(",")]  # noqa: E731
     box = page.locator(".map").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    start = view()
+    start = view(page)
     send("touchStart", (x - 30, y), (x + 30, y))
     send("touchMove", (x - 45, y), (x + 45, y))
     send("touchMove", (x - 60, y), (x + 60, y))
     send("touchEnd")
-    page.wait_for_timeout(200)
-    assert view()[2] == pytest.approx(2 * start[2], rel=0.05)
+    assert view(page)[2] == pytest.approx(2 * start[2], rel=0.05)
+    before = view(page)
     send("touchStart", (x, y))
     send("touchMove", (x + 20, y))
     send("touchMove", (x + 40, y))
     send("touchEnd")
-    page.wait_for_timeout(200)
-    assert view()[0] < start[0]
+    assert view(page)[0] < before[0]
     page.get_by_label("Show the whole map").tap()
-    page.wait_for_timeout(200)
+    assert view(page) == pytest.approx(start)
     page.touchscreen.tap(*place_on_screen(cities, city, page, 22))
     page.wait_for_selector("text=Where workers of Quarter 22 live")
 
@@ -265,14 +274,11 @@ def test_the_keyboard_alone_can_do_all_of_it(cities, city, file, visit, tmp_path
     assert page.locator("#summary h2").inner_text() == "Where workers of Quarter 1 live"
     tab_to("map")
     page.keyboard.press("0")
-    page.wait_for_timeout(100)
-    before = page.locator(".map").get_attribute("data-view")
+    before = view(page)
     page.keyboard.press("ArrowRight")
     page.keyboard.press("+")
-    page.wait_for_timeout(100)
-    after = page.locator(".map").get_attribute("data-view")
-    assert float(after.split(",")[0]) > float(before.split(",")[0])
-    assert float(after.split(",")[2]) == pytest.approx(1.5 * float(before.split(",")[2]))
+    assert view(page)[2] == pytest.approx(1.5 * before[2])
+    assert view(page)[0] > before[0]
     page.keyboard.press("Enter")
     nearest = page.locator("#summary h2").inner_text()
     assert nearest != "Where workers of Quarter 1 live"
@@ -372,7 +378,7 @@ def test_promise_and_words_are_always_visible(file, visit, width, height):
     page = ready(visit(file, width=width, height=height))
     assert page.locator("#results").evaluate("e => { e.scrollTop = e.scrollHeight; return true; }")
     page.mouse.wheel(0, 5000)
-    page.wait_for_timeout(100)
+    settled(page)
     for part in (".badge", ".promise", ".words .plain"):
         box = page.locator(part).first.bounding_box()
         assert box["y"] >= 0, part
@@ -417,8 +423,9 @@ def test_two_releases_side_by_side(cities, city, tmp_path, visit, screenshot):
         "B · other, ε = 4, δ = 0.00001",
     ]
     assert page.locator("#areas thead th").all_inner_texts() == ["", "jobs A", "likely", "jobs B", "likely"]
+    before = view(page)
     page.locator(".map").nth(1).locator("button.in").click()
-    page.wait_for_timeout(100)
+    assert view(page)[2] == pytest.approx(1.5 * before[2])
     first, second = (page.locator(".map").nth(i).get_attribute("data-view") for i in (0, 1))
     assert first == second
     assert "A: " in page.locator(".words .plain").inner_text()
@@ -441,8 +448,7 @@ def test_light_and_dark_follow_the_device_and_the_choice(file, visit, screenshot
     page = ready(visit(file, dark=True))
     assert screenshot(page)[0, 0].mean() < 60
     page.locator("#theme").select_option("light")
-    page.wait_for_timeout(100)
-    assert screenshot(page)[0, 0].mean() > 240
+    assert screenshot(settled(page))[0, 0].mean() > 240
 
 
 def test_distances_can_be_read_in_miles(city, file, visit):
@@ -451,7 +457,7 @@ def test_distances_can_be_read_in_miles(city, file, visit):
     everybody = np.ones(len(city.jobs), dtype=bool)
     assert page.locator("#summary tr.mean td").inner_text() == f"{city.mean_km(everybody) / 1.609344:.1f} mi"
     assert shown_histogram(page) == city.histogram(everybody, class_width(page) * 1.609344)
-    assert page.locator(".length").inner_text().endswith(" mi")
+    assert settled(page).locator(".length").inner_text().endswith(" mi")
 
 
 def test_the_scale_bar_is_as_long_as_it_says(cities, city, file, visit):

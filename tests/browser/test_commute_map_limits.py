@@ -106,6 +106,7 @@ def test_the_page_works_without_webgl(cities, tmp_path, visit, screenshot):
     page.reload()
     ready(page)
     page.locator("#flows").uncheck()
+    page.wait_for_timeout(500)
     drawn = screenshot(page.locator(".map")).reshape(-1, 3).astype(int)
     assert (drawn.max(axis=1) - drawn.min(axis=1) > 60).sum() > 500  # coloured pixels
 

@@ -22,7 +22,14 @@ from understudy.reporting.map_data import MapFlows, MapPlaces, Packer, pack_flow
 from understudy.reporting.map_law import stated_law
 from understudy.reporting.map_outlines import Ring, read_outlines
 from understudy.reporting.map_page import fill, page, part
-from understudy.reporting.map_words import explanation_html, numbers_text, plain_words, promise_html, promise_text
+from understudy.reporting.map_words import (
+    explanation_html,
+    numbers_text,
+    part_words,
+    plain_words,
+    promise_html,
+    promise_text,
+)
 
 if TYPE_CHECKING:
     from understudy.core.places import Places
@@ -163,8 +170,10 @@ def render(
         "generator": escape(f"understudy {__version__}"),
         "title": escape(title),
         "promises": "".join(promise_html(one, key) for one, key in zip(statements, keys, strict=True)),
-        "words": escape(plain_words({key: one.guarantee for key, one in zip(keys, statements, strict=True)})),
-        "explanation": explanation_html(statements, [one.method for one in shown], MOST_DOTS, within=within),
+        "words": escape(
+            part_words(within) + plain_words(dict(zip(keys, (s.guarantee for s in statements), strict=True)))
+        ),
+        "explanation": explanation_html(statements, [one.method for one in shown], MOST_DOTS),
         "maps": maps,
     }
     return page(about=about, data=data, markup=markup)

@@ -38,6 +38,11 @@ def unit_text(unit: Unit) -> str:
     return f"protects home and workplace of {who}"
 
 
+def part_words(within: str | None) -> str:
+    """What a map of a part says first."""
+    return f"Only jobs at workplaces in {within} are shown. " if within else ""
+
+
 def plain_words(guarantees: Mapping[str, Definition]) -> str:
     """What the numbers mean, in words that are always on the screen; the keys tell several releases apart."""
     said = {key: _odds(guarantee) for key, guarantee in guarantees.items()}
@@ -83,7 +88,7 @@ def promise_html(statement: Statement, key: str) -> str:
     )
 
 
-def explanation_html(statements: list[Statement], methods: list[str], most_dots: int, *, within: str | None) -> str:
+def explanation_html(statements: list[Statement], methods: list[str], most_dots: int) -> str:
     """The longer explanation behind "What this means"."""
     lines = [
         "Synthetic jobs are drawn from a random law that follows the real ones loosely. The pattern as a whole can be "
@@ -95,8 +100,6 @@ def explanation_html(statements: list[Statement], methods: list[str], most_dots:
         "always count all synthetic jobs.",
         "This file holds synthetic data only. It works without a network and sends nothing to anybody.",
     ]
-    if within:
-        lines.insert(0, f"Only jobs at workplaces in {within} are shown.")
     for number, (statement, method) in enumerate(zip(statements, methods, strict=True)):
         key = f"{'AB'[number]}: " if len(statements) > 1 else ""
         lines.append(f"{key}made by the method {method}. {' '.join(statement.lines())}")

@@ -6,7 +6,14 @@ import pytest
 
 from understudy.privacy.definition import ZCDP, ApproxDP, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.value import Statement
-from understudy.reporting.map_words import explanation_html, plain_words, promise_html, promise_text, unit_text
+from understudy.reporting.map_words import (
+    explanation_html,
+    part_words,
+    plain_words,
+    promise_html,
+    promise_text,
+    unit_text,
+)
 
 APPROX = ApproxDP(epsilon="4.6", delta="1e-5")
 
@@ -61,10 +68,14 @@ def test_the_promise_has_its_numbers_and_its_warnings_and_no_markup_of_others():
     assert "no guarantee" in promise_html(statement(NonPrivate()), "")
 
 
-def test_the_explanation_states_limit_method_and_area():
-    html = explanation_html([statement()], ["<commute>"], 1_000_000, within="county=44007")
+def test_the_explanation_states_limit_and_method():
+    html = explanation_html([statement()], ["<commute>"], 1_000_000)
     assert "At most 1,000,000 dots" in html
     assert "made by the method &lt;commute&gt;" in html
-    assert "Only jobs at workplaces in county=44007" in html
     assert "Privacy account: not tracked" in html
-    assert "A: made by" in explanation_html([statement()] * 2, ["x", "y"], 1, within=None)
+    assert "A: made by" in explanation_html([statement()] * 2, ["x", "y"], 1)
+
+
+def test_a_map_of_a_part_says_so_first():
+    assert part_words("county=44007") == "Only jobs at workplaces in county=44007 are shown. "
+    assert part_words(None) == ""

@@ -60,7 +60,7 @@ test("the window shows every point, and pixels and kilometres agree", () => {
     near(backY, y, 1e-9);
   }
   const [left, top] = screenOf(viewOfBox(boxOf([5], [5]), 800, 600), 800, 600, 5, 5);
-  assert.deepEqual([left, top].map(Math.round), [(28 + 800 - 66) / 2, (30 + 600 - 100) / 2]);
+  assert.deepEqual([left, top].map(Math.round), [(28 + 800 - 66) / 2, (30 + 600 - 116) / 2]);
   assert.deepEqual(viewOfBox(boxOf([NaN], [NaN]), 800, 600), { x: 0, y: 0, scale: 1 });
 });
 

@@ -10,7 +10,7 @@ import { CLASSES, classEdgesKm, classesOf, classNames, classWidth } from "./hist
 import { linkOf, selectionOf } from "./link.js";
 import { MapView } from "./mapview.js";
 import { showAreas, showCount, showHistogram, showMissing, showSummary } from "./panel.js";
-import { boxOf, boxOfMost, screenOf, viewOfBox } from "./projection.js";
+import { boxOf, boxOfMost, MARGINS, screenOf, viewOfBox } from "./projection.js";
 import { layersOf, makeScene, recolour, setDots } from "./scene.js";
 import { makeSearch } from "./search.js";
 import { boxAround, chosenPlaces, everything, summarise } from "./select.js";
@@ -177,7 +177,8 @@ class Page {
   measure() {
     for (const map of this.maps) map.resize();
     const { width, height } = this.maps[0].size;
-    [this.fitted, this.whole] = this.boxes.map((box) => viewOfBox(box, width, height));
+    const margins = this.maps.length > 1 ? { ...MARGINS, top: 60 } : MARGINS; // the name of a map is at its top
+    [this.fitted, this.whole] = this.boxes.map((box) => viewOfBox(box, width, height, margins));
   }
 
   // The box around most of the jobs, and the box around all places.

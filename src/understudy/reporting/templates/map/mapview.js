@@ -23,12 +23,17 @@ export class MapView {
     this.listen();
   }
 
+  /** Takes note of the size; the canvases follow when they are drawn, so that they are never seen empty. */
   resize() {
     const { width, height } = this.root.getBoundingClientRect();
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     this.size = { width: Math.max(Math.round(width), 1), height: Math.max(Math.round(height), 1), ratio };
+  }
+
+  fitCanvases() {
+    const { width, height, ratio } = this.size;
     for (const canvas of [this.ground, this.dots, this.top]) {
-      const [across, down] = [Math.round(this.size.width * ratio), Math.round(this.size.height * ratio)];
+      const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
       if (canvas.width !== across) canvas.width = across;
       if (canvas.height !== down) canvas.height = down;
     }
@@ -44,6 +49,7 @@ export class MapView {
     const { view, theme } = this.page;
     const { scene, size, world } = this;
     if (!scene || !view) return;
+    this.fitCanvases();
     const [under, over] = [this.ground, this.top].map((canvas) => {
       const pen = canvas.getContext("2d");
       pen.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
@@ -52,7 +58,9 @@ export class MapView {
     });
     drawOutlines(under, world, view, size, theme);
     this.renderer.draw(view, size, scene.layers(view), most);
-    if (scene.flows.length && view.scale < scene.flowsUpTo) {
+    const lines = scene.flows.length > 0 && view.scale < scene.flowsUpTo;
+    this.root.querySelector(".lines").hidden = !lines;
+    if (lines) {
       drawFlows(over, scene.flows, scene.centres, view, size, theme);
       const areas = [...new Set(scene.flows.flatMap(({ from, to }) => [from, to]))].slice(0, MOST_LABELS);
       const labels = areas.map((area) => {

@@ -85,7 +85,7 @@ export function mapOf(view, width, height, left, top) {
 }
 
 /** Pixels that the fitted window leaves free at its edges, for the legend below and the buttons at the right. */
-export const MARGINS = { left: 28, right: 66, top: 30, bottom: 100 };
+export const MARGINS = { left: 28, right: 66, top: 30, bottom: 116 };
 
 /** The smallest box around points as {left, right, bottom, top}, or null if there are none. */
 export function boxOf(xs, ys) {

@@ -56,7 +56,7 @@ function flowsOfSelection(scene, summary, selection) {
     to: selection.side === "dest" ? count : area,
     jobs: summary.groups[area],
   }));
-  scene.centres = { x: Float64Array.of(...scene.centres.x, middle[0]), y: Float64Array.of(...scene.centres.y, middle[1]) };
+  scene.centres = { x: [...scene.centres.x, middle[0]], y: [...scene.centres.y, middle[1]] };
   scene.areas = [...scene.areas, ""];
 }
 

@@ -2,8 +2,24 @@
 
 /** An index over ids, names and areas. `find(text)` gives the best matches first: exact, then beginning, then within. */
 export function makeSearch(world, most = 12) {
+  let entries = null; // made when somebody searches, not while the page loads
+  return {
+    find(text) {
+      const wanted = fold(text);
+      if (!wanted) return [];
+      entries ??= makeEntries(world);
+      const ranked = [[], [], [], []];
+      for (const entry of entries) {
+        const rank = Math.min(...entry.keys.map((key) => rankOf(key, wanted)));
+        if (rank < ranked.length && ranked[rank].length < most) ranked[rank].push(entry);
+      }
+      return ranked.flat().slice(0, most);
+    },
+  };
+}
+
+function makeEntries({ places, levels }) {
   const entries = [];
-  const { places, levels } = world;
   levels.forEach((level, number) => {
     level.areas.forEach((area, code) => {
       entries.push({ kind: "area", value: [number, code], label: area, note: level.name, keys: [fold(area)] });
@@ -14,18 +30,7 @@ export function makeSearch(world, most = 12) {
     const keys = name ? [fold(name), fold(id)] : [fold(id)];
     entries.push({ kind: "place", value: place, label: name || id, note: name ? id : "place", keys });
   }
-  return {
-    find(text) {
-      const wanted = fold(text);
-      if (!wanted) return [];
-      const ranked = [[], [], [], []];
-      for (const entry of entries) {
-        const rank = Math.min(...entry.keys.map((key) => rankOf(key, wanted)));
-        if (rank < ranked.length && ranked[rank].length < most) ranked[rank].push(entry);
-      }
-      return ranked.flat().slice(0, most);
-    },
-  };
+  return entries;
 }
 
 function rankOf(key, wanted) {
