@@ -109,10 +109,12 @@ def _log_bound(distance: Floats, noises: Sequence[tuple[Any, Floats]]) -> Floats
     tilts = np.multiply.outer(np.broadcast_to(reach, distance.shape), TILTS)
     log = -tilts * distance[:, None]
     for mechanism, counts in noises:
+        if not mechanism.variance:
+            continue
         if mechanism.name == "geometric":
             rate = 1 / float(mechanism.scale)
             gained = 2 * np.log(-np.expm1(-rate)) - np.log(-np.expm1(tilts - rate)) - np.log(-np.expm1(-tilts - rate))
         else:  # the discrete Gaussian is sub-Gaussian with its scale (Canonne, Kamath and Steinke, Corollary 17)
-            gained = tilts**2 * float(getattr(mechanism, "scale", 0.0)) ** 2 / 2
+            gained = tilts**2 * float(mechanism.scale) ** 2 / 2
         log = log + counts[:, None] * gained
     return np.asarray(np.minimum(0.0, np.log(2) + log.min(axis=1)))
