@@ -54,11 +54,13 @@ class Attribute:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
             raise SchemaError(f"an attribute's name ({self.name!r}) must be a non-empty text not beginning with '<'.")
-        special = tuple(self.special.items()) if isinstance(self.special, Mapping) else tuple(self.special)
-        object.__setattr__(self, "special", special)
-        object.__setattr__(self, "levels", tuple(self.levels))
-        object.__setattr__(self, "edges", tuple(self.edges))
-        object.__setattr__(self, "level_labels", tuple(self.level_labels))
+        special = self.special.items() if isinstance(self.special, Mapping) else self.special
+        given = {"special": special, "levels": self.levels, "edges": self.edges, "level_labels": self.level_labels}
+        for part, values in given.items():
+            if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+                raise SchemaError(f"attribute '{self.name}': {part} must be a list, not {type(values).__name__}.")
+            object.__setattr__(self, part, tuple(values))
+        self._check_kinds()
         if bool(self.levels) == bool(self.edges):
             raise SchemaError(f"attribute '{self.name}' needs either levels or edges, and not both.")
         if self.outside not in ("error", "clip", "missing"):
@@ -81,6 +83,17 @@ class Attribute:
             raise SchemaError(
                 f"attribute '{self.name}' has two codes that read the same; levels and special labels must differ."
             )
+
+    def _check_kinds(self) -> None:
+        for part in ("integer", "missing", "ordered"):
+            if not isinstance(getattr(self, part), bool):
+                raise SchemaError(f"attribute '{self.name}': {part} must be true or false.")
+        if not isinstance(self.label, str) or not all(isinstance(text, str) for text in self.level_labels):
+            raise SchemaError(f"attribute '{self.name}': labels must be texts.")
+        for pair in self.special:
+            numeric = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Edge)
+            if not numeric or isinstance(pair[0], bool | datetime.datetime):
+                raise SchemaError(f"attribute '{self.name}': special maps numbers or dates to labels.")
 
     def _check_levels(self) -> None:
         kinds = {type(level) for level in self.levels}

@@ -7,6 +7,7 @@ no synthetic rows, and a confidential row that falls into one is a violation tha
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,11 +89,21 @@ class Condition:
 class Impossible:
     """One structural zero: every condition holds at once."""
 
-    conditions: tuple[tuple[str, Condition], ...]
+    conditions: tuple[tuple[str, Condition], ...]  # a mapping of name to condition is accepted too
 
     def __post_init__(self) -> None:
-        if not self.conditions:
+        given = self.conditions.items() if isinstance(self.conditions, Mapping) else self.conditions
+        if not isinstance(given, Iterable):
+            raise SchemaError("the conditions of an impossible combination must be pairs of a name and a Condition.")
+        pairs = tuple(given)
+        if not pairs:
             raise SchemaError("an impossible combination needs at least one attribute.")
+        for pair in pairs:
+            if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], Condition):
+                raise SchemaError(
+                    "the conditions of an impossible combination must be pairs of a name and a Condition."
+                )
+        object.__setattr__(self, "conditions", pairs)
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.base import DENSE_CELLS, Progress, engines
 from understudy.engines.bounding import rows_to_leave_out
-from understudy.engines.encode import Encoder, check_columns, code_type, columns_to_read
+from understudy.engines.encode import Encoder, check_columns, check_header, code_type, columns_to_read
 from understudy.engines.kernel import flat_cells
 from understudy.engines.packing import pack, word_groups
 from understudy.engines.readers import Reader
@@ -52,6 +52,7 @@ class DuckDBSource:
         remembered_bytes: int = REMEMBERED_BYTES,
         kernel: str | None = None,
     ) -> None:
+        check_header(reader.columns, schema)
         if unit_id is not None and unit_id not in reader.columns:
             raise unknown_name("the unit's id:", unit_id, reader.columns, error=InputError)
         check_columns(reader.columns, schema, unit_id=unit_id)

@@ -113,6 +113,7 @@ def columns_to_read(columns: Iterable[str], schema: Schema, names: Sequence[str]
 def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None = None) -> None:
     """Refuse a table whose columns are not exactly those of the schema, save the ignored ones and the unit's id."""
     names = list(columns)
+    check_header(names, schema)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SchemaError(f"column '{twice[0]}' occurs twice in the data; every column needs its own name.")
@@ -128,6 +129,18 @@ def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None
         raise SchemaError(
             f"the data have {len(unlisted)} column(s) that the schema does not list: {shown}. Describe each as an "
             f"[[attribute]], or leave it out with [[ignore]] and columns = [{shown}] (also a unit's id)."
+        )
+
+
+def check_header(names: Sequence[str], schema: Schema) -> None:
+    """Without a header the first row of the data stands for the names, and no message may show it."""
+    seen = {name.strip().casefold() for name in names}
+    found = sum(name.strip().casefold() in seen for name in schema.names)
+    if 2 * found < len(schema.names):
+        wanted = ", ".join(f"'{name}'" for name in schema.names[:12]) + (", ..." if len(schema.names) > 12 else "")
+        raise SchemaError(
+            f"the data name {found} of the {len(schema.names)} columns of the schema ({wanted}). Is the line of column "
+            "names missing, or is it another table? The names found are not shown, as they may be values."
         )
 
 

@@ -13,6 +13,7 @@ import gzip
 import io
 import os
 import re
+import sys
 import tempfile
 import weakref
 from collections.abc import Collection, Iterator, Sequence
@@ -167,7 +168,7 @@ class CsvReader:
                     strings_can_be_null=False,
                 ),
             }
-            with _readable(path, "CSV"), _open(path) as raw:
+            with _readable(path, "CSV"), _rows_as_text(path), _open(path) as raw:
                 counted = _QuoteCounter(raw)
                 with arrow_csv.open_csv(pa.PythonFile(counted, mode="r"), **options) as stream:
                     yield from map(self._with_points, stream)
@@ -327,6 +328,30 @@ def _readable(path: str, kind: str) -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read as {kind} ({type(problem).__name__}); it may be damaged or cut short."
         ) from None
+
+
+@contextmanager
+def _rows_as_text(path: str) -> Iterator[None]:
+    """pyarrow reads a row with too many fields as text before it asks our handler. Where that row is not UTF-8 either,
+    this fails inside C code: Python would print a traceback, and pyarrow stop with an error that quotes the row."""
+    undecoded: list[object] = []
+    before = sys.unraisablehook
+
+    def note(problem: sys.UnraisableHookArgs) -> None:
+        if isinstance(problem.exc_value, UnicodeDecodeError):
+            undecoded.append(None)
+        else:
+            before(problem)
+
+    sys.unraisablehook = note
+    try:
+        yield
+    except pa.ArrowException:
+        if undecoded:
+            raise _not_utf8(path) from None
+        raise
+    finally:
+        sys.unraisablehook = before
 
 
 def _not_utf8(path: str) -> InputError:

@@ -127,5 +127,7 @@ def plan_from_json(data: Mapping[str, Any]) -> Plan:
                 for step in data["steps"]
             ),
         )
-    except (KeyError, TypeError, AttributeError) as problem:
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
         raise InputError(f"this is not a complete plan ({type(problem).__name__}: {problem}).") from None

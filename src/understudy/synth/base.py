@@ -20,6 +20,7 @@ from understudy.privacy.plan import Option, Plan, Step
 
 MAX_ROWS = 500_000_000
 MAX_COPIES = 1000
+SMALLEST_ASKED = 1e-15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +157,7 @@ def _enough(synthesizer: Synthesizer, schema: Schema, request: Request) -> Defin
     if not isinstance(budget, PureDP | ApproxDP | ProbabilisticDP | ZCDP):
         return None
     name = "rho" if isinstance(budget, ZCDP) else "epsilon"
-    low, high = float(getattr(budget, name)), 1.0
+    low, high = max(float(getattr(budget, name)), SMALLEST_ASKED), 1.0  # 1e-390 is 0 as a float: no middle above it
 
     def enough(amount: float) -> bool:
         try:
