@@ -47,8 +47,11 @@ class Flows:
 
     def sizes(self) -> Integers:
         """Jobs at each destination: confidential too, unless the unit fixes the destination."""
-        sums = np.concatenate(([0], np.cumsum(self._jobs, dtype=np.int64)))
-        return np.asarray(sums[self._starts[1:]] - sums[self._starts[:-1]])
+        sizes = np.zeros(len(self.places), dtype=np.int64)
+        filled = np.flatnonzero(self._starts[1:] > self._starts[:-1])
+        if len(filled):  # sums of runs, without a running sum as long as the table
+            sizes[filled] = np.add.reduceat(self._jobs, self._starts[filled], dtype=np.int64)
+        return sizes
 
     def confidential_pairs(self) -> tuple[NDArray[np.int32], Integers, NDArray[np.int32]]:
         """Origin, destination and jobs of every pair, for an evaluation inside the building: what is computed from

@@ -76,6 +76,9 @@ class CommuteSource:
         return self._flows
 
     def _read(self) -> Flows:
+        in_order = self._read_in_order()
+        if in_order is not None:
+            return in_order
         count = len(self.places)
         sizes = np.zeros(count, dtype=np.int64)
         kept: list[tuple[Codes, Codes, Codes | None]] | None = []
@@ -100,6 +103,27 @@ class CommuteSource:
                 jobs_of[where] = jobs[order]
             following += np.bincount(destinations, minlength=count)
         return merged(self.places, starts, origin_of, jobs_of)
+
+    def _read_in_order(self) -> Flows | None:
+        """The flows of a file that lists each pair once, by destination and origin, in one pass; else nothing."""
+        if self._reader.rows is None or self._jobs is None:
+            return None
+        origin_of, jobs_of = (np.empty(self._reader.rows, dtype=np.int32) for _ in range(2))
+        ends = np.zeros(len(self.places) + 1, dtype=np.int64)
+        filled, last = 0, -1
+        for origins, destinations, jobs in self.coded_batches():
+            keys = destinations.astype(np.int64) * len(self.places) + origins
+            if len(keys) == 0:
+                continue
+            if keys[0] <= last or not (keys[1:] > keys[:-1]).all() or jobs is None:
+                return None
+            last = int(keys[-1])
+            origin_of[filled : filled + len(keys)] = origins
+            jobs_of[filled : filled + len(keys)] = jobs
+            filled += len(keys)
+            first = int(destinations[0])
+            ends[first + 1 : int(destinations[-1]) + 2] += np.bincount(destinations - first)
+        return Flows(places=self.places, _starts=np.cumsum(ends), _origins=origin_of[:filled], _jobs=jobs_of[:filled])
 
     def coded_batches(self) -> Iterator[tuple[Codes, Codes, Codes | None]]:
         """Codes of origins and destinations, and jobs if rows are counted pairs."""

@@ -87,27 +87,54 @@ def encode(  # noqa: PLR0917  (numba passes arguments by position)
 
 
 @compiled
-def place(  # noqa: PLR0917
-    positions: NDArray[Any],
-    ring_counts: NDArray[Any],
-    sector_counts: NDArray[Any],
-    groups: NDArray[Any],
-    starts: NDArray[Any],
-    drawn: NDArray[Any],
-    words: NDArray[np.uint64],
-    word_starts: NDArray[Any],
-    points: NDArray[Any],
-    mass: NDArray[Any],
-    sums: NDArray[Any],
-    nodes: NDArray[Any],
-    decays: NDArray[Any],
-    farthest: float,
-    found: NDArray[Any],
-) -> None:
-    """A position for each drawn row of a cell: evenly over the pull of its ring, in its sector; -1 for elsewhere.
+def _position(word: np.uint64, node: int, lows: NDArray[Any], highs: NDArray[Any], sums: NDArray[Any]) -> Any:
+    """A place of a node, by its mass."""
+    low, high = lows[node], highs[node]
+    target = sums[low] + np.float64(word >> np.uint64(11)) * 2.0**-53 * (sums[high] - sums[low])
+    while high - low > 1:
+        middle = (low + high) // 2
+        if sums[middle] <= target:
+            low = middle
+        else:
+            high = middle
+    return low
 
-    The rows of a ring take the middles of as many strata of equal pull, so that the mean distance has hardly any noise
-    of its own; which place of a node is taken is random.
+
+@compiled
+def _in_sector(  # noqa: PLR0917
+    number: int, ring: int, sector: int, count: int, sectors: int, closed: int, at: NDArray[Any],
+    totals: NDArray[Any], pulls: NDArray[Any], order: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any],
+    points: NDArray[Any],
+) -> int:  # fmt: skip
+    """The node of a ring nearest in pull to ``number`` that lies in a sector; that node itself if there is none."""
+    total = totals[closed - 1]
+    for step in range(closed):
+        for way in range(2):
+            other = number + step if way == 0 else number - step
+            if 0 <= other < closed:
+                node = order[other]
+                inside = min(int((totals[other] - 0.5 * pulls[node]) / total * count), count - 1)
+                if inside == ring:
+                    there = points[(lows[node] + highs[node]) // 2]
+                    if _sector(at, there[0], there[1], there[2], sectors) == sector:
+                        return other
+    return number
+
+
+@compiled
+def place(  # noqa: PLR0917
+    positions: NDArray[Any], ring_counts: NDArray[Any], sector_counts: NDArray[Any], groups: NDArray[Any],
+    believed: NDArray[Any],
+    starts: NDArray[Any], drawn: NDArray[Any], words: NDArray[np.uint64], word_starts: NDArray[Any],
+    points: NDArray[Any], mass: NDArray[Any], sums: NDArray[Any], nodes: NDArray[Any], decays: NDArray[Any],
+    farthest: float, found: NDArray[Any],
+) -> None:  # fmt: skip
+    """A position for each drawn row; -1 for elsewhere.
+
+    A destination believes its drawn rows by a share and the gravity model by the rest. With rings only, the rows take
+    the middles of strata of the blended distribution over distance, so that their mean has no noise of its own. With
+    sectors, the share of rows that is not believed is placed over all rings, the others evenly over their own ring and
+    in their sector. Which place of a node is taken is random.
     """
     heaps, lows, highs = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
     halves, pulls, order = np.empty(ROOM, np.int64), np.empty(ROOM), np.empty(ROOM, np.int64)
@@ -118,72 +145,61 @@ def place(  # noqa: PLR0917
         used = look_around(
             at[0], at[1], at[2], points, mass, sums, nodes, decay, heaps, lows, highs, halves, pulls, OPENNESS
         )
-        count, sectors = ring_counts[d], sector_counts[d]
+        count, sectors, belief = ring_counts[d], sector_counts[d], believed[d]
         closed = rings(
-            at[0],
-            at[1],
-            at[2],
-            used,
-            count,
-            points,
-            mass,
-            nodes,
-            heaps,
-            lows,
-            highs,
-            halves,
-            pulls,
-            edges,
-            order,
-            totals,
-            squares,
-            farthest,
-        )
+            at[0], at[1], at[2], used, count, points, mass, nodes, heaps, lows, highs, halves, pulls,
+            edges, order, totals, squares, farthest,
+        )  # fmt: skip
         total = totals[closed - 1]
-        begin = starts[d]
-        while begin < starts[d + 1]:
-            ring = drawn[begin] // sectors
-            end = begin
-            while end < starts[d + 1] and drawn[end] // sectors == ring:
-                end += 1
-            for row in range(begin, end):
-                word = words[word_starts[d] + row - starts[d]]
-                if ring >= count:
-                    found[row] = -1
-                    continue
-                share = (row - begin + 0.5) / (end - begin)
-                number = np.searchsorted(totals[:closed], total * (ring + share) / count, side="right")
-                number = min(number, closed - 1)
-                sector = drawn[row] - ring * sectors
-                if sectors > 1:
-                    # The nearest node of the ring that lies in the sector; none there: the one at hand.
-                    for step in range(closed):
-                        hit = -1
-                        for way in range(2):
-                            other = number + step if way == 0 else number - step
-                            if 0 <= other < closed:
-                                inside = min(
-                                    int((totals[other] - 0.5 * pulls[order[other]]) / total * count), count - 1
-                                )
-                                middle = (lows[order[other]] + highs[order[other]]) // 2
-                                there = points[middle]
-                                if inside == ring and _sector(at, there[0], there[1], there[2], sectors) == sector:
-                                    hit = other
-                                    break
-                        if hit >= 0:
-                            number = hit
-                            break
-                node = order[number]
-                low, high = lows[node], highs[node]
-                target = sums[low] + np.float64(word >> np.uint64(11)) * 2.0**-53 * (sums[high] - sums[low])
-                while high - low > 1:
-                    middle = (low + high) // 2
-                    if sums[middle] <= target:
-                        low = middle
-                    else:
-                        high = middle
-                found[row] = low
-            begin = end
+        begin, end = starts[d], starts[d + 1]
+        while end > begin and drawn[end - 1] >= count * sectors:  # rows are sorted: elsewhere comes last
+            end -= 1
+            found[end] = -1
+        rows = end - begin
+        if sectors == 1:
+            row, ring, before, in_ring = begin, 0, 0.0, 0
+            while row < end and drawn[row] == 0:
+                row += 1
+                in_ring += 1
+            share = belief * in_ring / max(rows, 1) + (1.0 - belief) / count
+            for number in range(rows):
+                wanted = (number + 0.5) / rows
+                while wanted >= before + share and ring < count - 1:
+                    before += share
+                    ring += 1
+                    in_ring = 0
+                    while row < end and drawn[row] == ring:
+                        row += 1
+                        in_ring += 1
+                    share = belief * in_ring / rows + (1.0 - belief) / count
+                inside = min(max((wanted - before) / max(share, 1e-12), 0.0), 1.0)
+                at_node = np.searchsorted(totals[:closed], total * (ring + inside) / count, side="right")
+                node = order[min(at_node, closed - 1)]
+                found[begin + number] = _position(words[word_starts[d] + number], node, lows, highs, sums)
+            continue
+        replaced = 0
+        anywhere = int((1.0 - belief) * rows)
+        first = begin
+        while first < end:
+            ring = drawn[first] // sectors
+            last = first
+            while last < end and drawn[last] // sectors == ring:
+                last += 1
+            for row in range(first, last):
+                number = row - begin
+                if int((number + 1) * (1.0 - belief)) > int(number * (1.0 - belief)):
+                    level = (replaced + 0.5) / max(anywhere, 1)
+                    replaced += 1
+                    at_node = min(np.searchsorted(totals[:closed], total * min(level, 1.0), side="right"), closed - 1)
+                else:
+                    level = (ring + (row - first + 0.5) / (last - first)) / count
+                    at_node = min(np.searchsorted(totals[:closed], total * level, side="right"), closed - 1)
+                    at_node = _in_sector(
+                        at_node, ring, drawn[row] - ring * sectors, count, sectors, closed, at, totals, pulls, order,
+                        lows, highs, points,
+                    )  # fmt: skip
+                found[row] = _position(words[word_starts[d] + number], order[at_node], lows, highs, sums)
+            first = last
 
 
 @compiled

@@ -8,6 +8,7 @@ records in other cells and fewer rows lose less, so that prior holds for every s
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,7 +36,7 @@ from understudy.privacy.event import ApproxLoss, PureLoss
 Integers = NDArray[np.int64]
 EXACT_SIZES = 64
 STEP = 1.03
-MOST_EXACT = 1_000_000
+MOST_EXACT = 4_000_000
 FEWEST_CELLS = 2
 RULES = ("exact", "theorem", "accept_reject")
 
@@ -48,25 +49,18 @@ def size_step(size: int) -> tuple[int, int]:
     """
     if size < EXACT_SIZES:
         return size, size
-    number = math.floor(math.log(size / EXACT_SIZES) / math.log(STEP) + 1e-9)
-    while _step_start(number + 1) <= size:
-        number += 1
-    while _step_start(number) > size:
-        number -= 1
-    return _step_start(number), _step_start(number + 1) - 1
+    starts = _starts()
+    number = bisect_right(starts, size)
+    return starts[number - 1], starts[number] - 1
 
 
-def _step_start(number: int) -> int:
-    return EXACT_SIZES if number <= 0 else max(_whole(number), _step_start_below(number) + 1)
-
-
-@lru_cache(maxsize=4096)
-def _step_start_below(number: int) -> int:
-    return _step_start(number - 1)
-
-
-def _whole(number: int) -> int:
-    return math.ceil(EXACT_SIZES * STEP**number)
+@lru_cache(maxsize=1)
+def _starts() -> tuple[int, ...]:
+    """The least size of each step, up to more jobs than there are people."""
+    starts = [EXACT_SIZES]
+    while starts[-1] < 2**40:
+        starts.append(max(starts[-1] + 1, math.ceil(starts[-1] * STEP)))
+    return tuple(starts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +110,6 @@ class PriorRule:
     loss: PureLoss | ApproxLoss
     rule: str = "exact"
     share: Fraction = Fraction(1, 4)
-    small_share: Fraction = Fraction(1)  # for destinations with up to four records, falling to ``share`` at sixteen
     extra_cells: int = 0
     public_sizes: bool = True  # else any number of records may stand behind the rows, and only Theorem 4.1 is used
     usable: Callable[[int], int] = int  # the largest number of cells up to a given one that can be made
@@ -124,9 +117,6 @@ class PriorRule:
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise InputError(f"rule ({self.rule!r}) must be one of {', '.join(RULES)}.")
-
-    def share_of(self, size: int) -> Fraction:
-        return max(self.share, min(self.small_share, 4 * self.small_share / max(size, 1)))
 
     def table(self, sizes: Integers, cells: int | None = None) -> SizedPrior:
         """The prior for all sizes that occur; with ``cells`` the domain is given, else it is chosen by the share."""
@@ -140,7 +130,7 @@ class PriorRule:
 
     def _choose_cells(self, least: int, most: int) -> int:
         """The largest number of cells whose priors together stay below the share of the records."""
-        room = float(self.share_of(least) * least)
+        room = float(self.share * least)
         alone = self.prior_for(least, most, None, total=room)
         cells = max(FEWEST_CELLS, int(room / alone))
         cells = self.usable(cells)

@@ -235,9 +235,10 @@ def shrunk_urns(  # noqa: PLR0917
                     if word > ~whole and word > ~((np.uint64(0) - whole) % whole):
                         continue
                     place = np.int64(word % whole)
-                    dx, dy, dz = points[place, 0] - x, points[place, 1] - y, points[place, 2] - z
-                    if band_of(dx * dx + dy * dy + dz * dz, edges) != band:
-                        continue
+                    if sizes[d, band] < places:  # else every place lies in the band
+                        dx, dy, dz = points[place, 0] - x, points[place, 1] - y, points[place, 2] - z
+                        if band_of(dx * dx + dy * dy + dz * dz, edges) != band:
+                            continue
                     taken = False
                     for known in range(named):
                         if names[known] == place:
@@ -248,7 +249,7 @@ def shrunk_urns(  # noqa: PLR0917
                             taken = True
                             break
                     if not taken:
-                        cell = place
+                        cell = place  # type: ignore[assignment]
                         break
                 if cell < 0:
                     break  # out of words

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from understudy.core.exact import from_text
 from understudy.errors import InputError
 from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.definition import NonPrivate
+from understudy.privacy.commute_prior import size_step
+from understudy.privacy.definition import NonPrivate, Unit
+from understudy.privacy.dirichlet_profile import PriorShape, delta
 from understudy.privacy.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.flow_draws import CellUrn
+from understudy.privacy.plan import Plan, Step
 from understudy.release.commutes import CommuteRelease
+from understudy.synth.commutes.priors import one_job
 
 
 def pairs_fit(release: CommuteRelease) -> str:
@@ -65,7 +74,24 @@ def draws_are_charged(release: CommuteRelease) -> str:
             raise InputError("the draws recorded are not those the plan announces.")
         if not isinstance(step.event, PureLoss | ApproxLoss | GeometricNoise | NoNoise):
             raise InputError(f"the draw '{step.label}' is charged with an event that no draw has.")
-    return f"{len(steps)} draw(s), as planned"
+        for mechanism in draw["mechanisms"]:
+            if mechanism["mechanism"] == CellUrn.name and isinstance(step.event, PureLoss | ApproxLoss):
+                _priors_suffice(mechanism, step, plan)
+    return f"{len(steps)} draw(s), their priors as large as what was charged for them asks for"
+
+
+def _priors_suffice(mechanism: Mapping[str, Any], step: Step, plan: Plan) -> None:
+    """Recomputes, for the smallest size of each step, what the stated prior loses."""
+    loss = one_job(step.event, plan.unit)  # type: ignore[arg-type]
+    extra = int(bool(plan.options.get("cut_miles")))
+    epsilon = float(loss.epsilon) * (1 + 1e-9)
+    for least, cells, text in zip(mechanism["sizes_from"], mechanism["cells"], mechanism["priors"], strict=True):
+        prior, most = float(from_text(text, "prior")), size_step(int(least))[1]
+        if math.log1p(most / prior) <= epsilon:
+            continue  # by Theorem 4.1
+        shape = PriorShape.symmetric(prior, int(cells) + extra, most)
+        if isinstance(loss, PureLoss) or delta(shape, int(least), Unit(), float(loss.epsilon)) > loss.delta:
+            raise InputError(f"the prior of destinations with {least} jobs is too small for what was charged.")
 
 
 def events_add_up(release: CommuteRelease) -> str:

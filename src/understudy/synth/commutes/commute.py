@@ -9,7 +9,7 @@ cell by the gravity model. A small part of the budget measures how commuting fal
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
@@ -21,10 +21,11 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.gravity import GravityTree
-from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions
+from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, belief
 from understudy.models.sample import apportion
 from understudy.privacy.definition import ApproxDP, NonPrivate, PureDP
 from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.flow_draws import CellUrn
 from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
 from understudy.privacy.noise import Geometric
 from understudy.privacy.plan import Plan, Step
@@ -39,6 +40,7 @@ THEOREM = "docs/theory/commute.md"
 SIZES_LABEL = "jobs by destination"
 SIZES_SHARE = Fraction(3, 10)  # of epsilon for the sizes of private destinations
 COARSENINGS = ("rings", "none")
+SPREAD = 0.1  # variance between destinations of an area, in units of the variance between workers
 
 
 def _scale(moved: int, epsilon: Fraction) -> Fraction:
@@ -71,6 +73,7 @@ class Commute:
     decay_share: str = "0.1"
     decay_level: str = "auto"
     prior_share: str = "auto"
+    blend: str = "auto"
     suppress_as_published: bool = False
     published_epsilon: str = "4.6"
     published_delta: str = "1e-5"
@@ -93,9 +96,11 @@ class Commute:
             positive(self.cut_miles, "cut_miles")
             if shrinking is not None:
                 raise InputError("with shrink the last distance is the cut; leave cut_miles out.")
+        if self.blend not in ("auto", "none"):
+            raise InputError(f"blend ({self.blend!r}) must be 'auto' or 'none'.")
         share(self.decay_share, "decay_share")
         if self.prior_share != "auto":
-            positive(self.prior_share, "prior_share")
+            positive(self.prior_share, "prior_share", "blend")
 
     @property
     def shrinking(self) -> Shrinking | None:
@@ -232,6 +237,9 @@ class Commute:
         regions, groups_note = self._regions(plan, places, gate, rows=rows, measured=measured)
         draws = [s for s in plan.steps if s.action == "draw"]
         mechanism, cells, notes = build_mechanism(self, plan, places, rows, event=draws[0].event, regions=regions)
+        if isinstance(regions, RingRegions) and isinstance(mechanism, CellUrn) and self.blend == "auto":
+            _, weights, shifts = mechanism.priors.of(rows)
+            regions = replace(regions, believed=belief(rows, cells * weights / 2.0**shifts, SPREAD))
         for copy, draw in enumerate(draws, start=1):
             gate.draw(
                 mechanism, regions, rows=rows, cells=cells, label=draw.label, copy=copy, sink=sink,

@@ -17,7 +17,8 @@ from understudy.privacy.noise import Geometric
 
 Integers = NDArray[np.int64]
 LABEL = "jobs by distance"
-JOBS_PER_CELL = 4.0  # a level is used if a cell of its table has this many standard deviations of noise in jobs
+JOBS_PER_CELL = 0.8  # a level is used if a cell of its table has at least this many jobs, in units of the noise scale
+MOST_GROUPS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,9 +35,9 @@ def choose_level(places: Places, level: str, scale: float, jobs: int | None) -> 
     if level != "auto":
         return None if level == "none" else level
     fine = None
-    for name, values in places.areas.items() if jobs is not None else ():
-        cells = len(np.unique(values)) * BANDS
-        if jobs is not None and jobs / cells >= JOBS_PER_CELL * scale / 4:
+    for name in places.areas if jobs is not None else ():
+        number = groups_of(places, name)[1]
+        if jobs is not None and number <= MOST_GROUPS and jobs / (number * BANDS) >= JOBS_PER_CELL * scale:
             fine = name
     return fine
 
@@ -44,7 +45,11 @@ def choose_level(places: Places, level: str, scale: float, jobs: int | None) -> 
 def groups_of(places: Places, level: str | None) -> tuple[Integers, int]:
     if level is None:
         return np.zeros(len(places), dtype=np.int64), 1
-    names, groups = np.unique(places.area(level), return_inverse=True)
+    values = places.area(level)
+    if len(values) > 1 and (values[1:] >= values[:-1]).all():  # as census codes are: no sorting of millions of texts
+        groups = np.concatenate(([0], np.cumsum(values[1:] != values[:-1])))
+        return groups, int(groups[-1]) + 1
+    names, groups = np.unique(values, return_inverse=True)
     return groups.astype(np.int64), len(names)
 
 

@@ -58,7 +58,7 @@ def build_mechanism(
         return _shrunk(method, shrinking, places, rows, event=event, loss=loss)
     shares = {}
     if method.prior_share != "auto":
-        shares = dict.fromkeys(("share", "small_share"), read_exact(method.prior_share, "prior_share"))
+        shares = {"share": read_exact(method.prior_share, "prior_share")}
     rule = PriorRule(
         loss=loss,
         rule=method.rule,
