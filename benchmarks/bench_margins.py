@@ -1,10 +1,10 @@
 """Accuracy and cost of the margin methods beside other projects: mean S_pMSE of all two-way / three-way tables.
 
-    python benchmarks/bench_margins.py [--results FILE] [--seeds 10] [--only TEXT] [--peers | --ours] [--minutes M]
+    python benchmarks/bench_margins.py [--results FILE] [--seeds 10] [--at-once 1] [--only TEXT] [--peers | --ours]
 
 Results are appended to FILE (one line of JSON per synthesis), runs already there are not repeated, and the tables are
-printed from all of it: a long run can be stopped and continued. Seeds are the outermost loop, so every line has runs
-early. Unit ``add_remove``, as many rows as the data have, as a constant.
+printed from all of it: a long run can be stopped and continued. Seeds are the outermost loop, in steps of
+``--at-once``, so every line has runs early. Unit ``add_remove``, as many rows as the data have, as a constant.
 
 Other projects run in environments of their own, named by variables: UNDERSTUDY_PEER_MBI (a Python with mbi 2.x),
 UNDERSTUDY_PEER_OPENDP (with opendp[mbi,polars]), UNDERSTUDY_PEER_DPMM (with dpmm). One that is not named is left out,
@@ -83,22 +83,28 @@ def cases() -> list[Case]:
     return found
 
 
-def run_ours(case: Case, folder: Path) -> dict[str, Any]:
-    """In a process of its own, so that memory and libraries are its own too: both ways to draw rows."""
+def run_ours(case: Case, folder: Path, seeds: list[int]) -> list[dict[str, Any]]:
+    """In a process of its own, so that memory and libraries are its own too: both ways to draw rows.
+
+    The first synthesis of the process loads what it needs; its CPU seconds include that.
+    """
     schema, table, rows = load(case.data)
-    begin = time.process_time()
-    release = _release(case, schema, table, rows, by="rounding")
-    found: dict[str, Any] = {"cpu": time.process_time() - begin}
-    found["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    plan = release.provenance.plan
-    found["method"] = plan.method if plan is not None else case.method
-    parquet.write_table(_plain(release.frame(1)), folder / "rounding.parquet")
-    if release.fitted is not None:  # independent rows from the same model
-        drawn = replace(release.fitted, rows_by="multinomial").draw(schema, rows, SecureStream(), "rows")
-        independent = pa.table({name: pa.array(drawn.columns[name].astype("int64")) for name in schema.names})
-    else:
-        independent = _plain(_release(case, schema, table, rows, by="multinomial").frame(1))
-    parquet.write_table(independent, folder / "multinomial.parquet")
+    found = []
+    for seed in seeds:
+        begin = time.process_time()
+        release = _release(case, schema, table, rows, by="rounding")
+        one: dict[str, Any] = {"seed": seed, "cpu": time.process_time() - begin}
+        one["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        plan = release.provenance.plan
+        one["method"] = plan.method if plan is not None else case.method
+        parquet.write_table(_plain(release.frame(1)), folder / f"rounding_{seed}.parquet")
+        if release.fitted is not None:  # independent rows from the same model
+            drawn = replace(release.fitted, rows_by="multinomial").draw(schema, rows, SecureStream(), "rows")
+            independent = pa.table({name: pa.array(drawn.columns[name].astype("int64")) for name in schema.names})
+        else:
+            independent = _plain(_release(case, schema, table, rows, by="multinomial").frame(1))
+        parquet.write_table(independent, folder / f"multinomial_{seed}.parquet")
+        found.append(one)
     return found
 
 
@@ -115,39 +121,42 @@ def _plain(table: pa.Table) -> pa.Table:
     return pa.table([column.cast(pa.int64()) for column in columns], names=table.column_names)
 
 
-def run_case(case: Case, folder: Path) -> dict[str, Any]:
-    """One synthesis in a child process, scored here; a failure is a result too."""
+def run_case(case: Case, folder: Path, seeds: list[int]) -> list[dict[str, Any]]:
+    """Some syntheses in a child process, scored here; a failure is a result too."""
     schema, table, rows = load(case.data)
     if case.ours:
-        command = [sys.executable, __file__, "--one", json.dumps([case.data, case.method, case.epsilon, case.pure]),
-                   "--folder", str(folder)]  # fmt: skip
-        limit = OURS_TIMEOUT
+        wanted = [case.data, case.method, case.epsilon, case.pure, seeds]
+        command = [sys.executable, __file__, "--one", json.dumps(wanted), "--folder", str(folder)]
+        limit = OURS_TIMEOUT * len(seeds)
     else:
         python = os.environ.get(PEERS[case.method.split("-")[0]])
         if not python:
-            return {"absent": f"{PEERS[case.method.split('-')[0]]} is not set"}
+            return [{"seed": seeds[0], "absent": f"{PEERS[case.method.split('-')[0]]} is not set"}]
+        seeds = seeds[:1]
         parquet.write_table(table, folder / "data.parquet")
         (folder / "domain.json").write_text(json.dumps(dict(zip(schema.names, schema.shape(), strict=True))))
         rho = 0.0 if case.pure else float(cdp_rho(Fraction(case.epsilon), DELTA))
         command = [python, str(Path(__file__).with_name("margin_peers.py")), case.method, str(folder / "data.parquet"),
                    str(folder / "domain.json"), case.epsilon, str(rho), str(rows),
-                   str(folder / "multinomial.parquet")]  # fmt: skip
+                   str(folder / f"multinomial_{seeds[0]}.parquet")]  # fmt: skip
         limit = TIMEOUT
     one_core = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
                 "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}  # fmt: skip
     command = ["/bin/sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=one_core)
     if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
-        return {"failed": f"not finished after {limit} CPU s"}
+        return [{"seed": seeds[0], "failed": f"not finished after {limit} CPU s"}]
     if done.returncode != 0:
         lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-        return {"failed": " ".join(lines[-3:])[:200] or "no message"}
-    found = json.loads(done.stdout.strip().splitlines()[-1])
-    for by in ("rounding", "multinomial"):
-        if (folder / f"{by}.parquet").exists():
-            drawn = parquet.read_table(folder / f"{by}.parquet")
-            found[f"u_{by}"] = score(schema, table, drawn)
-    return dict(found)
+        return [{"seed": seeds[0], "failed": " ".join(lines[-3:])[:200] or "no message"}]
+    said = json.loads(done.stdout.strip().splitlines()[-1])
+    found = said if isinstance(said, list) else [{"seed": seeds[0], **said}]
+    for one in found:
+        for by in ("rounding", "multinomial"):
+            file = folder / f"{by}_{one['seed']}.parquet"
+            if file.exists():
+                one[f"u_{by}"] = score(schema, table, parquet.read_table(file))
+    return list(found)
 
 
 def _mean(values: list[float]) -> str:
@@ -187,6 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--results", type=Path, default=Path("bench_margins.jsonl"))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--at-once", type=int, default=1, help="syntheses of ours in one process")
     parser.add_argument("--only", default="")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--ours", action="store_true")
@@ -197,28 +207,31 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.one:
-        data, method, epsilon, pure = json.loads(given.one)
-        print(json.dumps(run_ours(Case(data=data, method=method, epsilon=epsilon, pure=pure), given.folder)))
+        data, method, epsilon, pure, seeds = json.loads(given.one)
+        print(json.dumps(run_ours(Case(data=data, method=method, epsilon=epsilon, pure=pure), given.folder, seeds)))
         return
     if not DATA.is_dir():
         print(f"skipped: no data at {DATA}; set UNDERSTUDY_DATA.")
         return
     results = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
     begin = time.monotonic()
-    for seed in range(0 if given.show else given.seeds):
+    at_once = 1 if given.show else given.at_once
+    for first in range(0, 0 if given.show else given.seeds, at_once):
         for case in cases():
             if given.only not in case.name or (given.peers and case.ours) or (given.ours and not case.ours):
                 continue
             earlier = [run for run in results if run["case"] == case.name]
             gave_up = any("failed" in run or "absent" in run for run in earlier)
-            if gave_up or any(run["seed"] == seed for run in earlier) or time.monotonic() - begin > 60 * given.minutes:
+            done = {run["seed"] for run in earlier}
+            seeds = [seed for seed in range(first, min(first + at_once, given.seeds)) if seed not in done]
+            if gave_up or not seeds or time.monotonic() - begin > 60 * given.minutes:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                result = {"case": case.name, "seed": seed, **run_case(case, Path(folder))}
-            results.append(result)
+                made = [{"case": case.name, **run} for run in run_case(case, Path(folder), seeds)]
+            results += made
             with given.results.open("a") as file:
-                file.write(json.dumps(result) + "\n")
-            print(json.dumps(result), file=sys.stderr, flush=True)
+                file.writelines(json.dumps(run) + "\n" for run in made)
+            print(*(json.dumps(run) for run in made), sep="\n", file=sys.stderr, flush=True)
     show(results)
 
 
