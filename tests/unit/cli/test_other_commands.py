@@ -115,3 +115,17 @@ def test_reproduce_shows_every_item_with_its_verdict(run, monkeypatch):
 
 def test_reproduce_refuses_an_unknown_paper(run):
     assert "did you mean 'raab'" in run("reproduce rab", code=2).stderr
+
+
+def test_reproduce_draws_the_figure_of_one_paper_and_refuses_others(run, monkeypatch, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip("matplotlib")
+    from understudy.figures.replicated_uniques import replicated_uniques
+
+    rows = [{"data_set": "S5", "epsilon": 1.0, "computed": 20.0, "published": 19.2}]
+    base.papers["raab"]
+    monkeypatch.setitem(base.pictures, "raab", lambda full: replicated_uniques(pa.Table.from_pylist(rows)))
+    assert json.loads(run(f"reproduce raab --plot {tmp_path / 'one.svg'} --json").stdout) == rows
+    assert (tmp_path / "one.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert "name that paper" in run(f"reproduce --plot {tmp_path / 'two.svg'}", code=2).stderr
+    assert "no figure" in run(f"reproduce ruiz --plot {tmp_path / 'two.svg'}", code=2).stderr
