@@ -78,6 +78,7 @@ def report(
     Without --confidential it is public: release facts only, with the fields of the Deployments Registry beside it as
     JSON. With it the release is evaluated first, and the report is internal: marked on every page, never in a release.
     """
+    from understudy.release import Release
     from understudy.reporting.build import AUDIENCES, check_target
     from understudy.reporting.build import report as write_report
 
@@ -93,6 +94,8 @@ def report(
         missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
     )
     made = read_synthetic(release, None if schema is None else read_schema(schema), reading)
+    if not isinstance(made, Release) and (confidential or ask):
+        raise InputError("a release of commutes is reported as it is: leave --confidential and --ask out.")
     answers = [api.infer(made, question) for question in ask or ()]
     given = []
     if confidential:

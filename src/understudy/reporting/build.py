@@ -140,7 +140,7 @@ def build_report(
         made=made_of(subject),
         privacy=privacy_pictures(subject),
         utility=None if evaluation is None else utility_of(evaluation),
-        risk=None if evaluation is None else risk_of(evaluation),
+        risk=None if evaluation is None else risk_of(evaluation, copies=subject.copies),
         answers=answers_of(answers),
         expectations=expectations_of(subject),
         registry=_flat(fields),

@@ -135,17 +135,22 @@ def utility_of(evaluation: Evaluation) -> Part:
     return _part(evaluation.utility, evaluation, UTILITY_TABLES, "utility")
 
 
-def risk_of(evaluation: Evaluation) -> Part:
-    return _part(evaluation.risk, evaluation, RISK_TABLES, "risk")
+def risk_of(evaluation: Evaluation, *, copies: int) -> Part:
+    # With one copy there is nothing for further copies to narrow or to blur.
+    return _part(
+        evaluation.risk, evaluation, RISK_TABLES, "risk", without=("help_or_confusion",) if copies == 1 else ()
+    )
 
 
-def _part(section: Section, evaluation: Evaluation, named: Mapping[str, str], side: str) -> Part:
+def _part(
+    section: Section, evaluation: Evaluation, named: Mapping[str, str], side: str, *, without: Sequence[str] = ()
+) -> Part:
     frames = {name: frame for name, frame in section.frames.items() if frame.num_columns and frame.num_rows}
     everything = {**evaluation.utility.frames, **evaluation.risk.frames}
     pictures = []
     for name in sorted(drawable(everything), key=_place):
         wanted = figures[name].needs  # type: ignore[attr-defined]
-        if all(need in section.frames for need in wanted):
+        if name not in without and all(need in section.frames for need in wanted):
             title, caption = CAPTIONS.get(name, (name.replace("_", " "), ""))
             pictures.append(picture(f"{side}-{name}", title, caption, figures[name](everything)))
     listed = [
