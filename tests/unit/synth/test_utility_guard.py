@@ -1,8 +1,8 @@
 """A guard on utility, as a ratio to the fit without noise: what was reached must not be lost unnoticed.
 
-One generated population (a chain of six attributes, 5,000 people), all two-way tables, independent rows, the mean of
-three seeds. S_pMSE of rows from the exact fit is about 1, so the ratios are close to the utilities themselves. When the
-bounds were set the ratios were 3.7 (ipf), 3.0 (mst) and 4.5 (aim); seeds are fixed, so a result stays what it is.
+One generated population (a chain of five attributes, 5,000 people), all two-way tables, independent rows, the mean of
+two seeds. S_pMSE of rows from the exact fit is about 1, so the ratios are close to the utilities themselves. When the
+bounds were set the ratios were 2.8 (ipf), 2.4 (mst) and 3.4 (aim); seeds are fixed, so a result stays what it is.
 """
 
 from functools import cache
@@ -20,14 +20,14 @@ from understudy.synth.base import configure
 from understudy.utility.counting import count_together
 from understudy.utility.tables import s_pmse
 
-PEOPLE, SEEDS = 5000, 3
+PEOPLE, SEEDS = 5000, 2
 
 
 @cache
 def population():
     rng = np.random.default_rng(8)
     columns = {"x0": rng.integers(0, 5, PEOPLE)}
-    for i in range(1, 6):
+    for i in range(1, 5):
         copied = rng.random(PEOPLE) < 0.6
         columns[f"x{i}"] = np.where(copied, columns[f"x{i - 1}"], np.minimum(rng.integers(0, 9, PEOPLE), 4))
     schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=tuple(range(5))) for name in columns))
@@ -50,7 +50,7 @@ def utility(method, epsilon, **options):
 
 
 @pytest.mark.parametrize(
-    ("method", "bound"), [("ipf", 5.0), ("mst", 4.2), ("aim", 6.0), ("auto", 5.0)], ids=["ipf", "mst", "aim", "auto"]
+    ("method", "bound"), [("ipf", 4.0), ("mst", 3.5), ("aim", 5.0), ("auto", 4.0)], ids=["ipf", "mst", "aim", "auto"]
 )
 def test_close_to_the_fit_without_noise(method, bound):
     exact = utility("ipf", None)
@@ -60,5 +60,5 @@ def test_close_to_the_fit_without_noise(method, bound):
 
 def test_far_ahead_of_the_published_method_and_of_independence():
     ours = utility("ipf", "1", rows_by="multinomial")
-    assert ours < 0.75 * utility("ipf", "1", postprocess="published")
+    assert ours < 0.85 * utility("ipf", "1", postprocess="published")
     assert ours < 0.1 * utility("independent", "1", rows_by="multinomial")
