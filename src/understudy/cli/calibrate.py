@@ -53,7 +53,7 @@ def calibrate(
         raise unknown_name("mechanism", mechanism, kinds)
     budget = read_budget(epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee)
     if budget is None:
-        raise InputError("no budget was given.")
+        raise InputError("no budget was given; say for example --epsilon 1 --delta 1e-9.")
     extra: dict[str, Any] = {} if margins is None else {"margins": margins}
     found = us.calibrate(
         kinds[mechanism],

@@ -123,10 +123,10 @@ def paths_of(data: Any) -> list[str]:
         raise InputError("the path of the data must be text.")
     if not os.path.exists(path):
         if not glob.has_magic(path):
-            raise InputError(f"{path} does not exist.")
+            raise InputError(f"{path} does not exist; check the name and the folder.")
         found = sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))
         if not found:
-            raise InputError(f"no file matches {path}.")
+            raise InputError(f"no file matches {path}; check the pattern and the folder.")
         return found
     if os.path.isdir(path):
         raise InputError(f"{path} is a directory; give a file or a glob such as {os.path.join(path, '*.parquet')}.")

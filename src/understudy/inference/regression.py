@@ -140,7 +140,7 @@ def make_model(atom: Atom, schema: Schema, codes: Mapping[str, Integers]) -> Mod
         return Model(family="logit", names=labels, design=design, outcome=event, columns=labels)
     known = tuple(text for code, text in enumerate(attribute.code_names) if code != attribute.missing_code)
     if len(known) < 2:
-        raise InputError(f"'{name}' has one level only.")
+        raise InputError(f"'{name}' has one level only; an outcome needs at least two.")
     if atom.kind == "multinomial":
         names = tuple(f"{level}: {label}" for level in known[1:] for label in labels)
     else:
