@@ -83,12 +83,13 @@ class RingRegions:
         return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
 
 
-def belief(rows: Integers, prior_mass: Floats, spread: float) -> Floats:
+def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | int = 1) -> Floats:
     """How far to believe the drawn rows of a destination: the weight with the least expected squared error of a mean.
 
     In units of the variance between workers: the truth differs from the gravity model by ``spread`` between
     destinations and 1/n by its few workers; the draw shows n/(n + A) of that difference (A the prior mass) with the
-    variance of a Dirichlet-multinomial mean. A function of public numbers, so this is post-processing.
+    variance of a Dirichlet-multinomial mean of ``times`` n rows. A function of public numbers, so this is
+    post-processing.
 
     >>> belief(np.array([1, 10, 1000]), np.array([0.4, 2.5, 250.0]), 0.1).round(2).tolist()
     [0.5, 0.54, 1.0]
@@ -96,7 +97,8 @@ def belief(rows: Integers, prior_mass: Floats, spread: float) -> Floats:
     size = np.maximum(rows, 1).astype(float)
     shown = size / (size + prior_mass)
     signal = spread + 1 / size
-    noise = (1 + (size - 1) / (size + prior_mass + 1)) / size
+    drawn = size * times
+    noise = (1 + (drawn - 1) / (size + prior_mass + 1)) / drawn
     return np.asarray(np.minimum(shown * signal / (shown**2 * signal + noise), 1.0))
 
 

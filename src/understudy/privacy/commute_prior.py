@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -38,6 +38,7 @@ EXACT_SIZES = 64
 STEP = 1.03
 MOST_EXACT = 4_000_000
 FEWEST_CELLS = 2
+MORE_ROWS = ((100, 4), (32, 2))  # from so many jobs on, so many rows for each
 RULES = ("exact", "theorem", "accept_reject")
 
 
@@ -67,10 +68,12 @@ def _starts() -> tuple[int, ...]:
 class SizedPrior:
     """For each step of sizes the number of cells and the prior of each, a multiple of a power of two.
 
-    ``entries`` maps the least size of a step to (cells, weight, shift): the prior is weight / 2^shift.
+    ``entries`` maps the least size of a step to (cells, weight, shift): the prior is weight / 2^shift. ``times`` says
+    how many rows are drawn for each job, of which every so many are kept: 1 where nothing is said.
     """
 
     entries: Mapping[int, tuple[int, int, int]]
+    times: Mapping[int, int] = field(default_factory=dict)
 
     def of(self, sizes: Integers) -> tuple[Integers, Integers, Integers]:
         """Cells, weights and shifts of destinations by their sizes; a destination without rows draws nothing."""
@@ -80,6 +83,14 @@ class SizedPrior:
             return np.ones_like(sizes), np.ones_like(sizes), np.zeros_like(sizes)
         at = np.maximum(np.searchsorted(keys, sizes, side="right") - 1, 0)
         return table[at, 0], table[at, 1], table[at, 2]
+
+    def times_of(self, sizes: Integers) -> Integers:
+        """Rows drawn for each job, by the sizes of destinations."""
+        keys = np.array(sorted(self.entries), dtype=np.int64)
+        if len(keys) == 0 or not self.times:
+            return np.ones_like(sizes)
+        table = np.array([self.times.get(int(key), 1) for key in keys], dtype=np.int64)
+        return np.asarray(table[np.maximum(np.searchsorted(keys, sizes, side="right") - 1, 0)])
 
     def prior(self, size: int) -> Fraction:
         _, weight, shift = (int(values[0]) for values in self.of(np.array([size])))
@@ -91,6 +102,7 @@ class SizedPrior:
             "sizes_from": [size for size, _ in listed],
             "cells": [cells for _, (cells, _, _) in listed],
             "priors": [to_text(Fraction(weight, 2**shift)) for _, (_, weight, shift) in listed],
+            "rows_per_job": [self.times.get(size, 1) for size, _ in listed],
         }
 
     @classmethod
@@ -100,7 +112,8 @@ class SizedPrior:
             prior = Fraction(text)
             shift = prior.denominator.bit_length() - 1
             entries[int(size)] = (int(cells), prior.numerator, shift)
-        return cls(entries=entries)
+        times = {int(size): int(count) for size, count in zip(data["sizes_from"], data["rows_per_job"], strict=True)}
+        return cls(entries=entries, times=times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +134,15 @@ class PriorRule:
     def table(self, sizes: Integers, cells: int | None = None) -> SizedPrior:
         """The prior for all sizes that occur; with ``cells`` the domain is given, else it is chosen by the share."""
         steps = sorted({size_step(int(size)) for size in np.unique(sizes) if size > 0})
-        return SizedPrior(entries={least: self._entry(least, most, cells) for least, most in steps})
+        times = {least: self.times_for(least) for least, _ in steps}
+        entries = {least: self._entry(least, most * times[least], cells) for least, most in steps}
+        return SizedPrior(entries=entries, times=times)
+
+    def times_for(self, size: int) -> int:
+        """Rows drawn for each job. More rows need a larger prior but carry less noise of their own: worth it where
+        there are many jobs. Only where the exact delta sets the prior, which hardly grows with the rows there."""
+        exact = isinstance(self.loss, ApproxLoss) and self.rule == "exact" and self.public_sizes
+        return next((times for least, times in MORE_ROWS if size >= least), 1) if exact else 1
 
     def _entry(self, least: int, most: int, cells: int | None) -> tuple[int, int, int]:
         chosen = self._choose_cells(least, most) if cells is None else cells

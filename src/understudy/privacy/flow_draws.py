@@ -95,19 +95,26 @@ class CellUrn:
 
         _, weights, shifts = self.priors.of(block.rows)
         prefix = np.concatenate(([0], np.cumsum(block.jobs, dtype=np.int64)))
-        row_starts = np.concatenate(([0], np.cumsum(block.rows)))
-        _check_fits(domains, weights, shifts, np.diff(prefix[block.starts]), block.rows)
+        times = self.priors.times_of(block.rows)
+        rows = block.rows * times
+        row_starts = np.concatenate(([0], np.cumsum(rows)))
+        _check_fits(domains, weights, shifts, np.diff(prefix[block.starts]), rows)
         drawn = np.empty(int(row_starts[-1]), dtype=np.int64)
         states = np.full(len(block.rows), loops.MORE_WORDS, dtype=np.int8)
 
         def run(words: Any, word_starts: Any, counts: Any, states: Any) -> None:
             loops.urns(
-                block.starts, block.cells, prefix, domains, weights, shifts, block.rows, row_starts,
+                block.starts, block.cells, prefix, domains, weights, shifts, rows, row_starts,
                 words, word_starts, counts, drawn, states,
             )  # fmt: skip
 
-        _run_until_done(block, substream_key(stream, *purpose, "urn"), states, block.rows + 2, run)
-        return drawn
+        _run_until_done(block, substream_key(stream, *purpose, "urn"), states, rows + 2, run)
+        if (times == 1).all():
+            return drawn
+        # Every so many of the sorted rows: as many as there are jobs, and nearly the shares of all rows.
+        step = np.repeat(times, block.rows)
+        number = np.arange(len(step)) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
+        return np.asarray(drawn[np.repeat(row_starts[:-1], block.rows) + number * step + step // 2])
 
     def to_json(self) -> dict[str, Any]:
         return {"mechanism": self.name, **self.priors.to_json()}

@@ -85,8 +85,9 @@ def _priors_suffice(mechanism: Mapping[str, Any], step: Step, plan: Plan) -> Non
     loss = one_job(step.event, plan.unit)  # type: ignore[arg-type]
     extra = int(bool(plan.options.get("cut_miles")))
     epsilon = float(loss.epsilon) * (1 + 1e-9)
-    for least, cells, text in zip(mechanism["sizes_from"], mechanism["cells"], mechanism["priors"], strict=True):
-        prior, most = float(from_text(text, "prior")), size_step(int(least))[1]
+    names = ("sizes_from", "cells", "priors", "rows_per_job")
+    for least, cells, text, times in zip(*(mechanism[name] for name in names), strict=True):
+        prior, most = float(from_text(text, "prior")), size_step(int(least))[1] * int(times)
         if math.log1p(most / prior) <= epsilon:
             continue  # by Theorem 4.1
         shape = PriorShape.symmetric(prior, int(cells) + extra, most)

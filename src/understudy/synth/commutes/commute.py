@@ -100,7 +100,7 @@ class Commute:
             raise InputError(f"blend ({self.blend!r}) must be 'auto' or 'none'.")
         share(self.decay_share, "decay_share")
         if self.prior_share != "auto":
-            positive(self.prior_share, "prior_share", "blend")
+            positive(self.prior_share, "prior_share")
 
     @property
     def shrinking(self) -> Shrinking | None:
@@ -137,7 +137,17 @@ class Commute:
         )
 
     def _options(self) -> dict[str, str | bool]:
-        names = ("coarsen", "cut_miles", "shrink", "rule", "mechanism", "decay_share", "decay_level", "prior_share")
+        names = (
+            "coarsen",
+            "cut_miles",
+            "shrink",
+            "rule",
+            "mechanism",
+            "decay_share",
+            "decay_level",
+            "prior_share",
+            "blend",
+        )
         given: dict[str, str | bool] = {name: getattr(self, name) for name in names}
         return given | {
             "suppress_as_published": self.suppress_as_published,
@@ -239,7 +249,9 @@ class Commute:
         mechanism, cells, notes = build_mechanism(self, plan, places, rows, event=draws[0].event, regions=regions)
         if isinstance(regions, RingRegions) and isinstance(mechanism, CellUrn) and self.blend == "auto":
             _, weights, shifts = mechanism.priors.of(rows)
-            regions = replace(regions, believed=belief(rows, cells * weights / 2.0**shifts, SPREAD))
+            regions = replace(
+                regions, believed=belief(rows, cells * weights / 2.0**shifts, SPREAD, mechanism.priors.times_of(rows))
+            )
         for copy, draw in enumerate(draws, start=1):
             gate.draw(
                 mechanism, regions, rows=rows, cells=cells, label=draw.label, copy=copy, sink=sink,

@@ -176,7 +176,8 @@ def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integer
             continue
         cells, weight, shift = (int(part[0]) for part in priors.of(np.array([size])))
         prior = weight / 2**shift
-        bound = breach_union_bound(prior, cells + extra, size, size, thresholds(prior, size, size, epsilon))
+        drawn = size * int(priors.times_of(np.array([size]))[0])
+        bound = breach_union_bound(prior, cells + extra, size, drawn, thresholds(prior, size, drawn, epsilon))
         total, largest = min(1.0, total + bound * count), max(largest, bound)
     beyond = f"; {left_out:,} destinations with more than {LARGEST_BREACH} jobs are not included" if left_out else ""
     return (

@@ -148,9 +148,10 @@ def test_the_prior_of_a_size_keeps_delta_for_the_whole_step(size):
     )
     cells = int(priors.of(np.array([size]))[0][0])
     prior = float(priors.prior(size))
+    times = int(priors.times_of(np.array([size]))[0])
     for records in size_step(size):
-        assert delta(PriorShape.symmetric(prior, cells, records), records, Unit(), 2.0) <= 1e-5
-    assert delta(PriorShape.symmetric(prior / 1.5, cells, size), size, Unit(), 2.0) > 1e-5
+        assert delta(PriorShape.symmetric(prior, cells, records * times), records, Unit(), 2.0) <= 1e-5
+    assert delta(PriorShape.symmetric(prior / 1.5, cells, size * times), size, Unit(), 2.0) > 1e-5
     assert cells * prior <= size / 4 * 1.01 or cells == 2
 
 
@@ -161,7 +162,9 @@ def test_a_pure_prior_is_theorem_4_1():
 
 def test_priors_survive_a_manifest():
     priors = PriorRule(loss=LOSS).table(np.array([1, 4, 90]))
-    assert SizedPrior.from_json(priors.to_json()).entries == dict(priors.entries)
+    again = SizedPrior.from_json(priors.to_json())
+    assert again.entries == dict(priors.entries)
+    assert again.times_of(np.array([4, 90])).tolist() == priors.times_of(np.array([4, 90])).tolist() == [1, 2]
 
 
 # -- divisions and decays --------------------------------------------------------------------------------------------

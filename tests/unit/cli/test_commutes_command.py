@@ -1,0 +1,62 @@
+"""Commutes on the command line: places instead of a schema."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from understudy.cli.main import app
+from understudy.demo.gravity import make_world
+from understudy.engines.places_file import places_table
+
+pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("commutes")
+    world = make_world(places=150, jobs=900, seed=4)
+    pq.write_table(world.flows_table(), made / "od.parquet")
+    pq.write_table(places_table(world.places), made / "places.parquet")
+    return made
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_from_two_files_to_a_verified_release(folder):
+    budget = ("--guarantee", "approx", "--epsilon", "8.6", "--delta", "1e-5")
+    done = run(
+        "synthesize", folder / "od.parquet", "--method", "commute", "--places", folder / "places.parquet", *budget,
+        "--out", folder / "release", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["method"] == "commute"
+    assert document["guarantee"]["epsilon"] == "8.6"
+    assert document["unit"]["fixed"] == ["destination"]
+    assert run("verify", folder / "release").exit_code == 0
+
+
+def test_a_plan_from_places_alone_is_run_as_it_is(folder):
+    planned = run(
+        "plan", "--places", folder / "places.parquet", "--method", "commute", "--epsilon", "2", "--delta", "1e-5",
+        "--out", folder / "plan.toml",
+    )  # fmt: skip
+    assert planned.exit_code == 0, planned.output
+    done = run(
+        "synthesize", folder / "od.parquet", "--places", folder / "places.parquet", "--plan", folder / "plan.toml",
+        "--out", folder / "planned",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+
+
+def test_places_and_schema_exclude_each_other(folder):
+    refused = run("plan", "--epsilon", "1")
+    assert refused.exit_code == 2
+
+
+def test_methods_are_listed(folder):
+    assert "commute" in run("methods").output
