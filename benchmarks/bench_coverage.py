@@ -60,6 +60,7 @@ QUESTIONS = {
 CASES: dict[str, tuple[str, dict[str, str], int]] = {
     "ipf": ("ipf", {"margins": MARGINS}, 2000),
     "ipf, posterior draws": ("ipf", {"margins": MARGINS, "draws": "posterior"}, 300),
+    "ipf, posterior draws, 5 n rows": ("ipf", {"margins": MARGINS, "draws": "posterior"}, 300),
     "mst": ("mst", {}, 400),
     "aim": ("aim", {}, 300),
     "independent": ("independent", {}, 400),
@@ -146,7 +147,9 @@ def by_rules(
     yield "naive", values[0] - half, values[0] + half
     for rule in rules:
         name, _, reference = rule.partition(", ")
-        both = combine(values, variances, rule=name, kappa=1.0, freedom=reference or "plug_in")
+        both = combine(
+            values, variances, rule=name, kappa=release.tables[0].num_rows / PEOPLE, freedom=reference or "plug_in"
+        )
         yield rule, *both.interval(0.95)
 
 
@@ -175,7 +178,7 @@ def one(case: str, epsilon: str, outside: bool, seed: int) -> Iterator[dict[str,
     else:
         release = us.synthesize(
             us.open_source(people(counts), SCHEMA), method=method, budget=us.PureDP(epsilon=epsilon), copies=copies,
-            stream=SeededStream(seed), **options,
+            rows=5 * PEOPLE if case.endswith("5 n rows") else None, stream=SeededStream(seed), **options,
         )  # fmt: skip
     making = time.process_time() - start
     for kind, estimand in estimands().items():

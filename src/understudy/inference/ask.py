@@ -34,6 +34,7 @@ FEW_ROWS = 30
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
+ENOUGH_COPIES, ENOUGH_ROWS = 20, 5  # of posterior draws for T_f* to be close to what it says (theory/noise-aware.md)
 FITTING = {
     "simple": ("T_s",),
     "posterior": ("T_s_posterior", "T_f", "T_f*"),
@@ -259,6 +260,12 @@ def _by_rule(
     if synthesis == "noise_aware" and rests_on_model(release, estimand):
         status = "approximate"
         warnings.append("the measured tables do not determine this quantity; the copies rest on their model here")
+    if synthesis == "noise_aware" and (release.copies < ENOUGH_COPIES or kappa < ENOUGH_ROWS):
+        status = "approximate"
+        warnings.append(
+            f"{chosen} covers more than it says here (95 to 99 percent); from {ENOUGH_COPIES} copies of "
+            f"{ENOUGH_ROWS} times as many rows as records on it is close"
+        )
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(variances.mean(axis=0) * kappa / combined.variance, 0, 1) * records
     if estimand.of_counts:

@@ -116,20 +116,25 @@ estimates q and squared standard errors v by **T_f***, the rule for fully synthe
 | package | each copy | then |
 |---|---|---|
 | Python, statsmodels | `smf.logit(...).fit()`: `params`, `bse**2` | the lines below |
-| R | `glm(...)`: `coef`, `diag(vcov(.))` | the same four lines; not `mice::pool` or `pool.syn` |
-| Stata | `logit`: `e(b)`, `e(V)` | the same four lines; not `mi estimate` |
+| R | `glm(...)`: `coef`, `diag(vcov(.))` | the same lines; not `mice::pool` or `pool.syn` |
+| Stata | `logit`: `e(b)`, `e(V)` | the same lines; not `mi estimate` |
 | synthpop | `glm.synds` | not `summary()`: its rules know no noise |
 
 ```python
-m, kappa = {copies}, {kappa}                              # kappa: rows of a copy / records
+from scipy.stats import t
+
+m, kappa = {copies}, {kappa}  # kappa: rows of a copy / records
 b, v = q.var(axis=0, ddof=1), v.mean(axis=0)  # q, v: one row for each copy
-T = (1 + 1 / m) * b - v
-T = np.where(T > 0, T, kappa * v)
-low, high = q.mean(axis=0) - 1.96 * T**0.5, q.mean(axis=0) + 1.96 * T**0.5
+T, r = (1 + 1 / m) * b - v, (1 + 1 / m) * b / v
+freedom = np.where(T > 0, (m - 1) * (1 - 1 / r) ** 2, np.inf)
+half = t.ppf(0.975, freedom) * np.where(T > 0, T, kappa * v) ** 0.5
+low, high = q.mean(axis=0) - half, q.mean(axis=0) + half
 ```
 
-Rubin's rule for missing data, (1 + 1/m) b + v, is too wide here; T_p = b/m + v and T_s are too narrow. The copies
-follow their model: what no measured table holds (see Notes and `measurements.parquet`) is an assumption in them.
+From 20 copies of five times as many rows as records on, its 95 percent intervals cover 95 percent; with fewer they
+cover up to 99. Rubin's rule for missing data, (1 + 1/m) b + v, is too wide here; T_p = b/m + v and T_s are too narrow.
+The copies follow their model: what no measured table holds (see Notes and `measurements.parquet`) is an assumption in
+them.
 """
     )
 

@@ -112,7 +112,7 @@ def copies():
         warnings.simplefilter("ignore")
         return us.synthesize(
             us.open_source(data, SCHEMA), method="ipf", budget=us.PureDP(epsilon=1), margins=MARGINS, copies=30,
-            draws="posterior", stream=SeededStream(4),
+            rows=5 * PEOPLE, draws="posterior", stream=SeededStream(4),
         )  # fmt: skip
 
 
@@ -276,6 +276,9 @@ def test_posterior_copies_are_read_by_t_f_star_and_by_nothing_else(copies):
     direct = us.infer(copies, SHARE, rng=rng())
     assert 0.5 < answer.standard_error / direct.standard_error < 2
     assert us.infer(copies, "smokes ~ age * sex", event="yes", rule="T_f*").validity == "approximate"
+    fewer = us.infer(replace(copies, tables=copies.tables[:5]), SHARE, rule="T_f*")
+    assert fewer.validity == "approximate"
+    assert any("covers more than it says" in text for text in fewer.warnings)
     for rule in ("T_p", "T_s", "T_s_posterior"):
         with pytest.raises(UnsupportedError, match="leaves out the noise"):
             us.infer(copies, SHARE, rule=rule)
@@ -295,7 +298,7 @@ def test_copies_that_share_noise_are_refused_by_between_copy_rules(copies):
 def test_the_readme_says_which_rule_in_which_package(copies, tmp_path):
     copies.write(tmp_path / "release")
     text = (tmp_path / "release" / "README.md").read_text()
-    for word in ("T_f*", "statsmodels", "mice", "Stata", "m, kappa = 30, 1", "understudy infer"):
+    for word in ("T_f*", "statsmodels", "mice", "Stata", "m, kappa = 30, 5", "understudy infer"):
         assert word in text
     again = us.read_release(tmp_path / "release")
     assert us.infer(again, SHARE, rule="T_f*").value == us.infer(copies, SHARE, rule="T_f*").value
