@@ -75,7 +75,7 @@ class Aim:
 
     strata: str = ""
     ways: int = 2
-    rounds: int = 8
+    rounds: int = 16
     model_cells: int = MODEL_CELLS
     rows_by: str | None = None
     draws: str = "fit"
