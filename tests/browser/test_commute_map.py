@@ -400,8 +400,8 @@ def test_ranges_of_small_counts_are_shown(city, file, visit):
     assert page.locator("#charts .range").count() > 0
     share = round(100 * 4 / 64)
     note = page.locator("#summary .note").inner_text()
-    assert f"About {share}% of these jobs follow the public model" in note
-    assert "tells 7 zones around this workplace apart" in note
+    assert f"About {share}% of these jobs were drawn from that model" in note
+    assert "tells 7 zones apart" in note
 
 
 def test_a_release_that_states_no_law_says_that_small_counts_are_noise(cities, tmp_path, visit):

@@ -211,7 +211,7 @@ def _map_flows(
 ) -> MapFlows:
     origin, destination, jobs = table
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
-    law = stated_law(release.provenance.draws, copy, sizes)
+    law = stated_law(release.provenance.draws, release.statement.unit, copy, sizes)
     prior, cells = (None, None) if law is None else law
     return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, prior=prior, cells=cells)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from understudy.privacy.definition import Unit
 from understudy.reporting.map_law import stated_law
 
+FIXED = Unit(fixed=("destination",))
 URN = {"mechanism": "commute_urn", "sizes_from": [1, 10], "cells": [2, 8], "priors": ["1/2", "3/4"]}
 
 
 def test_prior_and_zones_follow_the_size_of_a_workplace():
-    law = stated_law([{"label": "draw", "mechanisms": [URN]}], 1, np.array([0, 1, 9, 10, 500]))
+    law = stated_law([{"label": "draw", "mechanisms": [URN]}], FIXED, 1, np.array([0, 1, 9, 10, 500]))
     assert law is not None
     prior, cells = law
     assert prior == pytest.approx([1.0, 1.0, 1.0, 6.0, 6.0])
@@ -28,4 +30,10 @@ def test_prior_and_zones_follow_the_size_of_a_workplace():
     ],
 )
 def test_a_release_that_says_nothing_has_no_law(draws, copy):
-    assert stated_law(draws, copy, np.array([5])) is None
+    assert stated_law(draws, FIXED, copy, np.array([5])) is None
+
+
+def test_noisy_sizes_of_private_destinations_have_no_law():
+    draws = [{"label": "draw", "mechanisms": [URN]}]
+    assert stated_law(draws, FIXED, 1, np.array([5])) is not None
+    assert stated_law(draws, Unit(), 1, np.array([5])) is None

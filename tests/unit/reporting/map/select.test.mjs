@@ -64,15 +64,19 @@ test("a selection of nothing counts nothing", () => {
   assert.ok(Number.isNaN(none.medianKm));
 });
 
-test("variances add over workplaces, and a workplace seen whole has none", () => {
+test("ranges add up over workplaces; only the public size of a workplace is certain", () => {
   const world = testWorld({ prior: 5 });
   const all = counted(world, everything("dest"));
-  assert.ok(all.groupVariance.every((variance) => variance >= 0));
-  assert.ok(all.groupVariance[0] > 0);
+  assert.ok([0, 1, 2].every((group) => all.groupReach[group] > 0));
+  assert.equal(all.zones, 3); // ten jobs at a workplace with three zones, eight at others
   const only = counted(world, { side: "dest", kind: "place", value: 3 }); // all five of its workers live in c
-  assert.equal(only.groupVariance[0], 0);
+  assert.ok(only.groupReach[0] > 0);
+  assert.equal(only.zones, 9);
   assert.ok(Math.abs(only.fromPrior - 2.5) < 1e-9);
-  assert.equal(counted(testWorld(), everything("dest")).groupVariance, null);
+  const work = counted(world, everything("home"));
+  assert.ok(work.groupReach.every((reach) => reach === 0));
+  assert.ok(work.classReach.some((reach) => reach > 0));
+  assert.equal(counted(testWorld(), everything("dest")).groupReach, null);
 });
 
 test("flows between areas leave out those within one", () => {

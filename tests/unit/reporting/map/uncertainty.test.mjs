@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { drawVariance, priorShare, rangeOf } from "../../../../src/understudy/reporting/templates/map/uncertainty.js";
+import { drawVariance, priorShare, rangeOf, reachOf, weightedMedian } from "../../../../src/understudy/reporting/templates/map/uncertainty.js";
 
 /** Variance of a beta-binomial count, from its probabilities one by one. */
 function betaBinomialVariance(draws, a, b) {
@@ -29,14 +29,28 @@ test("the formula is the variance of the beta-binomial law, scaled to the urn", 
   }
 });
 
-test("nothing seen is not nothing, everything seen is certain", () => {
+test("neither nothing seen nor everything seen is certain", () => {
   assert.ok(drawVariance(0, 10, 3) > 0);
-  assert.equal(drawVariance(10, 10, 3), 0);
+  assert.ok(drawVariance(10, 10, 3) > 0);
+  assert.ok(drawVariance(1, 1, 1) > 0.5);
   assert.equal(drawVariance(0, 0, 3), 0);
 });
 
+test("the fewer the zones, the more the public model may be wrong", () => {
+  const fine = drawVariance(8, 100, 10, 1000);
+  assert.ok(Math.abs(drawVariance(8, 100, 10, 2) - fine - 16) < 0.01); // half of eight, squared
+  assert.ok(Math.abs(drawVariance(60, 100, 10, 20) - drawVariance(60, 100, 10) - 6.25) < 1e-9); // half of a zone of five
+});
+
+test("medians by weight", () => {
+  assert.equal(weightedMedian(new Map([[40, 1], [2, 5], [7, 3]])), 2);
+  assert.equal(weightedMedian(new Map([[40, 1], [2, 1], [7, 3]])), 7);
+  assert.equal(weightedMedian(new Map()), null);
+});
+
 test("ranges stay between nothing and all", () => {
-  assert.deepEqual(rangeOf(1, 4, 100), [0, 5]);
+  assert.deepEqual(rangeOf(1, reachOf(4, 0), 100), [0, 5]);
+  assert.deepEqual(rangeOf(10, reachOf(4, 1.5), 100), [4, 16]);
   assert.deepEqual(rangeOf(99, 4, 100), [95, 100]);
   assert.deepEqual(rangeOf(50, 0, 100), [50, 50]);
 });

@@ -35,7 +35,10 @@ export function testWorld({ prior = null, releases = 1, longitudes = [0, 10_000,
     arrays[`starts_${number}`] = Uint32Array.from([...listed.map((to) => PAIRS.findIndex((pair) => pair[1] === to)), PAIRS.length]);
     arrays[`origin_${number}`] = Uint8Array.from(PAIRS, ([from]) => codeOf(from));
     arrays[`jobs_${number}`] = Uint8Array.from(PAIRS, ([, , jobs]) => jobs);
-    if (prior !== null) arrays[`prior_${number}`] = new Float32Array(IDS.length).fill(prior);
+    if (prior !== null) {
+      arrays[`prior_${number}`] = new Float32Array(IDS.length).fill(prior);
+      arrays[`cells_${number}`] = Uint8Array.from([3, 3, 4, 9, 9]);
+    }
     meta.releases.push({ method: "commute", promise: "ε = 1" });
   }
   return makeWorld(meta, arrays);

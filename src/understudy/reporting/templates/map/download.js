@@ -12,7 +12,7 @@ export function countsCsv(world, selection, title, summaries) {
     "Synthetic data: no row is a person.",
     ...releases.map((flows, i) => `${several ? `${LETTERS[i]}: ` : ""}${flows.about.promise}`),
     title,
-    "low and high: two standard errors of the draw to either side; empty where the release does not state its law",
+    "low and high: how far the count behind may be; empty where the release does not state its law",
   ];
   const header = [selection.side === "dest" ? "home" : "workplace", "name", ...levels.map((level) => level.name)];
   summaries.forEach((_, i) => {
@@ -24,8 +24,8 @@ export function countsCsv(world, selection, title, summaries) {
     const away = place === places.elsewhere;
     const row = away ? ["elsewhere", ""] : [places.ids[place], places.names[place] ?? ""];
     for (const level of levels) row.push(away ? "" : level.areas[level.of[place]]);
-    for (const { groups, groupVariance, jobs } of summaries) {
-      const range = groupVariance ? rangeOf(groups[place], groupVariance[place], jobs) : ["", ""];
+    for (const { groups, groupReach, jobs } of summaries) {
+      const range = groupReach ? rangeOf(groups[place], groupReach[place], jobs) : ["", ""];
       row.push(groups[place], ...range);
     }
     rows.push(row);

@@ -116,17 +116,10 @@ class Page {
     );
   }
 
-  // How many zones of homes a single selected workplace tells apart, for each release that says.
-  zones() {
-    const { side, kind, value } = this.selection;
-    if (side !== "dest" || kind !== "place") return [];
-    return this.world.releases.flatMap(({ cells, totals }) => (cells && totals.dest[value] ? [cells[value]] : []));
-  }
-
   count() {
     const { world, selection } = this;
     const summaries = this.summariesBy(this.level);
-    showSummary(byId("summary"), this.title(), summaries, { unit: this.unit, zones: this.zones() });
+    showSummary(byId("summary"), this.title(), summaries, { unit: this.unit });
     showHistogram(byId("charts"), summaries, this.classNames, this.colours, this.unit);
     showAreas(byId("areas"), summaries, {
       heading: selection.side === "dest" ? "Homes" : "Workplaces",

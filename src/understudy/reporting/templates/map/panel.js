@@ -35,7 +35,7 @@ export function showDistance(km, unit) {
 }
 
 /** The heading, the main figures and what is uncertain about them. `summaries` has one entry per release. */
-export function showSummary(root, title, summaries, { unit, zones }) {
+export function showSummary(root, title, summaries, { unit }) {
   const row = (name, values, kind = "") =>
     element("tr", { className: kind }, element("th", { scope: "row" }, name), ...values.map((value) => element("td", {}, value)));
   const rows = [
@@ -55,30 +55,26 @@ export function showSummary(root, title, summaries, { unit, zones }) {
       element("thead", {}, element("tr", {}, element("td"), ...summaries.map((_, i) => element("td", {}, LETTERS[i])))),
     );
   }
-  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries, zones)));
+  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries)));
 }
 
-/**
- * What a reader must know about these counts before trusting them. `zones` says for a single workplace how many zones
- * of homes each release tells apart, else it is empty.
- */
-export function uncertaintyNote(summaries, zones = []) {
+/** What a reader must know about these counts before trusting them. */
+export function uncertaintyNote(summaries) {
   if (summaries.every((one) => one.jobs === 0)) {
     return "There are no synthetic jobs here. That does not mean that there are no real ones.";
   }
-  const known = summaries.filter((one) => one.fromPrior !== null);
-  if (!known.length) {
+  if (!summaries.every((one) => one.fromPrior !== null)) {
     return "Small counts are mostly noise: a place with a few synthetic jobs may have none in truth, and the reverse.";
   }
-  const share = (one) => Math.round((100 * one.fromPrior) / Math.max(one.jobs, 1));
-  const told = known.map((one) => (share(one) ? `about ${share(one)}%` : "less than 1%"));
-  const shares = told.length > 1 ? `${told[0]} (A) and ${told[1]} (B)` : told[0];
-  const apart = zones.length
-    ? ` The release tells ${zones.map(showCount).join(" and ")} zones around this workplace apart; inside a zone homes follow that model.`
+  const share = ({ fromPrior, jobs }) => Math.round((100 * fromPrior) / Math.max(jobs, 1));
+  const each = (text) => summaries.map((one, i) => `${text(one)}${summaries.length > 1 ? ` (${LETTERS[i]})` : ""}`).join(" and ");
+  const drawn = each((one) => (share(one) ? `about ${share(one)}%` : "less than 1%"));
+  const zones = summaries.every((one) => one.zones)
+    ? `Homes are told apart by zone: a workplace here tells ${each((one) => showCount(one.zones))} zones apart, and inside a zone homes follow a public model. `
     : "";
   return (
-    `${shares[0].toUpperCase()}${shares.slice(1)} of these jobs follow the public model of who lives where, not real ` +
-    `workers.${apart} “Likely” is the range of the count behind: two standard errors.`
+    `${zones}${drawn[0].toUpperCase()}${drawn.slice(1)} of these jobs were drawn from that model without looking at ` +
+    "workers. “Likely” is the range of the count behind: two standard errors and that share."
   );
 }
 
@@ -95,7 +91,7 @@ export function showHistogram(root, summaries, names, colours, unit) {
       "details",
       { className: "numbers" },
       element("summary", {}, "The same as a table"),
-      listTable([unit, ...headings(summaries)], names.map((name, c) => [name, ...cells(summaries, "classes", "classVariance", c)])),
+      listTable([unit, ...headings(summaries)], names.map((name, c) => [name, ...cells(summaries, "classes", "classReach", c)])),
     ),
   );
   const open = root.querySelector("details")?.open ?? false;
@@ -111,7 +107,7 @@ function roundUp(value) {
 
 function highest(summary, c) {
   const count = summary.classes[c];
-  return count && summary.classVariance ? rangeOf(count, summary.classVariance[c], summary.jobs)[1] : count;
+  return count && summary.classReach ? rangeOf(count, summary.classReach[c], summary.jobs)[1] : count;
 }
 
 function bars(summary, names, colours, most, unit) {
@@ -133,8 +129,8 @@ function bars(summary, names, colours, most, unit) {
     bar.setAttribute("fill", cssColour(colours[c]));
     bar.append(drawn("title", {}, `${names[c]} ${unit}: ${showCount(count)} synthetic jobs`));
     chart.append(bar);
-    if (summary.classVariance && count) {
-      const [low, high] = rangeOf(count, summary.classVariance[c], summary.jobs);
+    if (summary.classReach && count) {
+      const [low, high] = rangeOf(count, summary.classReach[c], summary.jobs);
       const middle = x + step / 2;
       const [from, to] = [y(low), y(high)];
       if (from - to > 2) chart.append(drawn("path", { d: `M${middle - 3} ${to}h6m-3 0V${from}m-3 0h6`, class: "range" }));
@@ -149,16 +145,16 @@ const short = (count) => new Intl.NumberFormat("en", { notation: "compact", maxi
 const headings = (summaries) =>
   summaries.flatMap((_, i) => (summaries.length > 1 ? [`jobs ${LETTERS[i]}`, "likely"] : ["jobs", "likely"]));
 
-function cells(summaries, counts, variances, group) {
+function cells(summaries, counts, reaches, group) {
   return summaries.flatMap((one) => {
     const count = one[counts][group];
-    return [showCount(count), likely(count, one[variances]?.[group], one.jobs)];
+    return [showCount(count), likely(count, one[reaches]?.[group], one.jobs)];
   });
 }
 
-function likely(count, variance, all) {
-  if (variance === undefined || variance === null) return "?";
-  const [low, high] = rangeOf(count, variance, all);
+function likely(count, reach, all) {
+  if (reach === undefined || reach === null) return "?";
+  const [low, high] = rangeOf(count, reach, all);
   return low === high ? "exact" : `${showCount(low)}–${showCount(high)}`;
 }
 
@@ -188,7 +184,7 @@ export function showAreas(root, summaries, { heading, names, choose, levels, lev
         : element("button", { type: "button", onclick: () => choose(group) }, names(group));
     const bar = element("span", { className: "share" });
     bar.style.width = `${(100 * Math.max(...summaries.map((one) => one.groups[group]))) / most}%`;
-    return [element("div", {}, name, bar), ...cells(summaries, "groups", "groupVariance", group)];
+    return [element("div", {}, name, bar), ...cells(summaries, "groups", "groupReach", group)];
   });
   const choice = element("select", { onchange: (event) => setLevel(event.target.value), "aria-label": "Count by" });
   for (const [value, text] of levels) choice.append(element("option", { value, selected: value === level }, text));

@@ -6,7 +6,7 @@
 import { endOf, SHOWN } from "./dots.js";
 import { quantileKm } from "./histogram.js";
 import { wrapLongitude } from "./projection.js";
-import { drawVariance, priorShare } from "./uncertainty.js";
+import { drawVariance, priorShare, reachOf, weightedMedian } from "./uncertainty.js";
 
 export const everything = (side) => ({ side, kind: "all", value: null });
 
@@ -47,10 +47,11 @@ export function boxAround(corners, middleLongitude) {
 
 /**
  * Everything the panel says about a selection of one release: jobs, distances by class, mean and median distance, and
- * the jobs at every place of the other side, each with the variance of its estimate.
+ * the jobs at every place of the other side, each with the reach of its range.
  *
  * `classes` gives the distance class of every pair (255: unknown) and `areaOf` the area of every place, or null to
- * count by place. Thinned dots play no part here: counts are always of all jobs.
+ * count by place. Thinned dots play no part here: counts are always of all jobs. `zones` is how many zones of homes the
+ * workplace of the median job tells apart.
  */
 export function summarise(world, flows, selection, chosen, classes, classCount, areaOf, areaCount) {
   const { places } = world;
@@ -60,6 +61,8 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   const byGroup = counter(groups + 1); // the last is elsewhere
   const byClass = counter(classCount);
   const result = { jobs: 0, elsewhere: 0, unplaced: 0, known: 0, pairs: 0, fromPrior: flows.prior ? 0 : null };
+  const whole = !chosen && selection.side === "home"; // all jobs of each workplace: their number is public
+  const zones = new Map();
   let kilometres = 0;
   for (let start = 0; start < flows.jobs.length; ) {
     const to = flows.destination[start];
@@ -84,45 +87,49 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
       end += 1;
     }
     const drawn = flows.totals.dest[to];
-    const prior = flows.prior ? flows.prior[to] : null;
-    const shown = byGroup.flush(drawn, prior);
-    byClass.flush(drawn, prior);
-    if (prior !== null) result.fromPrior += shown * priorShare(drawn, prior);
+    const prior = flows.prior?.[to] ?? null;
+    const cells = flows.cells?.[to];
+    const share = prior === null ? 0 : priorShare(drawn, prior);
+    const variance = prior === null ? () => 0 : (count) => drawVariance(count, drawn, prior, cells);
+    const shown = whole ? byGroup.flush(() => 0, 0) : byGroup.flush(variance, share);
+    byClass.flush(variance, share);
+    if (prior !== null) result.fromPrior += shown * share;
+    if (cells && shown) zones.set(cells, (zones.get(cells) ?? 0) + shown);
     start = end;
   }
   result.meanKm = result.known ? kilometres / result.known : NaN;
   result.medianKm = quantileKm(flows, 0.5, (pair) => !chosen || chosen[gate[pair]]);
   result.classes = byClass.counts;
-  result.classVariance = flows.prior ? byClass.variance : null;
+  result.classReach = flows.prior ? byClass.reach() : null;
   result.groups = byGroup.counts;
-  result.groupVariance = flows.prior ? byGroup.variance : null;
+  result.groupReach = flows.prior ? byGroup.reach() : null;
+  result.zones = weightedMedian(zones);
   return result;
 }
 
-// Counts by group, with variances that add up workplace by workplace.
+// Counts by group, and how far their ranges reach, added up workplace by workplace.
 function counter(size) {
-  const counts = new Float64Array(size);
-  const variance = new Float64Array(size);
-  const here = new Float64Array(size);
+  const [counts, variances, pulls, here] = [0, 0, 0, 0].map(() => new Float64Array(size));
   const touched = [];
   return {
     counts,
-    variance,
     add(group, jobs) {
       if (here[group] === 0) touched.push(group);
       here[group] += jobs;
     },
-    flush(drawn, prior) {
+    flush(varianceOf, share) {
       let shown = 0;
       for (const group of touched) {
         counts[group] += here[group];
-        if (prior !== null) variance[group] += drawVariance(here[group], drawn, prior);
+        variances[group] += varianceOf(here[group]);
+        pulls[group] += share * here[group];
         shown += here[group];
         here[group] = 0;
       }
       touched.length = 0;
       return shown;
     },
+    reach: () => variances.map((variance, group) => reachOf(variance, pulls[group])),
   };
 }
 
