@@ -1,7 +1,7 @@
-"""Makes the pictures of the documentation: the demonstration as a terminal shows it, and two of the map.
+"""Makes the pictures of the documentation: the demonstration as a terminal shows it, the report, and two of the map.
 
-Run it from the repository after a change of what they show: ``.venv/bin/python docs/make_images.py``. The map needs
-Chromium and playwright (extra ``dev``); its release is drawn anew, so its dots are others every time.
+Run it from the repository after a change of what they show: ``.venv/bin/python docs/make_images.py``. Report and map
+need Chromium and playwright (extra ``dev``); releases are drawn anew, so dots and numbers are others every time.
 """
 
 from __future__ import annotations
@@ -58,21 +58,29 @@ MAPS = {  # file: size of the window, whether dark, which workplace is selected 
 }
 
 
-def map_pictures() -> dict[str, bytes]:
-    """The map of ``understudy demo commute``, photographed in Chromium."""
-    from PIL import Image
+def photographs() -> dict[str, bytes]:
+    """The report of ``understudy demo`` and the map of ``understudy demo commute``, photographed in Chromium."""
     from playwright.sync_api import sync_playwright
     from pyarrow import parquet
 
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    command = Path(sys.executable).parent / "understudy"
+    command = str(Path(sys.executable).parent / "understudy")
     pictures = {}
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        subprocess.run([str(command), "demo", "commute", "--out", "shown"], cwd=folder, capture_output=True, check=True)
+
+        def run(*arguments: str) -> None:
+            subprocess.run([command, *arguments], cwd=folder, capture_output=True, check=True)
+
+        run("demo", "people", "--out", "people")
+        run("report", "people/release", "--to", "report.html")
+        run("demo", "commute", "--out", "shown")
         jobs = parquet.read_table(Path(folder) / "shown" / "release" / "synthetic_1.parquet")
         ranked = jobs.group_by("destination").aggregate([("jobs", "sum")]).sort_by([("jobs_sum", "descending")])
         flags = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
         browser = playwright.chromium.launch(executable_path=program, headless=True, args=flags)
+        page = browser.new_page(viewport={"width": 1000, "height": 760}, color_scheme="light")
+        page.goto((Path(folder) / "report.html").as_uri())
+        pictures["report.png"] = packed(page.screenshot())
         for name, ((width, height), dark, rank) in MAPS.items():
             scheme = "dark" if dark else "light"
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -80,18 +88,25 @@ def map_pictures() -> dict[str, bytes]:
             page.goto((Path(folder) / "shown" / "map.html").as_uri() + link)
             page.wait_for_selector("body[data-drawn]")
             page.wait_for_timeout(800)
-            picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-            packed = io.BytesIO()
-            picture.save(packed, "png", optimize=True)
-            pictures[name] = packed.getvalue()
+            pictures[name] = packed(page.screenshot())
         browser.close()
     return pictures
+
+
+def packed(screenshot: bytes) -> bytes:
+    """A picture in 256 colours, a third of the size."""
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(screenshot)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    out = io.BytesIO()
+    picture.save(out, "png", optimize=True)
+    return out.getvalue()
 
 
 if __name__ == "__main__":
     TARGET.parent.mkdir(exist_ok=True)
     TARGET.write_text(picture(demonstration()), encoding="utf-8")
     print(f"wrote {TARGET.name}: {TARGET.stat().st_size / 1000:.0f} kB")
-    for name, content in map_pictures().items():
+    for name, content in photographs().items():
         TARGET.with_name(name).write_bytes(content)
         print(f"wrote {name}: {len(content) / 1000:.0f} kB")

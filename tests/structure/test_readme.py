@@ -150,6 +150,12 @@ def test_links_inside_the_documentation_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_is_in_the_index():
+    listed = set(re.findall(r"\]\(([^)\s#]+\.md)\)", (REPOSITORY / "docs" / "index.md").read_text()))
+    pages_there = {page.relative_to(REPOSITORY / "docs").as_posix() for page in (REPOSITORY / "docs").rglob("*.md")}
+    assert pages_there - listed == {"index.md"}
+
+
 def test_blocks_run_in_order_in_one_folder_and_one_namespace(tmp_path):
     text = """
 ```sh
