@@ -224,7 +224,7 @@ def amount(plain: int, full: int) -> int:
 
 def test_schemas():
     tried, rng = Tried(), random.Random(1)
-    for _ in range(amount(200, 2500)):
+    for _ in range(amount(200, 4000)):
         text = spoil_text(SCHEMA, rng)
 
         def read(text: str = text) -> None:
@@ -338,8 +338,8 @@ def test_questions_made_of_their_own_words():
         "smokes ~ age + C(sex) + income:sex", "quantile(income, 0.9)",
         "proportion(sex == 'F') - proportion(sex == 'M')",
     )  # fmt: skip
-    for number in range(amount(400, 2500)):
-        if number % 3:
+    for number in range(amount(600, 6000)):
+        if number % 3 == 0:
             text = " ".join(rng.choice(QUESTION_PARTS) for _ in range(rng.randrange(1, 14)))
         else:
             text = rng.choice(good)

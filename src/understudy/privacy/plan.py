@@ -98,11 +98,40 @@ class Plan:
         return tuple(step.event for step in self.steps for _ in range(step.repeats))
 
 
+MOST_REPEATS = 1_000_000
+
+
+def _check_kinds(data: Mapping[str, Any]) -> None:
+    """Refuses a document whose parts are of other kinds than a plan's; a missing part is refused where it is read."""
+    steps = data["steps"]
+    wanted: list[tuple[object, type | tuple[type, ...], str]] = [
+        (data["schema_fingerprint"], str, "schema_fingerprint"),
+        (data["method"], str, "method"),
+        (data.get("adaptive", False), bool, "adaptive"),
+        *((data.get(name), (int, type(None)), name) for name in ("rows", "records")),
+        (data["copies"], int, "copies"),
+        *((value, (str, int, float, bool), f"option {name}") for name, value in data.get("options", {}).items()),
+        *((note, str, "notes") for note in data.get("notes", ())),
+        *((step["label"], str, "label") for step in steps),
+        *((step["action"], str, "action") for step in steps),
+        *((name, str, "margin") for step in steps for name in step["margin"]),
+        *((step.get("cells", 0), int, "cells") for step in steps),
+        *((step.get("repeats", 1), int, "repeats") for step in steps),
+        *((step.get("standard_deviation"), (float, int, type(None)), "standard_deviation") for step in steps),
+    ]
+    for value, kind, name in wanted:
+        if not isinstance(value, kind):
+            raise InputError(f"this is not a plan: its {name} is of another kind than a plan's.")
+    if not all(1 <= step.get("repeats", 1) <= MOST_REPEATS for step in steps):
+        raise InputError(f"this is not a plan: a step is repeated between 1 and {MOST_REPEATS:,} times.")
+
+
 def plan_from_json(data: Mapping[str, Any]) -> Plan:
     """Read back what ``Plan.to_json`` wrote; anything missing or unknown is an error."""
     try:
         if data["version"] != 1:
             raise InputError(f"this plan has version {data['version']}; this program understands version 1.")
+        _check_kinds(data)
         return Plan(
             schema_fingerprint=data["schema_fingerprint"],
             method=data["method"],

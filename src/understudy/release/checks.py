@@ -63,12 +63,16 @@ def verify(path: str | Path) -> tuple[Check, ...]:
 
 def _checks(release: Any) -> Iterator[Check]:
     of_commutes = isinstance(release, CommuteRelease)
-    checks: tuple[tuple[str, Callable[[Any], str]], ...] = COMMUTE_CHECKS if of_commutes else (
-        ("schema", _rows_fit),
-        ("plan", _plan_covers),
-        ("measurements", _measurements_are_charged),
-        ("draws", _draws_are_charged),
-        ("guarantee", _events_add_up),
+    checks: tuple[tuple[str, Callable[[Any], str]], ...] = (
+        COMMUTE_CHECKS
+        if of_commutes
+        else (
+            ("schema", _rows_fit),
+            ("plan", _plan_covers),
+            ("measurements", _measurements_are_charged),
+            ("draws", _draws_are_charged),
+            ("guarantee", _events_add_up),
+        )
     )
     for name, check in checks:
         try:
@@ -119,9 +123,14 @@ def _draws_are_charged(release: Release) -> str:
     plan, draws = release.provenance.plan, release.provenance.draws
     if plan is None or not draws:
         return "no draw straight from the data"
-    for step, draw in zip((step for step in plan.steps if step.action == "draw"), draws, strict=True):
+    steps = [step for step in plan.steps if step.action == "draw"]
+    if len(steps) != len(draws):
+        raise InputError(f"the plan announces {len(steps)} draw(s) and the release records {len(draws)}.")
+    for step, draw in zip(steps, draws, strict=True):
         strata = isinstance(step.event, Strata)
         losses = step.event.strata if isinstance(step.event, Strata) else ((step.event,),)
+        if len(losses) != len(draw["mechanisms"]):
+            raise InputError(f"the draw '{draw['label']}' does not have a mechanism for each stratum of its plan.")
         unit = row_unit(plan.unit, plan.unit.fixed if strata else ())
         for (loss,), mechanism in zip(losses, draw["mechanisms"], strict=True):
             if mechanism["mechanism"] == DirichletDraw.name and isinstance(loss, PureLoss):

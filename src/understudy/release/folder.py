@@ -251,20 +251,41 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
             unit=Unit.from_json(manifest["unit"]),
             guarantee=definition_from_json(manifest["guarantee"]),
             ledger=ledger if manifest["ledger"]["tracked"] else None,
-            warnings=tuple(manifest["warnings"]),
+            warnings=tuple(_text(warning) for warning in manifest["warnings"]),
         ),
         provenance=Provenance(
-            method=manifest["method"],
-            package_version=manifest["package_version"],
+            method=_text(manifest["method"]),
+            package_version=_text(manifest["package_version"]),
             plan=plan,
             events=tuple(event_from_json(event) for event in manifest["events"]),
-            draws=tuple(manifest["draws"]),
-            rows_drawn=manifest["rows_drawn"],
-            copies_share_measurements=manifest["copies_share_measurements"],
-            notes=tuple(manifest["notes"]),
-            records=manifest.get("records"),
+            draws=tuple(_draw(draw) for draw in manifest["draws"]),
+            rows_drawn=_text(manifest["rows_drawn"]),
+            copies_share_measurements=bool(manifest["copies_share_measurements"]),
+            notes=tuple(_text(note) for note in manifest["notes"]),
+            records=None if manifest.get("records") is None else _whole(manifest["records"]),
         ),
     )
+
+
+def _text(value: object) -> str:
+    """What a manifest states as text; the caller says which folder is not a release if it is none."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError
+    return value
+
+
+def _draw(draw: dict[str, Any]) -> dict[str, Any]:
+    """One recorded draw: its label, its margin, and the law of each stratum in texts."""
+    mechanisms = [{_text(key): _text(value) for key, value in one.items()} for one in draw["mechanisms"]]
+    if not mechanisms or any("mechanism" not in one for one in mechanisms):
+        raise TypeError
+    return {"label": _text(draw["label"]), "margin": [_text(name) for name in draw["margin"]], "mechanisms": mechanisms}
 
 
 def _read_measurements(file: Path, schema: Schema) -> tuple[Measurement, ...]:
