@@ -13,10 +13,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
-    from understudy.api import open_commutes as open_commutes
     from understudy.api import open_source as open_source
     from understudy.api import plan as plan
-    from understudy.api import read_places as read_places
     from understudy.api import resume as resume
     from understudy.api import sample as sample
     from understudy.api import synthesize as synthesize
@@ -34,7 +32,9 @@ if TYPE_CHECKING:
     from understudy.core.schema_file import write_schema as write_schema
     from understudy.core.structural import Condition as Condition
     from understudy.core.structural import Impossible as Impossible
+    from understudy.engines.commutes import open_commutes as open_commutes
     from understudy.engines.draft import draft_schema as draft_schema
+    from understudy.engines.places_file import read_places as read_places
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
     from understudy.inference.model_check import check_model as check_model
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from understudy.reporting.commute_map import commute_map as commute_map
 
 _HOME = {
-    "understudy.api": ("evaluate", "infer", "open_commutes", "open_source", "plan", "read_places", "resume", "sample", "synthesize", "write_sample"),
+    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize", "write_sample"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),
@@ -69,7 +69,9 @@ _HOME = {
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
     "understudy.core.structural": ("Condition", "Impossible"),
+    "understudy.engines.commutes": ("open_commutes",),
     "understudy.engines.draft": ("draft_schema",),
+    "understudy.engines.places_file": ("read_places",),
     "understudy.errors": ("UnderstudyError",),
     "understudy.explore.advise": ("advise",),
     "understudy.explore.tradeoff": ("tradeoff",),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.core.counts import Source
 from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
-from understudy.core.places import DESTINATION, Places
+from understudy.core.places import Places
 from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Level, Schema
 from understudy.errors import InputError, UntrackedWarning, unknown_name
@@ -51,8 +51,11 @@ def plan(
     from understudy.synth.base import Request, configure, make_plan
 
     if isinstance(schema, Places):
-        return _plan_commutes(
-            schema, budget=budget, method=method, unit=unit, copies=copies, rows=rows, records=records, options=options
+        from understudy.synth.commutes.base import plan_commutes
+
+        name = "commute" if method == DEFAULT_METHOD else method
+        return plan_commutes(
+            schema, budget=budget, method=name, unit=unit, copies=copies, rows=rows, records=records, options=options
         )
     if not isinstance(schema, Schema):
         raise InputError("plan needs a schema; read one with understudy.read_schema.")
@@ -60,30 +63,6 @@ def plan(
         raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
     request = Request(budget=budget, unit=read_unit(unit), copies=copies, rows=rows, records=records)
     return make_plan(configure(method, options), schema, request)
-
-
-def _plan_commutes(
-    places: Places,
-    *,
-    budget: Definition,
-    method: str,
-    unit: Unit | str,
-    copies: int,
-    rows: int | None,
-    records: int | None,
-    options: dict[str, Option],
-) -> Plan:
-    """A plan for commutes. "replace" fixes the destination, as the published method does; a Unit says it all itself."""
-    from understudy.synth.base import Request, configure_from
-    from understudy.synth.commutes.base import flow_synthesizers
-
-    if not isinstance(budget, Definition):
-        raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
-    who = Unit(kind="replace", fixed=(DESTINATION,)) if unit == "replace" else read_unit(unit)
-    request = Request(budget=budget, unit=who, copies=copies, rows=rows, records=records)
-    name = "commute" if method == DEFAULT_METHOD else method
-    made: Plan = configure_from(flow_synthesizers, name, options).plan(places, request)
-    return made
 
 
 def synthesize(
@@ -171,18 +150,9 @@ def resume(
     from understudy.release.run import is_of_commutes, resume_run
 
     if is_of_commutes(Path(run)):
-        from understudy.engines.places_file import read_places
-        from understudy.release.commute_run import resume_commute_run
+        from understudy.release.commute_run import resume_commutes
 
-        given = {name: value for name, value in reading.items() if value}
-        return resume_commute_run(
-            Path(run),
-            places=None if places is None else read_places(places),
-            source=None if source is None else lambda known: open_commutes(source, places=known, **given),
-            out=None if out is None else Path(out),
-            stream=SecureStream(),
-            progress=progress,
-        )
+        return resume_commutes(Path(run), source=source, places=places, out=out, progress=progress, **reading)
     if places is not None:
         raise InputError("places go with a run of commutes; this run is of a table.")
 
@@ -250,6 +220,7 @@ def evaluate(
 
 def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation:
     """Distances, flows and jobs; attacks are made for tables of people."""
+    from understudy.engines.commutes import open_commutes
     from understudy.utility.commutes import evaluate_commutes
 
     source = (
@@ -396,59 +367,6 @@ def write_sample(
     return sample_to(
         release, Path(out), rows=rows, copies=copies, stream=SecureStream(), session=session, overwrite=overwrite
     )
-
-
-def open_commutes(
-    data: Any,
-    *,
-    places: Any,
-    engine: str | None = None,
-    master: str | None = None,
-    allow_insecure_cluster: bool = False,
-    **reading: Any,
-) -> FlowSource:
-    """Open a confidential commuting table against public places: worker records, or counted pairs.
-
-    ``data``: a file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode``, ``w_geocode``);
-    with ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker. ``places``: a file or frame
-    with ``id``, ``latitude``, ``longitude``, and if known ``area_LEVEL`` and ``population``. The protected unit is a
-    job.
-
-    >>> import understudy as us
-    >>> from understudy.demo.gravity import make_world
-    >>> world = make_world("town", seed=1)
-    >>> us.open_commutes(world.flows_table(), places=world.places)
-    CommuteSource(400 places, confidential)
-    """
-    from understudy.engines.commutes import open_commutes as open_flows
-    from understudy.engines.spark_inputs import is_spark_frame
-
-    if engine == "spark" or (engine is None and is_spark_frame(data)):
-        from understudy.engines.spark_commutes import open_spark_commutes
-
-        return open_spark_commutes(
-            data, places=places, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading
-        )
-    if engine not in (None, "duckdb"):
-        raise unknown_name("engine", engine, ("duckdb", "spark"))
-    if master is not None or allow_insecure_cluster:
-        raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
-    return open_flows(data, places=places, **reading)
-
-
-def read_places(data: Any) -> Places:
-    """Read public places: Parquet, CSV or an Arrow frame with ``id``, ``latitude``, ``longitude``, ``area_LEVEL``,
-    ``population``.
-
-    >>> import understudy as us
-    >>> from understudy.demo.gravity import make_world
-    >>> from understudy.engines.places_file import places_table
-    >>> us.read_places(places_table(make_world("town").places))
-    Places(400; areas: state, county, tract; with population)
-    """
-    from understudy.engines.places_file import read_places as read
-
-    return read(data)
 
 
 def open_source(

@@ -137,7 +137,9 @@ def _opened(release: Release | CommuteRelease, files: Sequence[str], reading: Ma
     from understudy.release.commutes import CommuteRelease as KindOfCommutes
 
     if isinstance(release, KindOfCommutes):
-        return api.open_commutes(files_of(files), places=release.places)
+        from understudy.engines.commutes import open_commutes
+
+        return open_commutes(files_of(files), places=release.places)
     return api.open_source(files_of(files), release.schema, **reading)
 
 

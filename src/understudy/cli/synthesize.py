@@ -231,8 +231,10 @@ def synthesize(
         raise InputError("name the data: files, or a quoted glob.")
     source: Any
     if isinstance(public, Places):
+        from understudy.engines.commutes import open_commutes
+
         given = {name: value for name, value in reading.items() if value}
-        source = api.open_commutes(files_of(data) if data else None, places=public, **given)
+        source = open_commutes(files_of(data) if data else None, places=public, **given)
     else:
         source = api.open_source(files_of(data) if data else None, public, **reading)
     with working("reading and measuring") as progress:
@@ -250,7 +252,9 @@ def _domain(schema: Path | None, places: Path | None) -> Schema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
-    return read_schema(schema) if schema is not None else api.read_places(places)
+    from understudy.engines.places_file import read_places
+
+    return read_schema(schema) if schema is not None else read_places(places)
 
 
 def _agreed_plan(file: Path, asked: dict[str, Any]) -> Plan:

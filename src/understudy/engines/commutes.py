@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.core.flows import Flows
+from understudy.core.flows import Flows, FlowSource
 from understudy.core.places import Places
 from understudy.engines.inputs import open_reader
 from understudy.engines.places_file import find_column, fixed_width, read_places
 from understudy.engines.readers import Reader
-from understudy.errors import DisclosureError, InputError
+from understudy.errors import DisclosureError, InputError, unknown_name
 
 ORIGIN = ("origin", "h_geocode")
 DESTINATION = ("destination", "w_geocode")
@@ -247,11 +247,40 @@ def _whole_jobs(column: pa.Array, name: str) -> Codes:
     return np.asarray(values, dtype=np.int32)
 
 
-def open_commutes(data: Any, *, places: Any, unit_id: str | None = None, **reading: Any) -> CommuteSource:
-    """Open a confidential commuting table: a file, glob, list of files or Arrow frame.
+def open_commutes(
+    data: Any,
+    *,
+    places: Any,
+    engine: str | None = None,
+    master: str | None = None,
+    allow_insecure_cluster: bool = False,
+    **reading: Any,
+) -> FlowSource:
+    """Open a confidential commuting table against public places: worker records, or counted pairs.
 
-    Columns ``origin`` and ``destination`` (or LODES' ``h_geocode`` and ``w_geocode``) hold ids of ``places``; with a
-    column ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker.
+    ``data``: a file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode``, ``w_geocode``);
+    with ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker. ``places``: a file or frame
+    with ``id``, ``latitude``, ``longitude``, and if known ``area_LEVEL`` and ``population``. The protected unit is a
+    job.
+
+    >>> import understudy as us
+    >>> from understudy.demo.gravity import make_world
+    >>> world = make_world("town", seed=1)
+    >>> us.open_commutes(world.flows_table(), places=world.places)
+    CommuteSource(400 places, confidential)
     """
+    from understudy.engines.spark_inputs import is_spark_frame
+
+    if engine == "spark" or (engine is None and is_spark_frame(data)):
+        from understudy.engines.spark_commutes import open_spark_commutes
+
+        return open_spark_commutes(
+            data, places=places, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading
+        )
+    if engine not in (None, "duckdb"):
+        raise unknown_name("engine", engine, ("duckdb", "spark"))
+    if master is not None or allow_insecure_cluster:
+        raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
+    unit_id = reading.pop("unit_id", None)
     reader = open_reader(data, names=("origin", "destination"), **reading)
     return CommuteSource(reader, read_places(places), unit_id=unit_id)

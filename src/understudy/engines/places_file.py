@@ -29,6 +29,11 @@ def read_places(data: Any) -> Places:
     Columns: ``id``, ``latitude``, ``longitude``; ``area_LEVEL`` for each level of parent areas, from coarse to fine;
     ``population`` and ``name`` if known. Of a census geography crosswalk (``tabblk``, ``blklatdd``, ``blklondd``,
     ``st``, ``cty``, ``trct``) the names are understood. Other columns are left alone.
+
+    >>> import understudy as us
+    >>> from understudy.demo.gravity import make_world
+    >>> us.read_places(places_table(make_world("town").places))
+    Places(400; areas: state, county, tract; with population)
     """
     if isinstance(data, Places):
         return data

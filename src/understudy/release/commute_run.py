@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, ELSEWHERE, Places
-from understudy.engines.places_file import texts
+from understudy.engines.commutes import open_commutes
+from understudy.engines.places_file import read_places, texts
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.definition import NonPrivate
 from understudy.privacy.flow_gate import FlowGate, Progress
 from understudy.privacy.journal import Journal
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.plan import Plan, plan_from_json
+from understudy.privacy.streams import SecureStream
 from understudy.release.commutes import TABLE_SCHEMA, CommuteRelease, write_commutes
 from understudy.release.folder import hash_file, read_release
 from understudy.release.run import Destination, open_ledger, reserve
@@ -172,6 +174,27 @@ def resume_commute_run(
     opened = None if source is None else source(places)
     gate = FlowGate(source=opened, places=places, plan=plan, stream=stream, journal=journal, progress=progress)
     return _finish(plan, places, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+
+
+def resume_commutes(
+    run: Path,
+    *,
+    source: Any,
+    places: Any,
+    out: str | Path | None,
+    progress: Progress | None = None,
+    **reading: Any,
+) -> CommuteRelease:
+    """The same from what a user has: files or frames of places and commutes."""
+    given = {name: value for name, value in reading.items() if value}
+    return resume_commute_run(
+        run,
+        places=None if places is None else read_places(places),
+        source=None if source is None else lambda known: open_commutes(source, places=known, **given),
+        out=None if out is None else Path(out),
+        stream=SecureStream(),
+        progress=progress,
+    )
 
 
 def _check_plan(plan: Plan, places: Places) -> None:

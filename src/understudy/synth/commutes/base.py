@@ -10,10 +10,10 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, ORIGIN, Places
 from understudy.core.registry import Registry
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.definition import Definition
+from understudy.privacy.definition import Definition, Unit, read_unit
 from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, Sink
 from understudy.privacy.plan import Option, Plan, Step
-from understudy.synth.base import Request
+from understudy.synth.base import Request, configure_from
 
 UNIT_NOTE = "The unit is a job: a worker with two jobs is two units, unless rows_per_unit says otherwise."
 
@@ -97,3 +97,23 @@ def flow_plan(
 
 
 PAIR = (ORIGIN, DESTINATION)
+
+
+def plan_commutes(
+    places: Places,
+    *,
+    budget: Definition,
+    method: str,
+    unit: Unit | str,
+    copies: int,
+    rows: int | None,
+    records: int | None,
+    options: Mapping[str, Option],
+) -> Plan:
+    """A plan for commutes. "replace" fixes the destination, as the published method does; a Unit says it all itself."""
+    if not isinstance(budget, Definition):
+        raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
+    who = Unit(kind="replace", fixed=(DESTINATION,)) if unit == "replace" else read_unit(unit)
+    request = Request(budget=budget, unit=who, copies=copies, rows=rows, records=records)
+    made: Plan = configure_from(flow_synthesizers, method, options).plan(places, request)
+    return made
