@@ -17,6 +17,8 @@ import understudy as us
 STABLE = (
     "read_schema",
     "open_source",
+    "open_commutes",
+    "read_places",
     "plan",
     "synthesize",
     "resume",
