@@ -92,7 +92,7 @@ def test_all_jobs_are_shown_first(city, file, visit):
     assert settled(page).locator(".map").get_attribute("data-dots") == str(city.jobs[on_map].sum())
 
 
-@pytest.mark.parametrize("scale", [1, 2])
+@pytest.mark.parametrize("scale", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_dots_are_drawn_where_they_must_be_and_nowhere_else(cities, tmp_path, visit, screenshot, scale):
     """Four far places with many jobs each: a dot at each, its colour by distance, and plain ground between them."""
     corners = cities.City(
@@ -137,6 +137,7 @@ def test_a_click_selects_a_workplace_and_everything_follows(cities, city, file, 
     assert page.evaluate("location.hash") == "#dest=p15"
 
 
+@pytest.mark.full
 def test_selected_dots_are_coloured_and_the_others_grey(cities, city, file, visit, screenshot):
     page = ready(visit(file, fragment="dest=p15"))
     page.locator("#flows").uncheck()
@@ -242,6 +243,7 @@ def test_search_finds_by_id_name_and_area(file, visit, typed, finds):
     assert page.locator("#found").is_hidden()
 
 
+@pytest.mark.full
 def test_search_says_when_nothing_is_found(file, visit):
     page = ready(visit(file))
     page.locator("#search").fill("nowhere")
@@ -373,7 +375,9 @@ def test_the_policy_lets_nothing_out_and_nothing_in(file, visit):
     visit.problems.clear()
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (820, 1180), (390, 844)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(1440, 900), pytest.param(820, 1180, marks=pytest.mark.full), (390, 844)]
+)
 def test_promise_and_words_are_always_visible(file, visit, width, height):
     page = ready(visit(file, width=width, height=height))
     assert page.locator("#results").evaluate("e => { e.scrollTop = e.scrollHeight; return true; }")
@@ -444,6 +448,7 @@ def test_paper_shows_map_numbers_and_promise_but_no_controls(file, visit):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
+@pytest.mark.full
 def test_light_and_dark_follow_the_device_and_the_choice(file, visit, screenshot):
     page = ready(visit(file, dark=True))
     assert screenshot(page)[0, 0].mean() < 60
@@ -451,6 +456,7 @@ def test_light_and_dark_follow_the_device_and_the_choice(file, visit, screenshot
     assert screenshot(settled(page))[0, 0].mean() > 240
 
 
+@pytest.mark.full
 def test_distances_can_be_read_in_miles(city, file, visit):
     page = ready(visit(file))
     page.locator("#unit").select_option("mi")

@@ -33,6 +33,7 @@ def test_places_without_coordinates_are_listed_beside_the_map(cities, tmp_path, 
     assert page.locator("#summary tr.mean td").inner_text() == "–"
 
 
+@pytest.mark.full
 def test_no_place_has_coordinates(cities, tmp_path, visit):
     nowhere = np.full(2, np.nan)
     city = cities.City(
@@ -83,6 +84,7 @@ def test_places_on_both_sides_of_the_date_line_are_neighbours(cities, tmp_path, 
     assert page.locator("#summary tr.jobs td").inner_text() == "5"
 
 
+@pytest.mark.full
 def test_outlines_lie_under_the_dots(cities, tmp_path, visit, screenshot):
     city = cities.small_city()
     ring = np.array([[41.7, -71.6], [41.7, -71.0], [42.05, -71.0], [42.05, -71.6], [41.7, -71.6]])
@@ -93,6 +95,7 @@ def test_outlines_lie_under_the_dots(cities, tmp_path, visit, screenshot):
     assert 0.2 < changed.mean() < 0.999
 
 
+@pytest.mark.full
 def test_the_page_works_without_webgl(cities, tmp_path, visit, screenshot):
     text = cities.small_city().write(tmp_path).read_text(encoding="utf-8")
     hidden = "HTMLCanvasElement.prototype.getContext = (get => function (kind, ...rest) "
