@@ -34,7 +34,7 @@ def test_no_approved_help_is_left_of_a_command_that_is_gone():
 @pytest.mark.parametrize("name", LEAVES)
 def test_a_command_says_what_it_does_with_an_example_and_json(name):
     command = LEAVES[name]
-    assert re.search(rf"Example: `understudy {name}\b", command.help)
+    assert re.search(rf"Examples?: `understudy {name}\b", command.help)
     first = command.help.strip().splitlines()[0]
     assert first[0].isupper()
     assert first.rstrip().endswith(".")
