@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +12,20 @@ import pytest
 from scipy.stats import beta
 
 import understudy as us
-from understudy.core.flows import Flows
 from understudy.core.places import make_places
 from understudy.errors import BudgetError, DisclosureError, InputError
 from understudy.privacy.accountant import compose, satisfies
+from understudy.privacy.commute_prior import PriorRule, SizedPrior
+from understudy.privacy.dirichlet_draw import round_prior
+from understudy.privacy.event import ApproxLoss
+from understudy.privacy.flow_draws import Block, CellUrn, ShrunkUrn
 from understudy.privacy.flow_gate import FlowGate
 from understudy.privacy.ledger import Ledger
+from understudy.privacy.shrinking import shrunk_prior
 from understudy.privacy.streams import SeededStream
 from understudy.release import commute_run
 from understudy.synth.commutes.base import flow_synthesizers
+from understudy.synth.commutes.mechanisms import AcceptingUrn, gamma_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 
@@ -191,58 +195,58 @@ def test_sizes_are_not_handed_out_for_private_destinations(source, places):
         gate.sizes()
 
 
-@dataclass
-class Fixed:
-    """A source with given flows, for thousands of runs."""
-
-    places: object
-    counts: dict
-
-    def flows(self):
-        order = sorted(self.counts)
-        starts = np.zeros(len(self.places) + 1, dtype=np.int64)
-        for _, destination in ((o, d) for d, o in order):
-            starts[destination + 1 :] += 0
-        for destination, _ in order:
-            starts[destination + 1 :] += 1
-        return Flows(
-            places=self.places, _starts=starts, _origins=np.array([o for _, o in order], dtype=np.int32),
-            _jobs=np.array([self.counts[key] for key in order], dtype=np.int32),
-        )  # fmt: skip
-
-    def total(self):
-        return self.flows().total()
-
-
-def epsilon_seen(tables, other, chosen, delta):
-    """A lower bound of epsilon from two sets of runs and an event chosen beforehand (Clopper and Pearson)."""
-    hits, misses = sum(map(chosen, tables)), sum(map(chosen, other))
-    low = beta.ppf(1e-5, hits, len(tables) - hits + 1) if hits else 0.0
-    high = beta.ppf(1 - 1e-5, misses + 1, len(other) - misses)
+def epsilon_seen(likely, unlikely, delta):
+    """A lower bound of epsilon from two sets of yes-or-no runs (Clopper and Pearson)."""
+    low = beta.ppf(1e-5, likely.sum(), len(likely) - likely.sum() + 1) if likely.any() else 0.0
+    high = beta.ppf(1 - 1e-5, unlikely.sum() + 1, len(unlikely) - unlikely.sum())
     return math.log((low - delta) / high) if low > delta else -math.inf
 
 
+def audited(kind, weaken):
+    """A mechanism calibrated for three workers and (3, 1e-4), or with its prior divided; and its domain."""
+    loss = ApproxLoss(epsilon=Fraction(3), delta=Fraction(1, 10_000), source="audit")
+    keeps = Fraction(1, 2)
+    if kind == "shrunk":
+        prior = round_prior(
+            Fraction(shrunk_prior(loss.epsilon, loss.delta, least_keep=keeps, records=3, rows=3)) / weaken
+        )
+    else:
+        rule = PriorRule(loss=loss, rule="exact" if kind == "urn" else "accept_reject")
+        prior = round_prior(rule.table(np.array([3]), cells=6).prior(3) / weaken)
+    priors = SizedPrior(entries={3: (6, prior.numerator, prior.denominator.bit_length() - 1)})
+    if kind == "shrunk":
+        return ShrunkUrn(
+            priors=priors, event=loss, points=np.arange(18.0).reshape(6, 3), edges=np.array([np.inf]),
+            keeps=np.array([2**31, 0], dtype=np.uint64), elsewhere=False,
+        )  # fmt: skip
+    urn = CellUrn(priors=priors, event=loss)
+    return urn if kind == "urn" else AcceptingUrn(urn=urn, gamma=gamma_for(loss.epsilon, loss.delta))
+
+
+def outcomes(mechanism, cells, runs, seed):
+    """How many rows fell into the last cell, in each run."""
+    stream, rows = SeededStream(seed), np.array([3])
+    found = np.empty(runs, dtype=int)
+    for run in range(runs):
+        block = Block(
+            destinations=np.array([0]), starts=np.array([0, len(cells)]), cells=np.array(sorted(cells)),
+            jobs=np.array([cells[cell] for cell in sorted(cells)], dtype=np.int32), rows=rows,
+        )  # fmt: skip
+        found[run] = (mechanism.draw(block, np.array([6]), stream, "audit", run) == 5).sum()
+    return found
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("extra", [{}, {"coarsen": "none", "shrink": "3:1,60:0.5"}, {"rule": "accept_reject"}])
-def test_sampled_audit(places, extra):
-    """One worker moved from a near place to a far one; the event is that the far side of the cut is ever drawn."""
-    epsilon, runs = 3.0, 1500
-    near, far = {(0, 0): 2, (0, 1): 1}, {(0, 0): 2, (0, 11): 1}
-    outcomes = []
-    for counts in (far, near):
-        found = []
-        for seed in range(runs):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                release = us.synthesize(
-                    Fixed(places, counts), method="commute", budget=us.ApproxDP(epsilon=epsilon, delta="1e-4"),
-                    stream=SeededStream(seed), **extra,
-                )  # fmt: skip
-            origins, _, jobs = release.coded()
-            found.append(int(jobs[origins >= 6].sum()))
-        outcomes.append(found)
-    for least in (1, 2, 3):
-        assert epsilon_seen(outcomes[0], outcomes[1], lambda value, least=least: value >= least, 1e-4) <= epsilon
+@pytest.mark.parametrize("kind", ["urn", "shrunk", "accept_reject"])
+def test_sampled_audit(kind):
+    """One worker moved into an empty cell: the promise holds, and a prior twenty times too small is seen."""
+    runs = 8_000
+    for weaken, kept in ((1, True), (20, False)):
+        mechanism = audited(kind, weaken)
+        moved = outcomes(mechanism, {0: 2, 5: 1}, runs, 1)
+        stayed = outcomes(mechanism, {0: 2, 1: 1}, runs, 2)
+        seen = max(epsilon_seen(moved >= least, stayed >= least, 1e-4) for least in (1, 2, 3))
+        assert (seen <= 3.0) == kept
 
 
 def test_the_release_folder_is_found_by_its_kind(source, tmp_path):

@@ -68,7 +68,9 @@ def measurements_are_charged(release: CommuteRelease) -> str:
 
 def draws_are_charged(release: CommuteRelease) -> str:
     plan = release.provenance.plan
-    steps = [step for step in plan.steps if step.action == "draw"] if plan else []
+    if plan is None:
+        raise InputError("a release of commutes needs its plan.")
+    steps = [step for step in plan.steps if step.action == "draw"]
     for step, draw in zip(steps, release.provenance.draws, strict=True):
         if draw["label"] != step.label:
             raise InputError("the draws recorded are not those the plan announces.")
