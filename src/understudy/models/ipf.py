@@ -53,8 +53,8 @@ class IpfReport:
             return f"Iterative proportional fitting converged in {self.sweeps} sweeps; {sizes}."
         state = "stands still" if self.movement <= STANDING else "still moves"
         return (
-            f"Iterative proportional fitting did NOT converge in {self.sweeps} sweeps (noisy tables that contradict "
-            f"one another cannot all hold); the model {state}, {sizes}."
+            f"Iterative proportional fitting did NOT converge in {self.sweeps} sweeps (tables that contradict one "
+            f"another cannot all hold); the model {state}, {sizes}."
         )
 
 
@@ -95,6 +95,13 @@ def fit_ipf(
             break
     model = Model(tree=tree, beliefs=tuple(beliefs), total=1.0)
     return model, IpfReport(sweeps=done, difference=difference, movement=movement, cells=tree.cells)
+
+
+def even_shares(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS) -> list[Floats]:
+    """The margins of equal possible cells, as shares: what a prior count is spread by, so that its tables agree."""
+    tree = build_tree(schema, list(margins), limit)
+    model = Model(tree=tree, beliefs=tuple(Propagation(tree).run(_start(schema, tree))[0]), total=1.0)
+    return [model.project(margin) for margin in margins]
 
 
 def _share(margin: Margin, table: Floats) -> Floats:

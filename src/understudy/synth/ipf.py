@@ -21,7 +21,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import Known
-from understudy.models.ipf import fit_ipf
+from understudy.models.ipf import even_shares, fit_ipf
 from understudy.models.model import Model
 from understudy.privacy.definition import Definition, NonPrivate
 from understudy.privacy.event import NoNoise
@@ -284,12 +284,11 @@ def _published_fit(prior: Fraction) -> Fitter:
         schema: Schema, measured: Sequence[Measurement], _total: float, _stream: Stream, known: Known
     ) -> tuple[Model, str]:
         tables: list[tuple[Margin, NDArray[np.float64]]] = []
-        for one in measured:
-            if one.margin:
-                allowed = schema.allowed(one.margin)
-                least = 0.0 if isinstance(one.mechanism, Exact) else TINY
-                raised = np.maximum(one.values + float(prior) / int(allowed.sum()), least)
-                tables.append((one.margin, np.where(allowed, raised, 0.0)))
+        told = [one for one in measured if one.margin]
+        for one, even in zip(told, even_shares(schema, [one.margin for one in told]), strict=True):
+            least = 0.0 if isinstance(one.mechanism, Exact) else TINY
+            raised = np.maximum(one.values + float(prior) * even, least)
+            tables.append((one.margin, np.where(schema.allowed(one.margin), raised, 0.0)))
         tables += [(margin, values.astype(np.float64)) for margin, values in known.items() if values.any()]
         if not any(table.any() for _, table in tables):
             raise InputError("every table is empty and the prior count is 0; no rows can be drawn.")

@@ -5,7 +5,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError
-from understudy.models.ipf import fit_ipf
+from understudy.models.ipf import even_shares, fit_ipf
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 4}
 NAMES = tuple(SIZES)
@@ -71,3 +71,14 @@ def test_structural_zeros_stay_empty_whatever_the_tables_say():
 def test_a_table_that_is_no_table_is_refused(table):
     with pytest.raises(InputError, match="a x b"):
         fit_ipf(SCHEMA, [(("a", "b"), table)])
+
+
+def test_an_even_prior_has_margins_that_agree_even_with_structural_zeros():
+    rule = us.Impossible(conditions=(("a", us.Condition(levels=(0,))), ("d", us.Condition(levels=(3,)))))
+    schema = us.Schema(attributes=SCHEMA.attributes, impossible=(rule,))
+    margins = [("a", "b"), ("c", "d"), ("a", "d")]
+    even = schema.allowed() / schema.allowed().sum()
+    found = even_shares(schema, margins)
+    for margin, table in zip(margins, found, strict=True):
+        assert np.allclose(table, margin_of(even, margin))
+    assert fit_ipf(schema, list(zip(margins, found, strict=True)))[1].converged
