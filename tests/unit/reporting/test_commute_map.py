@@ -21,7 +21,7 @@ from understudy.release.value import Provenance, Statement, wrap
 from understudy.reporting import commute_map as module
 
 PAIRS = [("b", "a", 3), ("elsewhere", "a", 2), ("c", "b", 1), ("a", "a", 4)]
-URN = {"mechanism": "commute_urn", "sizes_from": [1], "cells": [3], "priors": ["1/2"]}
+URN = {"mechanism": "commute_urn", "sizes_from": [1], "cells": [3], "priors": ["1/2"], "rows_per_job": [1]}
 
 
 @pytest.fixture

@@ -9,7 +9,13 @@ from understudy.privacy.definition import Unit
 from understudy.reporting.map_law import stated_law
 
 FIXED = Unit(fixed=("destination",))
-URN = {"mechanism": "commute_urn", "sizes_from": [1, 10], "cells": [2, 8], "priors": ["1/2", "3/4"]}
+URN = {
+    "mechanism": "commute_urn",
+    "sizes_from": [1, 10],
+    "cells": [2, 8],
+    "priors": ["1/2", "3/4"],
+    "rows_per_job": [1, 4],
+}
 
 
 def test_prior_and_zones_follow_the_size_of_a_workplace():
