@@ -160,8 +160,8 @@ def run_case(case: Case, folder: Path, seeds: list[int]) -> list[dict[str, Any]]
 
 
 def _mean(values: list[float]) -> str:
-    spread = statistics.stdev(values) if len(values) > 1 else float("nan")
-    return f"{statistics.fmean(values):.2f} ({spread:.2f})"
+    spread = f" ({statistics.stdev(values):.2f})" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.2f}{spread}"
 
 
 def _both(runs: list[dict[str, Any]], by: str) -> str:
