@@ -38,9 +38,10 @@ def target_folder(out: Path) -> Path:
 
 def read_synthetic(path: Path, schema: Any, reading: Mapping[str, Any]) -> Release:
     from understudy.release import read_release, wrap
+    from understudy.release.value import require_table
 
     if path.is_dir():
-        release = read_release(path)
+        release = require_table(read_release(path), "this command")
         if schema is not None and schema.fingerprint != release.schema.fingerprint:
             raise InputError(f"--schema is not the schema of {path}; leave it out to use the release's own.")
         return release

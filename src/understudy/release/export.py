@@ -23,7 +23,7 @@ from understudy.engines.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.export_names import short_names, shortened
 from understudy.release.export_readme import readme_text
-from understudy.release.value import Release
+from understudy.release.value import Release, require_table
 
 README = "README.txt"
 EMPTY_LEVEL = "(empty text)"  # a value label cannot be empty
@@ -84,7 +84,7 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
         folder = Path(out)
     else:
         place = Path(os.path.abspath(release))
-        found = read_release(place)
+        found = require_table(read_release(place), "export")
         folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
     if (inside := release_above(folder)) is not None:
         raise InputError(

@@ -13,7 +13,7 @@ from understudy.engines.decode import decode
 from understudy.errors import InputError, UnsupportedError
 from understudy.release.parts import NOTE, Recipe, sample_here, sample_on_spark
 from understudy.release.run import BYTES_PER_VALUE, available_memory
-from understudy.release.value import Release
+from understudy.release.value import Release, require_table
 
 
 def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **size: int) -> Release:
@@ -22,7 +22,7 @@ def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **
     Refused where the rows were drawn from the data themselves (``dirichlet``): there the posterior is the data, and
     another draw is another charge. Tables of more than a million rows are drawn in blocks (see ``parts``).
     """
-    recipe = Recipe.of(release, rows=rows, copies=copies, **size)
+    recipe = Recipe.of(require_table(release, "sample"), rows=rows, copies=copies, **size)
     needed, available = rows * copies * len(release.schema.names) * BYTES_PER_VALUE, available_memory()
     if needed > available:
         raise InputError(
@@ -54,7 +54,7 @@ def sample_to(
 
     With a Spark ``session`` its executors write it, in parts.
     """
-    recipe = Recipe.of(release, rows=rows, copies=copies, **size)
+    recipe = Recipe.of(require_table(release, "sample"), rows=rows, copies=copies, **size)
     if not recipe.in_parts:
         return sample_again(release, rows=rows, copies=copies, stream=stream).write(path, overwrite=overwrite, csv=csv)
     if session is None:

@@ -15,7 +15,7 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.engines.decode import with_derived
 from understudy.engines.encode import encode_table
-from understudy.errors import InputError
+from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
 from understudy.privacy.definition import Definition, NonPrivate, Unit
 from understudy.privacy.event import Event
@@ -115,6 +115,16 @@ class Release:
             f"<div><b>Synthetic release</b> by {escape(self.provenance.method)}<ul>{lines}</ul>"
             f"<table><tr>{names}</tr>{cells}</table></div>"
         )
+
+
+def require_table(release: Any, verb: str) -> Release:
+    """Refuses releases of another kind where only a table of people makes sense."""
+    if not isinstance(release, Release):
+        raise UnsupportedError(
+            f"{verb} works on releases of tables; a release of commutes is read with flows(), evaluated, verified and "
+            "mapped."
+        )
+    return release
 
 
 def _codes(table: pa.Table, schema: Schema) -> CodedTable:

@@ -60,3 +60,12 @@ def test_places_and_schema_exclude_each_other(folder):
 
 def test_methods_are_listed(folder):
     assert "commute" in run("methods").output
+
+
+@pytest.mark.parametrize("command", [("sample", "--rows", 10), ("export", "--to", "csv"), ("infer", "mean(jobs)")])
+def test_what_is_for_tables_is_refused_with_a_reason(folder, command):
+    if not (folder / "release").exists():
+        test_from_two_files_to_a_verified_release(folder)
+    verb, *rest = command
+    refused = run(verb, folder / "release", *rest, *(("--out", folder / "x") if verb != "infer" else ()))
+    assert refused.exit_code == 2, refused.output
