@@ -104,8 +104,8 @@ def test_light_and_dark_differ_and_both_can_be_read(visit, pages, screenshot):
 def test_internal_pages_are_marked_on_screen_and_on_every_sheet(visit, pages, tmp_path):
     page = visit(pages["internal"])
     assert page.locator(".mark").is_visible()
-    page.mouse.wheel(0, 4000)
-    page.wait_for_function("scrollY > 1000")
+    page.evaluate("scrollTo({top: 4000, behavior: 'instant'})")
+    assert page.evaluate("scrollY") > 1000
     assert page.locator(".mark").bounding_box()["y"] == 0
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.querySelector('.mark')).position") == "fixed"

@@ -27,7 +27,7 @@ CAPTIONS = {
     "densities": ("Numbers", "Original and synthetic distributions."),
     "propensity_scores": ("Can a classifier tell?", "How a model that tries to tell rows apart scores them."),
     "forest": ("Regressions", "Coefficients and their intervals, from the original and from the synthetic rows."),
-    "risk_by_attribute": ("Every attack", "What an intruder gains beyond guessing, with its interval; red where it is above 0."),
+    "risk_by_attribute": ("Every attack", "What an intruder gains beyond guessing, with intervals; red: above 0."),
     "attacker_ranges": ("What an intruder's range is", "The ranks an intruder is left with, copy by copy."),
     "help_or_confusion": ("Help or confusion?", "Whether more copies narrow an intruder's range or blur it."),
     "membership_roc": ("Was somebody in the data?", "Right against false accusations; the diagonal is guessing."),
