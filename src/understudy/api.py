@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from understudy.core.counts import Source
-from understudy.core.flows import FlowSource
+from understudy.core.flows import FlowSource, holds_flows
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.result import Evaluation, Section
@@ -100,7 +100,7 @@ def synthesize(
     from understudy.privacy.streams import SecureStream
     from understudy.release.run import Destination, start_run
 
-    domain = source.places if isinstance(source, FlowSource) else source.schema
+    domain = source.places if holds_flows(source) else cast(Source, source).schema
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, **options}
     given = {name: value for name, value in asked.items() if value is not None}
     if plan is None:
@@ -120,11 +120,11 @@ def synthesize(
         warnings.warn(
             "no ledger is given: what this run spends is not tracked across runs.", UntrackedWarning, stacklevel=2
         )
-    if isinstance(source, FlowSource):
+    if holds_flows(source):
         from understudy.release.commute_run import start_commute_run
 
         return start_commute_run(source, plan, destination, stream=stream or SecureStream(), progress=progress)
-    return start_run(source, plan, destination, stream=stream or SecureStream(), progress=progress)
+    return start_run(cast(Source, source), plan, destination, stream=stream or SecureStream(), progress=progress)
 
 
 def resume(
@@ -223,9 +223,7 @@ def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation
     from understudy.engines.commutes import open_commutes
     from understudy.utility.commutes import evaluate_commutes
 
-    source = (
-        confidential if isinstance(confidential, FlowSource) else open_commutes(confidential, places=release.places)
-    )
+    source = confidential if holds_flows(confidential) else open_commutes(confidential, places=release.places)
     return Evaluation(utility=evaluate_commutes(release, source))
 
 
