@@ -88,7 +88,11 @@ def write_file(path: Path, rows: int, attributes: int) -> None:
 def tree(pid: int) -> list[int]:
     found = [pid]
     for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:  # a thread that has just ended
+            continue
+        for child in children:
             found += tree(int(child))
     return found
 
