@@ -22,7 +22,6 @@ from understudy.core.exact import float_down, to_text
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.calibrate_dirichlet import (
     SAFETY,
-    bounds_two_cells,
     exact_approx_prior,
     exact_breach_prior,
     pure_prior,
@@ -38,6 +37,7 @@ EXACT_SIZES = 64
 STEP = 1.03
 MOST_EXACT = 4_000_000
 FEWEST_CELLS = 2
+LEAST_FOR_MORE = 1  # epsilon below which priors are large, and more rows would only make them larger
 MORE_ROWS = ((100, 4), (32, 2))  # from so many jobs on, so many rows for each
 RULES = ("exact", "theorem", "accept_reject")
 
@@ -142,6 +142,7 @@ class PriorRule:
         """Rows drawn for each job. More rows need a larger prior but carry less noise of their own: worth it where
         there are many jobs. Only where the exact delta sets the prior, which hardly grows with the rows there."""
         exact = isinstance(self.loss, ApproxLoss) and self.rule == "exact" and self.public_sizes
+        exact = exact and self.loss.epsilon >= LEAST_FOR_MORE
         return next((times for least, times in MORE_ROWS if size >= least), 1) if exact else 1
 
     def _entry(self, least: int, most: int, cells: int | None) -> tuple[int, int, int]:
@@ -175,8 +176,6 @@ class PriorRule:
 
 @lru_cache(maxsize=65536)
 def _exact(epsilon: float, promise: float, cells: int, records: int, rows: int) -> float:
-    if bounds_two_cells(cells, records, rows):
-        raise UnsupportedError("two cells for so many rows are not calibrated; use more cells.")
     return exact_approx_prior(epsilon, promise, cells, records, rows)
 
 

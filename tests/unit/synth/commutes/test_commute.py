@@ -235,3 +235,16 @@ def test_a_fitted_decay_expects_what_was_counted(world):
     np.add.at(found, band_of(squared).ravel(), (pulled * 100).ravel())
     assert np.abs(found - counts[0]).sum() / counts.sum() < 0.12
     assert len(band_middles()) == BANDS
+
+
+@pytest.mark.full
+def test_a_small_epsilon_at_a_large_destination_is_planned_for():
+    """Two cells and many rows: calibrated by a bound, not refused after the charge."""
+    loss = ApproxLoss(epsilon=Fraction(3, 10), delta=Fraction(1, 10**6), source="test")
+    assert 0 < PriorRule(loss=loss).prior_for(2100, 2100, 2) <= 2100 / np.expm1(0.3) * 1.001
+
+
+def test_more_rows_are_drawn_only_where_epsilon_is_large():
+    small = ApproxLoss(epsilon=Fraction(1, 10), delta=Fraction(1, 10**6), source="test")
+    assert [PriorRule(loss=LOSS).times_for(size) for size in (10, 50, 500)] == [1, 2, 4]
+    assert PriorRule(loss=small).times_for(500) == 1
