@@ -145,7 +145,7 @@ def test_a_cross_tabulation_that_is_too_large(folder, refused, run):
     many = "\n".join(f'[[attribute]]\nname = "a{n}"\nlevels = ["x", "y", "z"]' for n in range(60))
     (folder / "wide.toml").write_text(f"version = 1\n{many}\n")  # 3^60 cells: more than 64 bits hold
     command = "plan --schema wide.toml --method histogram --epsilon 1"
-    message = refused(command, says="42,391,158,275,216,203,514,294,433,201 cells")
+    message = refused(command, says="about 10^28 cells")
     assert "at most 10,000,000" in message
     shown = json.loads(run("schema describe --schema wide.toml --json").stdout)
     assert (shown["cells"], shown["possible_cells"]) == (3**60, None)

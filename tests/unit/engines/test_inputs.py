@@ -141,7 +141,7 @@ def test_one_database_can_be_opened_twice(tmp_path):
 
 
 def test_the_engine_is_registered():
-    assert engines.names() == ("duckdb",)
+    assert engines.names() == ("duckdb", "spark")
     assert isinstance(open_source(frame(), SCHEMA), engines["duckdb"])
     assert isinstance(open_source(frame(), SCHEMA), Engine)
 
