@@ -21,10 +21,12 @@ def reproduce(
             metavar="PAPER", help="Papers by their short names; all of them by default.", show_default=False
         ),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Do the long computations too.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full/--quick", help="Do the long computations too, or leave them out.")
+    ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Draw the paper's figure again (raab: Fig. 1), as .svg, .png or .pdf, and stop."),
+        typer.Option("--plot", help="Draw a paper's figures again (av, charest, map, raab): .svg, .png or .pdf."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -14,12 +14,14 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.figures.copies_and_coverage import copies_and_coverage
+from understudy.figures.drawing import Drawing
 from understudy.inference.combining import coverage_of_rule
 from understudy.inference.exact import beta_binomial
 from understudy.privacy.definition import Unit
 from understudy.privacy.dirichlet import DirichletMultinomial
 from understudy.privacy.dirichlet_draw import prior_for
-from understudy.reproduce.base import Computations, Compute, papers
+from understudy.reproduce.base import Computations, Compute, papers, pictures
 
 Floats = NDArray[np.float64]
 PEOPLE = ROWS = 100
@@ -159,3 +161,11 @@ def _real_data(share: float) -> dict[str, float]:
 def _sd_falls() -> float:
     points = {row["copies"]: row["sd"] for row in figure_2()}
     return float(points[10] < points[1])
+
+
+def both_figures(full: bool) -> Drawing:  # noqa: ARG001 - nothing here takes long
+    """Figures 1 and 2; the paper draws the second for one data set, this is the average over many."""
+    return copies_and_coverage(figure_1(), figure_2())
+
+
+pictures["charest"] = both_figures

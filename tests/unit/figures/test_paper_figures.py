@@ -1,0 +1,21 @@
+"""Figures of papers drawn again: the picture and the numbers in it."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from understudy.reproduce import base
+
+
+@pytest.mark.parametrize(("paper", "rows"), [("av", 36 + 30 + 36 + 30), ("charest", 2 * 3 * 6 + 5)])
+def test_a_papers_figures_are_drawn_again(paper, rows):
+    drawing = base.draw(paper, full=False)
+    assert ElementTree.fromstring(drawing.svg).tag.endswith("svg")  # noqa: S314 - our own text
+    assert drawing.table.num_rows == rows
+    if paper == "av":
+        for row in drawing.table.to_pylist():
+            assert row["computed"] == pytest.approx(row["published"], abs=2e-3)
+    else:
+        by_copies = {row["copies"]: row for row in drawing.table.to_pylist() if row["figure"] == 2}
+        assert by_copies[0]["sd"] < by_copies[1]["sd"] < by_copies[10]["sd"]
+        assert all(row["coverage"] < 95 for row in drawing.table.to_pylist() if row["share"] == 0.25)
