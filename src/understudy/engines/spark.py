@@ -52,7 +52,7 @@ CELLS_PER_SCAN = 2**24
 DENSE_FIRST = 2**22  # cells of a domain up to which sparse counts are made from a dense table
 INLINE_BYTES = 2**16  # a public value up to this size travels with its task
 CLOSURE_BYTES = 2**19  # pyspark broadcasts a larger closure, through a file; one with a key must not be
-ARROW_ROWS = 2**17  # rows of a batch; Spark's 10,000 cost a third more time, and a batch is all a task holds
+ARROW_ROWS = 2**17  # rows of a batch, for the work that is done once per batch; a batch is all a task holds
 ARROW_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 Integers = NDArray[np.int64]
