@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import takewhile
 from typing import ClassVar
 
 import numpy as np
@@ -157,7 +158,7 @@ class Aim:
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         currency = Currency.of(plan.budget)
-        fixed = [step for step in plan.steps if step.action == "measure" and step.repeats == 1]
+        fixed = list(takewhile(lambda step: step.action == "measure", plan.steps))  # what comes before any choice
         strata = read_strata(schema, self.strata)
         candidates = self._affordable(strata, plan.unit)
         known = known_margins(schema, gate, plan.unit)

@@ -1,11 +1,12 @@
 """Margin-based methods on input that is wrong, extreme or degenerate: refused with what to do, or done properly."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import understudy as us
 from understudy.core.table import CodedTable
-from understudy.errors import InputError, UnknownNameError, UnsupportedError
+from understudy.errors import InputError, UnknownNameError, UnsupportedError, UntrackedWarning
 from understudy.privacy.gate import Gate
 from understudy.privacy.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
@@ -173,3 +174,15 @@ def test_published_options_that_contradict_one_another():
         us.plan(SMALL, method="histogram", budget=EPSILON, unit="add_remove", postprocess="published")
     with pytest.raises(InputError, match="multinomial"):
         us.plan(SMALL, method="histogram", budget=EPSILON, rows=10, postprocess="published", rows_by="rounding")
+
+
+@pytest.mark.parametrize("unit", ["replace", "add_remove"])
+@pytest.mark.parametrize("attributes", [1, 2])
+def test_aim_with_hardly_anything_to_choose(unit, attributes):
+    """As few rounds as are allowed: the announced round of choosing is not mistaken for a margin to measure."""
+    schema = us.Schema(attributes=tuple(us.Attribute(name=f"a{k}", levels=("x", "y")) for k in range(attributes)))
+    source = us.open_source(pa.table({f"a{k}": ["x", "y"] * 20 for k in range(attributes)}), schema)
+    with pytest.warns(UntrackedWarning):
+        release = us.synthesize(source, method="aim", rounds=2, budget=us.PureDP(epsilon=1), unit=unit)
+    labels = [one.label for one in release.measurements]
+    assert len(labels) == len(set(labels))
