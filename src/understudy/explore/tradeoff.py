@@ -4,7 +4,7 @@ intervals, and how much all of that varies from release to release.
 On confidential data this is an exploration inside the building. Releases are rehearsed, measured and dropped; nothing
 is charged, because nothing leaves: neither a synthetic row nor, as long as the findings stay internal, a score. What is
 not covered by any account is the choice made by looking at it, and the result says so. On a public look-alike there is
-nothing to protect. See docs/decisions/0020-exploration-is-not-charged.md.
+nothing to protect. See docs/decisions/0012-exploration-is-not-charged.md.
 """
 
 from __future__ import annotations

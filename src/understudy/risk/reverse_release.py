@@ -4,7 +4,7 @@ It restores the original margins exactly, value by value, and keeps the ranks of
 to release it; it has no guarantee whatever the release it was made from had, because every value in it is somebody's.
 Here it is made from a finished release, anybody's, down to the value; ``synthesize`` offers ``reverse_mapped`` in the
 levels and bins of the schema, because the gate gives counts of cells and no values
-(docs/decisions/0012-reverse-mapped-release.md).
+(docs/decisions/0008-reverse-mapped-release.md).
 """
 
 from __future__ import annotations

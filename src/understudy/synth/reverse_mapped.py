@@ -2,7 +2,7 @@
 
 The paper proposes to release a synthetic table whose values are replaced by the original values of the same rank. It is
 offered so that it can be compared with, and without any guarantee, because it has none: each margin is that of the
-confidential data, extremes and rare levels included (docs/decisions/0012-reverse-mapped-release.md).
+confidential data, extremes and rare levels included (docs/decisions/0008-reverse-mapped-release.md).
 """
 
 from __future__ import annotations
