@@ -98,7 +98,8 @@ def synthesize(
     (100, 'pure differential privacy (epsilon = 1)')
     """
     from understudy.privacy.streams import SecureStream
-    from understudy.release.run import Destination, start_run
+    from understudy.release.lifecycle import Destination
+    from understudy.release.run import start_run
 
     domain = source.places if holds_flows(source) else cast(Source, source).schema
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, **options}

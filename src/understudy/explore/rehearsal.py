@@ -22,7 +22,8 @@ from understudy.privacy.definition import ApproxDP, Definition, NonPrivate, Pure
 from understudy.privacy.noise import Geometric
 from understudy.privacy.plan import Option, Plan
 from understudy.privacy.streams import SeededStream
-from understudy.release.run import Destination, start_run
+from understudy.release.lifecycle import Destination
+from understudy.release.run import start_run
 from understudy.release.value import Provenance, Release, Statement
 from understudy.synth.base import Request, configure
 

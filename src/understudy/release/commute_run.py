@@ -6,7 +6,6 @@ Drawn tables go straight into files of the run folder (see privacy.flow_gate), a
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,15 +25,23 @@ from understudy.engines.places_file import read_places, texts
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.definition import NonPrivate
 from understudy.privacy.flow_gate import FlowGate, Progress
-from understudy.privacy.journal import Journal
-from understudy.privacy.ledger import Ledger
-from understudy.privacy.plan import Plan, plan_from_json
+from understudy.privacy.plan import Plan
 from understudy.privacy.streams import SecureStream
 from understudy.release.commutes import TABLE_SCHEMA, CommuteRelease, write_commutes
-from understudy.release.folder import hash_file, read_release
-from understudy.release.run import Destination, open_ledger, reserve
+from understudy.release.folder import hash_file
+from understudy.release.lifecycle import (
+    Charge,
+    Destination,
+    Run,
+    begin,
+    charge_of,
+    find,
+    open_ledger,
+    request_of,
+    require_same,
+)
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
-from understudy.synth.base import Request, configure_from
+from understudy.synth.base import configure_from
 from understudy.synth.commutes.base import FlowSynthesis, FlowSynthesizer, flow_synthesizers
 
 KIND = "commutes"
@@ -103,33 +110,21 @@ def start_commute_run(
     places = source.places
     if plan.schema_fingerprint != places.fingerprint:
         raise InputError("the plan was made for other places than the ones the commutes were opened with.")
-    _check_plan(plan, places)
+    require_same(configure_flows(plan).plan(places, request_of(plan)), plan)
     destination.check_free()
     ledger = open_ledger(destination, plan, stream)
-    run = secrets.token_hex(8)
-    folder = destination.run_folder(run)
-    journal = None
-    if folder is not None:
-        header = {
-            "run": run, "kind": KIND, "plan": plan.to_json(), "places": places.fingerprint,
-            "destination": destination.to_json(), "secure": stream.secure,
-        }  # fmt: skip
-        journal = Journal.create(folder, header)
-    gate = FlowGate(source=source, places=places, plan=plan, stream=stream, journal=journal, progress=progress)
-    try:
+    run = begin(plan, destination, stream, kind=KIND, places=places.fingerprint)
+    gate = FlowGate(source=source, places=places, plan=plan, stream=stream, journal=run.journal, progress=progress)
+
+    def check() -> None:
         gate.look_ahead()
         if DESTINATION in plan.unit.fixed:  # what public sizes make impossible is refused before the charge
-            check = getattr(configure_flows(plan), "check_sizes", None)
-            if check is not None:
-                check(plan, places, gate.sizes())
-        charge = reserve(ledger, destination, plan, run)
-    except BaseException:
-        if journal is not None:
-            journal.discard()
-        raise
-    if journal is not None:
-        journal.append("charged", {"ledger": charge})
-    return _finish(plan, places, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+            check_sizes = getattr(configure_flows(plan), "check_sizes", None)
+            if check_sizes is not None:
+                check_sizes(plan, places, gate.sizes())
+
+    charge = run.charge_after(check, ledger)
+    return _finish(run, places, gate=gate, stream=stream, charge=charge)
 
 
 def resume_commute_run(
@@ -142,38 +137,19 @@ def resume_commute_run(
     progress: Progress | None = None,
 ) -> CommuteRelease:
     """Finish a run that died after its charge. Its public places are given again; data only if not all was drawn."""
-    journal = Journal.open(folder)
-    try:
-        header = journal.header
-        plan = plan_from_json(header["plan"])
-        destination = Destination.from_json(header["destination"])
-        run, secure, fingerprint = str(header["run"]), bool(header["secure"]), str(header["places"])
-    except (KeyError, TypeError) as problem:
-        raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
-    if not secure:
-        raise InputError("this run used test randomness; start it again instead of resuming it.")
-    if destination.out is not None and (destination.out / "manifest.json").is_file():
-        finished: Any = read_release(destination.out)
-        if (finished.statement.ledger or {}).get("run") == run:
-            journal.discard()
-            return finished  # type: ignore[no-any-return]
+    run, journal, header, finished = find(folder, out)
+    if finished is not None:
+        release: CommuteRelease = finished
+        return release
     if places is None:
         raise InputError("this run is of commutes: give its public places again (--places FILE).")
-    if places.fingerprint != fingerprint:
+    if places.fingerprint != str(header.get("places")):
         raise InputError("these are not the places the run was started with.")
-    if out is not None:
-        destination = Destination.from_json({**destination.to_json(), "out": str(out)})
-    destination.check_free()
-    charged = [entry.payload["ledger"] for entry in journal.entries() if entry.kind == "charged"]
-    if charged:
-        charge = charged[0]
-    else:  # it died around the charge; the ledger knows whether it was made, and charges one run only once
-        ledger = None if destination.ledger is None else Ledger.open(destination.ledger)
-        charge = reserve(ledger, destination, plan, run)
-        journal.append("charged", {"ledger": charge})
+    run.destination.check_free()
     opened = None if source is None else source(places)
-    gate = FlowGate(source=opened, places=places, plan=plan, stream=stream, journal=journal, progress=progress)
-    return _finish(plan, places, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+    charge = charge_of(run, journal)
+    gate = FlowGate(source=opened, places=places, plan=run.plan, stream=stream, journal=journal, progress=progress)
+    return _finish(run, places, gate=gate, stream=stream, charge=charge)
 
 
 def resume_commutes(
@@ -197,26 +173,8 @@ def resume_commutes(
     )
 
 
-def _check_plan(plan: Plan, places: Places) -> None:
-    request = Request(budget=plan.budget, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
-    made = configure_flows(plan).plan(places, request)
-    if replace(made, notes=()).hash != replace(plan, notes=()).hash:
-        raise InputError(
-            f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
-            "made by another version of this program. Make it again, and have it reviewed."
-        )
-
-
-def _finish(
-    plan: Plan,
-    places: Places,
-    destination: Destination,
-    *,
-    gate: FlowGate,
-    stream: Stream,
-    journal: Journal | None,
-    charge: dict[str, Any] | None,
-) -> CommuteRelease:
+def _finish(run: Run, places: Places, *, gate: FlowGate, stream: Stream, charge: Charge) -> CommuteRelease:
+    plan, destination, journal = run.plan, run.destination, run.journal
     keeper = TemporaryDirectory(prefix="understudy-") if destination.out is None or journal is None else None
     folder = journal.folder if journal is not None else Path(keeper.name if keeper else ".")
     sink = ParquetSink(folder, places)
@@ -270,7 +228,7 @@ def _release(
     sink: ParquetSink,
     *,
     stream: Stream,
-    charge: dict[str, Any] | None,
+    charge: Charge,
 ) -> CommuteRelease:
     from understudy import __version__
 

@@ -8,11 +8,8 @@ is finished by ``resume`` from its run folder, without new noise for what was me
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
@@ -25,52 +22,23 @@ from understudy.privacy.definition import NonPrivate
 from understudy.privacy.gate import Gate, Progress
 from understudy.privacy.journal import Journal
 from understudy.privacy.ledger import Ledger
-from understudy.privacy.plan import Plan, plan_from_json
-from understudy.release.folder import read_release
+from understudy.privacy.plan import Plan
+from understudy.release.lifecycle import (
+    Charge,
+    Destination,
+    Run,
+    begin,
+    charge_of,
+    find,
+    open_ledger,
+    request_of,
+    require_same,
+)
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Release, Statement
-from understudy.synth.base import Request, Synthesis, configure
+from understudy.synth.base import Synthesis, configure
 
-RUN_MARK = ".partial-"
 BYTES_PER_VALUE = 10  # a decoded value and its code
 BYTES_PER_ROW = 48  # the cell of a row while rows are drawn and shuffled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Destination:
-    """Where a release goes, and which account pays."""
-
-    out: Path | None = None
-    overwrite: bool = False
-    csv: bool = False
-    ledger: Path | None = None
-    account: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.ledger is None) != (self.account is None):
-            raise InputError("a ledger needs an account, and an account a ledger; give both or neither.")
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "out": None if self.out is None else str(self.out.absolute()), "overwrite": self.overwrite, "csv": self.csv,
-            "ledger": None if self.ledger is None else str(self.ledger.absolute()), "account": self.account,
-        }  # fmt: skip
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Destination:
-        paths = {key: None if data[key] is None else Path(data[key]) for key in ("out", "ledger")}
-        return cls(**paths, overwrite=data["overwrite"], csv=data["csv"], account=data["account"])
-
-    def check_free(self) -> None:
-        """Refuses a target that is taken, before anything is charged."""
-        if self.out is not None and self.out.exists() and not self.overwrite:
-            raise InputError(f"{self.out} already exists; choose another folder, or say overwrite.")
-        if self.out is not None and self.out.exists() and not (self.out / "manifest.json").is_file():
-            raise InputError(f"{self.out} exists and is not a release folder; it will not be overwritten.")
-
-    def run_folder(self, run: str) -> Path | None:
-        """The journal lies beside what it belongs to: the release folder, or else the ledger."""
-        place = self.out if self.out is not None else self.ledger
-        return None if place is None else place.with_name(f"{place.name}{RUN_MARK}{run}")
 
 
 def start_run(
@@ -80,31 +48,19 @@ def start_run(
     schema = source.schema
     if plan.schema_fingerprint != schema.fingerprint:
         raise InputError("the plan was made for another schema than the one the data were opened with.")
-    _check_plan(plan, schema)
+    require_same(configure(plan.method, plan.options).plan(schema, request_of(plan)), plan)
     destination.check_free()
     ledger = open_ledger(destination, plan, stream)
     source = _bounded(source, plan, stream)
-    run = secrets.token_hex(8)
-    folder = destination.run_folder(run)
-    journal = None
-    if folder is not None:
-        header = {
-            "run": run, "plan": plan.to_json(), "schema": write_schema(schema),
-            "destination": destination.to_json(), "secure": stream.secure,
-        }  # fmt: skip
-        journal = Journal.create(folder, header)
-    gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
-    try:
+    run = begin(plan, destination, stream, schema=write_schema(schema))
+    gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=run.journal, progress=progress)
+
+    def check() -> None:
         gate.look_ahead()
         _check_memory(plan, schema, gate)
-        charge = reserve(ledger, destination, plan, run)
-    except BaseException:
-        if journal is not None:
-            journal.discard()
-        raise
-    if journal is not None:
-        journal.append("charged", {"ledger": charge})
-    return _finish(plan, schema, destination, gate=gate, stream=stream, journal=journal, charge=charge)
+
+    charge = run.charge_after(check, ledger)
+    return _finish(run, schema, gate=gate, stream=stream, charge=charge)
 
 
 def is_of_commutes(folder: Path) -> bool:
@@ -121,53 +77,18 @@ def resume_run(
     progress: Progress | None = None,
 ) -> Release:
     """Finish a run that died after its charge, from its run folder. Values already measured are never drawn again."""
-    journal = Journal.open(folder)
-    try:
-        header = journal.header
-        plan = plan_from_json(header["plan"])
-        schema = parse_schema(header["schema"], str(folder))
-        destination = Destination.from_json(header["destination"])
-        run, secure = str(header["run"]), bool(header["secure"])
-    except (KeyError, TypeError) as problem:
-        raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
-    if not secure:
-        raise InputError("this run used test randomness; start it again instead of resuming it.")
-    finished = _finished(destination, run)
+    run, journal, header, finished = find(folder, out)
     if finished is not None:
-        journal.discard()
-        return finished
-    if out is not None:
-        destination = Destination.from_json({**destination.to_json(), "out": str(out)})
-    destination.check_free()
-    charged = [entry.payload["ledger"] for entry in journal.entries() if entry.kind == "charged"]
-    opened = None if source is None else _bounded(source(schema), plan, stream)
-    if charged:
-        charge = charged[0]
-    else:  # it died around the charge; the ledger knows whether it was made, and charges one run only once
-        ledger = None if destination.ledger is None else Ledger.open(destination.ledger)
-        charge = reserve(ledger, destination, plan, run)
-        journal.append("charged", {"ledger": charge})
-    gate = Gate(source=opened, schema=schema, plan=plan, stream=stream, journal=journal, progress=progress)
-    return _finish(plan, schema, destination, gate=gate, stream=stream, journal=journal, charge=charge)
-
-
-def _check_plan(plan: Plan, schema: Schema) -> None:
-    """Refuses, before the charge, a plan that its method would not make: the gate would refuse it after the charge."""
-    request = Request(budget=plan.budget, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
-    made = configure(plan.method, plan.options).plan(schema, request)
-    if replace(made, notes=()).hash != replace(plan, notes=()).hash:  # notes are for people, and may say more
-        raise InputError(
-            f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
-            "made by another version of this program. Make it again, and have it reviewed."
-        )
-
-
-def _finished(destination: Destination, run: str) -> Release | None:
-    """The release of a run that died between publishing it and removing its journal."""
-    if destination.out is None or not (destination.out / "manifest.json").is_file():
-        return None
-    release = read_release(destination.out)
-    return release if (release.statement.ledger or {}).get("run") == run else None
+        release: Release = finished
+        return release
+    if "schema" not in header:
+        raise InputError(f"{folder} is not the folder of a run (it names no schema).")
+    schema = parse_schema(header["schema"], str(folder))
+    run.destination.check_free()
+    opened = None if source is None else _bounded(source(schema), run.plan, stream)
+    charge = charge_of(run, journal)
+    gate = Gate(source=opened, schema=schema, plan=run.plan, stream=stream, journal=journal, progress=progress)
+    return _finish(run, schema, gate=gate, stream=stream, charge=charge)
 
 
 def available_memory() -> int:
@@ -193,25 +114,6 @@ def _check_memory(plan: Plan, schema: Schema, gate: Gate) -> None:
         )
 
 
-def open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:
-    if destination.ledger is None or destination.account is None:
-        return None
-    if not stream.secure:
-        raise InputError("a test stream gives no guarantee and cannot be charged to a ledger.")
-    ledger = Ledger.open(destination.ledger)
-    ledger.check(destination.account, unit=plan.unit, cost=plan.budget)
-    return ledger
-
-
-def reserve(ledger: Ledger | None, destination: Destination, plan: Plan, run: str) -> dict[str, Any] | None:
-    if ledger is None or destination.account is None:
-        return None
-    entry = ledger.reserve(
-        destination.account, run=run, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, method=plan.method
-    )
-    return entry.block
-
-
 def _bounded(source: Source, plan: Plan, stream: Stream) -> Source:
     if plan.unit.unit_id is None:
         return source
@@ -219,16 +121,8 @@ def _bounded(source: Source, plan: Plan, stream: Stream) -> Source:
     return bounded
 
 
-def _finish(
-    plan: Plan,
-    schema: Schema,
-    destination: Destination,
-    *,
-    gate: Gate,
-    stream: Stream,
-    journal: Journal | None,
-    charge: dict[str, Any] | None,
-) -> Release:
+def _finish(run: Run, schema: Schema, *, gate: Gate, stream: Stream, charge: Charge) -> Release:
+    plan, destination, journal = run.plan, run.destination, run.journal
     try:
         synthesis = configure(plan.method, plan.options).run(plan, schema, gate, stream)
         if plan.adaptive and charge is not None and destination.ledger is not None:
@@ -248,7 +142,7 @@ def _finish(
 
 
 def _release(
-    plan: Plan, schema: Schema, gate: Gate, synthesis: Synthesis, *, stream: Stream, charge: dict[str, Any] | None
+    plan: Plan, schema: Schema, gate: Gate, synthesis: Synthesis, *, stream: Stream, charge: Charge
 ) -> Release:
     from understudy import __version__
 

@@ -229,7 +229,7 @@ def test_a_release_that_cannot_be_written_is_kept_and_goes_elsewhere(tmp_path, s
 
 def test_two_runs_for_one_folder_leave_one_release_and_one_run_to_resume(tmp_path, source, ledger, monkeypatch):
     """Both pass the early check; the slower one finds the folder taken when it publishes."""
-    from understudy.release.run import Destination
+    from understudy.release.lifecycle import Destination
 
     monkeypatch.setattr(Destination, "check_free", lambda self: None)
     us.synthesize(source, budget=HALF, out=tmp_path / "release", **paid(ledger))

@@ -1,0 +1,170 @@
+"""What every run goes through, whatever it releases: where it goes, who pays, and the order of refusal and charge.
+
+Refused runs charge nothing, draw nothing and leave nothing behind; the charge is journaled before the first draw; a run
+that died is found again by its folder, and one run is charged only once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from understudy.core.mechanism import Stream
+from understudy.errors import InputError
+from understudy.privacy.journal import Journal
+from understudy.privacy.ledger import Ledger
+from understudy.privacy.plan import Plan, plan_from_json
+from understudy.release.folder import read_release
+from understudy.synth.base import Request
+
+RUN_MARK = ".partial-"
+Charge = dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where a release goes, and which account pays."""
+
+    out: Path | None = None
+    overwrite: bool = False
+    csv: bool = False
+    ledger: Path | None = None
+    account: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ledger is None) != (self.account is None):
+            raise InputError("a ledger needs an account, and an account a ledger; give both or neither.")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "out": None if self.out is None else str(self.out.absolute()), "overwrite": self.overwrite, "csv": self.csv,
+            "ledger": None if self.ledger is None else str(self.ledger.absolute()), "account": self.account,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Destination:
+        paths = {key: None if data[key] is None else Path(data[key]) for key in ("out", "ledger")}
+        return cls(**paths, overwrite=data["overwrite"], csv=data["csv"], account=data["account"])
+
+    def check_free(self) -> None:
+        """Refuses a target that is taken, before anything is charged."""
+        if self.out is not None and self.out.exists() and not self.overwrite:
+            raise InputError(f"{self.out} already exists; choose another folder, or say overwrite.")
+        if self.out is not None and self.out.exists() and not (self.out / "manifest.json").is_file():
+            raise InputError(f"{self.out} exists and is not a release folder; it will not be overwritten.")
+
+    def run_folder(self, run: str) -> Path | None:
+        """The journal lies beside what it belongs to: the release folder, or else the ledger."""
+        place = self.out if self.out is not None else self.ledger
+        return None if place is None else place.with_name(f"{place.name}{RUN_MARK}{run}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Run:
+    """A run under way: its name, and its journal unless it has no place to lie."""
+
+    name: str
+    plan: Plan
+    destination: Destination
+    journal: Journal | None
+
+    def charge_after(self, check: Callable[[], None], ledger: Ledger | None) -> Charge:
+        """Check what can still be refused, then charge; a refusal removes every trace of the run."""
+        try:
+            check()
+            charge = _reserve(ledger, self.destination, self.plan, self.name)
+        except BaseException:
+            if self.journal is not None:
+                self.journal.discard()
+            raise
+        if self.journal is not None:
+            self.journal.append("charged", {"ledger": charge})
+        return charge
+
+
+def begin(plan: Plan, destination: Destination, stream: Stream, **domain: str) -> Run:
+    """A new run; its folder, if it has one, says what it is about. Nothing is charged yet."""
+    name = secrets.token_hex(8)
+    folder = destination.run_folder(name)
+    journal = None
+    if folder is not None:
+        header = {"run": name, "plan": plan.to_json(), "destination": destination.to_json(), "secure": stream.secure}
+        journal = Journal.create(folder, {**header, **domain})
+    return Run(name=name, plan=plan, destination=destination, journal=journal)
+
+
+def find(folder: Path, out: Path | None) -> tuple[Run, Journal, Mapping[str, Any], Any]:
+    """A run that died, its journal and header; and its release, if it died between publishing and removing the journal.
+
+    ``out`` is another place for the release than the one it was started with.
+    """
+    journal = Journal.open(folder)
+    try:
+        header = journal.header
+        plan = plan_from_json(header["plan"])
+        destination = Destination.from_json(header["destination"])
+        name, secure = str(header["run"]), bool(header["secure"])
+    except (KeyError, TypeError) as problem:
+        raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
+    if not secure:
+        raise InputError("this run used test randomness; start it again instead of resuming it.")
+    finished = _finished(destination, name)
+    if finished is not None:
+        journal.discard()
+    elif out is not None:
+        destination = replace(destination, out=out.absolute())
+    return Run(name=name, plan=plan, destination=destination, journal=journal), journal, header, finished
+
+
+def charge_of(run: Run, journal: Journal) -> Charge:
+    """What a run that died was charged. If it died around the charge, the ledger knows whether it was made."""
+    charged = [entry.payload["ledger"] for entry in journal.entries() if entry.kind == "charged"]
+    if charged:
+        known: Charge = charged[0]
+        return known
+    ledger = None if run.destination.ledger is None else Ledger.open(run.destination.ledger)
+    charge = _reserve(ledger, run.destination, run.plan, run.name)
+    journal.append("charged", {"ledger": charge})
+    return charge
+
+
+def request_of(plan: Plan) -> Request:
+    return Request(budget=plan.budget, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
+
+
+def require_same(made: Plan, plan: Plan) -> None:
+    """Refuses, before the charge, a plan that its method would not make: the gate would refuse it after the charge."""
+    if replace(made, notes=()).hash != replace(plan, notes=()).hash:  # notes are for people, and may say more
+        raise InputError(
+            f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
+            "made by another version of this program. Make it again, and have it reviewed."
+        )
+
+
+def _finished(destination: Destination, run: str) -> Any:
+    if destination.out is None or not (destination.out / "manifest.json").is_file():
+        return None
+    release: Any = read_release(destination.out)
+    return release if (release.statement.ledger or {}).get("run") == run else None
+
+
+def open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:
+    if destination.ledger is None or destination.account is None:
+        return None
+    if not stream.secure:
+        raise InputError("a test stream gives no guarantee and cannot be charged to a ledger.")
+    ledger = Ledger.open(destination.ledger)
+    ledger.check(destination.account, unit=plan.unit, cost=plan.budget)
+    return ledger
+
+
+def _reserve(ledger: Ledger | None, destination: Destination, plan: Plan, run: str) -> dict[str, Any] | None:
+    if ledger is None or destination.account is None:
+        return None
+    entry = ledger.reserve(
+        destination.account, run=run, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, method=plan.method
+    )
+    return entry.block
