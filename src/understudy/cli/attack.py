@@ -20,11 +20,17 @@ from understudy.cli.internal import (
 )
 from understudy.cli.options import (
     AsJson,
+    Confidential,
     DatabaseQuery,
     DatabaseTable,
     Decimal,
     Delimiter,
+    Holdout,
+    Keys,
     MissingText,
+    OneRelease,
+    ReleaseSchema,
+    Targets,
     files_of,
     read_data_options,
 )
@@ -49,26 +55,12 @@ COLUMNS = (
 
 def attack(
     *,
-    release: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RELEASE",
-            help="A release folder, or (with --schema) a file with anybody's synthetic table.",
-            show_default=False,
-        ),
-    ],
-    confidential: Annotated[
-        list[str], typer.Option(metavar="FILE", help="The confidential data; may be repeated.", show_default=False)
-    ],
-    schema: Annotated[
-        Path | None, typer.Option(help="The public schema (TOML).", show_default="the one in the release")
-    ] = None,
-    holdout: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="People of the same population who were not used; may be repeated."),
-    ] = None,
-    keys: Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows of a person.")] = "",
-    targets: Annotated[str, typer.Option(metavar="C,D", help="What an intruder wants to learn.")] = "",
+    release: OneRelease,
+    confidential: Confidential,
+    schema: ReleaseSchema = None,
+    holdout: Holdout = None,
+    keys: Keys = "",
+    targets: Targets = "",
     only: Annotated[str, typer.Option(metavar="ATTACK,...", help="Only these attacks.", show_default="all")] = "",
     missing_text: MissingText = "",
     delimiter: Delimiter = None,

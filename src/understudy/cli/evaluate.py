@@ -22,11 +22,17 @@ from understudy.cli.internal import (
 )
 from understudy.cli.options import (
     AsJson,
+    Confidential,
     DatabaseQuery,
     DatabaseTable,
     Decimal,
     Delimiter,
+    Holdout,
+    Keys,
     MissingText,
+    Models,
+    ReleaseSchema,
+    Targets,
     files_of,
     read_data_options,
 )
@@ -55,21 +61,12 @@ def evaluate(
             show_default=False,
         ),
     ],
-    confidential: Annotated[
-        list[str], typer.Option(metavar="FILE", help="The confidential data; may be repeated.", show_default=False)
-    ],
-    schema: Annotated[
-        Path | None, typer.Option(help="The public schema (TOML).", show_default="the one in the release")
-    ] = None,
-    holdout: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="People of the same population who were not used; may be repeated."),
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(metavar="'Y ~ A + B'", help="A regression to compare; may be repeated.")
-    ] = None,
-    keys: Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows.", show_default=False)] = "",
-    targets: Annotated[str, typer.Option(metavar="A,B", help="What an intruder wants.", show_default=False)] = "",
+    confidential: Confidential,
+    schema: ReleaseSchema = None,
+    holdout: Holdout = None,
+    model: Models = None,
+    keys: Keys = "",
+    targets: Targets = "",
     ways: Annotated[str, typer.Option(metavar="1,2,3", help="Of how many attributes the tables are.")] = "1,2,3",
     part: Annotated[
         list[str] | None, typer.Option(metavar="|".join(api.PARTS), help="Only this part.", show_default="both")

@@ -25,6 +25,29 @@ DATA = "Reading the data"
 CLUSTER = "Past one machine"
 
 SchemaFile = Annotated[Path, typer.Option("--schema", help="The public schema (TOML).", show_default=False)]
+OneRelease = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RELEASE",
+        help="A release folder, or (with --schema) a file with anybody's synthetic table.",
+        show_default=False,
+    ),
+]
+ReleaseSchema = Annotated[
+    Path | None, typer.Option("--schema", help="The public schema (TOML).", show_default="the one in the release")
+]
+Confidential = Annotated[
+    list[str], typer.Option(metavar="FILE", help="The confidential data; may be repeated.", show_default=False)
+]
+Holdout = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE", help="People of the same population who were not used; may be repeated."),
+]
+Models = Annotated[
+    list[str] | None, typer.Option(metavar="'Y ~ A + B'", help="A regression to compare; may be repeated.")
+]
+Keys = Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows of a person.", show_default=False)]
+Targets = Annotated[str, typer.Option(metavar="C,D", help="What an intruder wants to learn.", show_default=False)]
 Method = Annotated[
     str | None, typer.Option(help="How to synthesize; `understudy methods` lists them.", show_default="auto")
 ]

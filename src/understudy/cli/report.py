@@ -16,7 +16,13 @@ from understudy.cli.options import (
     DatabaseTable,
     Decimal,
     Delimiter,
+    Holdout,
+    Keys,
     MissingText,
+    Models,
+    OneRelease,
+    ReleaseSchema,
+    Targets,
     files_of,
     read_data_options,
 )
@@ -27,14 +33,7 @@ from understudy.errors import DisclosureError, InputError
 
 def report(
     *,
-    release: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RELEASE",
-            help="A release folder, or (with --schema) a file with anybody's synthetic table.",
-            show_default=False,
-        ),
-    ],
+    release: OneRelease,
     to: Annotated[Path, typer.Option("--to", metavar="FILE.html", help="Where to write it.", show_default=False)],
     audience: Annotated[
         str,
@@ -46,18 +45,11 @@ def report(
         list[str] | None,
         typer.Option(metavar="FILE", help="The confidential data to compare with; makes it internal; may be repeated."),
     ] = None,
-    schema: Annotated[
-        Path | None, typer.Option(help="The public schema (TOML).", show_default="the one in the release")
-    ] = None,
-    holdout: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="People of the same population who were not used; may be repeated."),
-    ] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(metavar="'Y ~ A + B'", help="A regression to compare; may be repeated.")
-    ] = None,
-    keys: Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows.", show_default=False)] = "",
-    targets: Annotated[str, typer.Option(metavar="A,B", help="What an intruder wants.", show_default=False)] = "",
+    schema: ReleaseSchema = None,
+    holdout: Holdout = None,
+    model: Models = None,
+    keys: Keys = "",
+    targets: Targets = "",
     ask: Annotated[
         list[str] | None,
         typer.Option(metavar="QUESTION", help='A question to answer by infer, such as "mean(age)"; may be repeated.'),
