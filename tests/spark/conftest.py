@@ -11,6 +11,7 @@ import pytest
 MASTER = "local[2]"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests here need Spark, and share one worker process so that few sessions are started."""
     for item in items:

@@ -20,7 +20,7 @@ from understudy.privacy.plan import Option, Plan, Step
 
 MAX_ROWS = 500_000_000
 MAX_COPIES = 1000
-SMALLEST_ASKED = 1e-15
+SMALLEST_ASKED = 1e-300  # far below any budget that a noise scale of 2^40 allows, and still a float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(folder, run):
 
 @pytest.mark.parametrize(
     "line",
-    ["plan", "plan --nonsense 3", "synthesize", "nonsense", "ledger nonsense", "plan --schema people.toml --rows x"],
+    ["plan --nonsense 3", "synthesize", "nonsense", "ledger nonsense", "plan --schema people.toml --rows x"],
 )
 def test_wrong_usage_ends_with_2_and_a_hint(folder, run, line):
     assert "--help" in (text := run(line, code=2).stderr) or "-h" in text

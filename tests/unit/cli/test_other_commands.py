@@ -9,6 +9,7 @@ import pytest
 
 from understudy.reproduce import base
 from understudy.synth.base import synthesizers
+from understudy.synth.commutes.base import flow_synthesizers
 
 DATA = "people.csv --schema people.toml"
 
@@ -31,7 +32,7 @@ def test_verify_of_something_else(refused, target):
 
 def test_methods_are_those_of_the_registry(run):
     listed = json.loads(run("methods --json").stdout)
-    assert [method["name"] for method in listed] == list(synthesizers)
+    assert [method["name"] for method in listed] == [*synthesizers, *flow_synthesizers]
     table = run("methods").stdout
     assert all(method["name"] in table for method in listed)
 
