@@ -38,10 +38,10 @@ demo: $(VENV)/.installed-package ## The whole story on generated data: plan, rel
 
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
-	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 coverage: $(DEV_MARK) ## Say how much of src the tests run: at least 90 of 100 lines, of privacy/ at least 98 (FULL=1 counts everything)
-	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report= $(PYTEST_ARGS)
+	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report --skip-covered --fail-under=90
 	@$(BIN)/coverage report --include='src/understudy/privacy/*' --fail-under=98
 

@@ -40,13 +40,11 @@ INSIDE = ("file:", "data:", "blob:", "about:")
 
 
 @pytest.hookimpl(tryfirst=True)  # before the root's hook, which skips by marker
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test of this folder needs the browser, and one process runs them all, so that it starts once."""
+    """Every test of this folder needs the browser."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="session")

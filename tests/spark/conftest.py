@@ -11,13 +11,12 @@ import pytest
 MASTER = "local[2]"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+@pytest.hookimpl(tryfirst=True)  # before the root's hook, which skips by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests here need Spark, and share one worker process so that few sessions are started."""
+    """All tests here need Spark. A file's tests share one worker process, so that few sessions are started."""
     for item in items:
         if "tests/spark/" in item.path.as_posix():
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
