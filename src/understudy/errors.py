@@ -75,7 +75,7 @@ def unknown_name(
     method 'histogran' is unknown; did you mean 'histogram'? Known: aim, histogram.
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(str(name), names, n=1)  # a spoiled file may hold a number or nothing in place of a name
     hint = f"; did you mean '{near[0]}'?" if near else "."
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return error(f"{kind} '{name}' is unknown{hint} Known: {listed or 'none'}.")
