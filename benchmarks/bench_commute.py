@@ -1,11 +1,13 @@
 """What synthetic commutes cost: the urns against the naive algorithm, and a generated country from file to file.
 
 python benchmarks/bench_commute.py kernel            # 233,726 places: naive against lazy shrinking, workers per second
-python benchmarks/bench_commute.py country state     # a generated country (town, city, state, nation), file to file
+python benchmarks/bench_commute.py country state     # a generated country (town to nation, or a tenth), file to file
+python benchmarks/bench_commute.py country nation FOLDER   # its files are kept in FOLDER and made only once
 """
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 import sys
@@ -104,45 +106,83 @@ def peak_of(work: threading.Event, found: list[int]) -> None:
         time.sleep(0.05)
 
 
-def country(size: str) -> None:
+def country_files(size: str, folder: Path) -> None:
+    """The places and counted pairs of a generated country as Parquet files, made once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    import understudy as us
-    from understudy.demo.gravity import make_world
+    from understudy.demo.gravity import SIZES, make_world
     from understudy.engines.places_file import places_table
+
+    if (folder / "od.parquet").exists():
+        return
+    start = time.perf_counter()
+    if size == "tenth":
+        places, jobs = SIZES["nation"]
+        world = make_world("nation", places=places // 10, jobs=jobs // 10, seed=1)
+    else:
+        world = make_world(size, seed=1)
+    pq.write_table(places_table(world.places), folder / "places.parquet")
+    schema = pa.schema([("origin", pa.int64()), ("destination", pa.int64()), ("jobs", pa.int32())])
+    numbers = world.places.ids.astype(np.int64)
+    unfinished = folder / "od.unfinished"
+    with pq.ParquetWriter(str(unfinished), schema) as writer:
+        for origins, destinations, jobs in world.codes():
+            columns = [pa.array(numbers[origins]), pa.array(numbers[destinations]), pa.array(jobs)]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+    unfinished.rename(folder / "od.parquet")
+    print(f"generated {world} in {time.perf_counter() - start:.0f} s", flush=True)
+
+
+class Stopwatch:
+    """Wall and CPU seconds of the parts of a run, with the load of the machine at the end of each."""
+
+    def __init__(self) -> None:
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+        self.begin = self.wall, self.cpu
+
+    def part(self, name: str) -> None:
+        wall, cpu = time.perf_counter(), time.process_time()
+        load = os.getloadavg()[0]
+        print(f"  {name}: {wall - self.wall:.1f} s ({cpu - self.cpu:.1f} CPU s; load {load:.1f})", flush=True)
+        self.wall, self.cpu = wall, cpu
+
+
+def country(size: str, kept: str | None) -> None:
+    import understudy as us
 
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        start = time.perf_counter()
-        world = make_world(size, seed=1)
-        pq.write_table(places_table(world.places), folder / "places.parquet")
-        schema = pa.schema([("origin", pa.int64()), ("destination", pa.int64()), ("jobs", pa.int32())])
-        numbers = world.places.ids.astype(np.int64)
-        with pq.ParquetWriter(str(folder / "od.parquet"), schema) as writer:
-            for origins, destinations, jobs in world.codes():
-                columns = [pa.array(numbers[origins]), pa.array(numbers[destinations]), pa.array(jobs)]
-                writer.write_table(pa.Table.from_arrays(columns, schema=schema))
-        print(f"generated {world} in {time.perf_counter() - start:.0f} s", flush=True)
-        total, count = int(world.jobs.sum()), len(world.places)
-        del world, numbers
+        folder = Path(kept or name)
+        folder.mkdir(parents=True, exist_ok=True)
+        country_files(size, folder)
         done, peak = threading.Event(), [0]
-        watch = threading.Thread(target=peak_of, args=(done, peak))
-        watch.start()
-        wall, cpu = time.perf_counter(), time.process_time()
+        threading.Thread(target=peak_of, args=(done, peak), daemon=True).start()
+        watch = Stopwatch()
         source = us.open_commutes(folder / "od.parquet", places=folder / "places.parquet")
-        source.flows()
-        read = time.perf_counter() - wall
-        us.synthesize(source, method="commute", budget=us.ApproxDP(epsilon=2, delta="1e-5"), out=folder / "release")
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        watch.part("opening, reading places")
+        total, count = source.total(), len(source.places)
+        watch.part("reading commutes")
+        drawn = [0]
+
+        def progress(done: int, _: int | None) -> None:
+            if not drawn[0]:
+                watch.part("calibrating, measuring distances, first block")
+            drawn[0] = done
+            if done == total:
+                watch.part("drawing, placing, Parquet")
+
+        out = Path(name) / "release"
+        us.synthesize(source, method="commute", budget=us.ApproxDP(epsilon=2, delta="1e-5"), out=out, progress=progress)
+        watch.part("finishing, hashes, release")
+        wall, cpu = time.perf_counter() - watch.begin[0], time.process_time() - watch.begin[1]
         done.set()
-        watch.join()
+        size_out = (out / "synthetic_1.parquet").stat().st_size
         print(
-            f"{total:,} workers, {count:,} places, file to file: {wall:.0f} s ({cpu:.0f} CPU s, reading {read:.0f} s), "
-            f"peak {peak[0] / 2**30:.2f} GB, {total / cpu / 1e6:.2f}M workers per CPU second"
+            f"{total:,} workers, {count:,} places, file to file: {wall:.0f} s ({cpu:.0f} CPU s), peak "
+            f"{peak[0] / 2**30:.2f} GB, {total / cpu / 1e6:.2f}M workers per CPU second, {size_out / 2**20:.0f} MB out"
         )
 
 
 if __name__ == "__main__":
-    kernel() if sys.argv[1] == "kernel" else country(sys.argv[2])
+    kernel() if sys.argv[1] == "kernel" else country(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
