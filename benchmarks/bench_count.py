@@ -31,7 +31,7 @@ from rich.table import Table
 
 import understudy as us
 from understudy.engines.encode import Encoder
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.engines.kernel import VARIABLE
 from understudy.engines.readers import BATCH_ROWS, ParquetReader
 from understudy.engines.tally import Tally
@@ -99,7 +99,7 @@ def encode(path: str, form: str) -> None:
 
 
 def count(path: str, form: str) -> None:
-    tables = open_source(path, schema_of(form)).count(PAIRS)
+    tables = open_local(path, schema_of(form)).count(PAIRS)
     assert len(tables) == len(PAIRS)
 
 

@@ -13,7 +13,6 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
-    from understudy.api import open_source as open_source
     from understudy.api import plan as plan
     from understudy.api import resume as resume
     from understudy.api import sample as sample
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from understudy.core.structural import Impossible as Impossible
     from understudy.engines.commutes import open_commutes as open_commutes
     from understudy.engines.draft import draft_schema as draft_schema
+    from understudy.engines.opening import open_source as open_source
     from understudy.engines.places_file import read_places as read_places
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from understudy.reporting.commute_map import commute_map as commute_map
 
 _HOME = {
-    "understudy.api": ("evaluate", "infer", "open_source", "plan", "resume", "sample", "synthesize", "write_sample"),
+    "understudy.api": ("evaluate", "infer", "plan", "resume", "sample", "synthesize", "write_sample"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),
@@ -71,6 +71,7 @@ _HOME = {
     "understudy.core.structural": ("Condition", "Impossible"),
     "understudy.engines.commutes": ("open_commutes",),
     "understudy.engines.draft": ("draft_schema",),
+    "understudy.engines.opening": ("open_source",),
     "understudy.engines.places_file": ("read_places",),
     "understudy.errors": ("UnderstudyError",),
     "understudy.explore.advise": ("advise",),

@@ -14,6 +14,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Level, Schema
+from understudy.engines.opening import open_source
 from understudy.errors import InputError, UntrackedWarning, unknown_name
 from understudy.privacy.definition import Definition, Unit, read_unit
 from understudy.privacy.plan import Option, Plan
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
     from understudy.inference.answer import Answer, Generator
     from understudy.release import Release
     from understudy.release.commutes import CommuteRelease
+
+__all__ = [
+    "evaluate",
+    "infer",
+    "open_source",
+    "plan",
+    "resume",
+    "sample",
+    "synthesize",
+    "synthetic_table",
+    "write_sample",
+]
 
 Progress = Callable[[int, int | None], None]
 DEFAULT_METHOD = "auto"
@@ -366,34 +379,3 @@ def write_sample(
     return sample_to(
         release, Path(out), rows=rows, copies=copies, stream=SecureStream(), session=session, overwrite=overwrite
     )
-
-
-def open_source(
-    data: Any,
-    schema: Schema,
-    *,
-    engine: str | None = None,
-    master: str | None = None,
-    allow_insecure_cluster: bool = False,
-    **reading: Any,
-) -> Source:
-    """Open a confidential table by its schema: CSV, Parquet, globs, DuckDB, or anything that speaks Arrow.
-
-    ``engine="spark"`` counts on Apache Spark: files that every machine sees, Parquet under a URI, a ``table`` or
-    ``query`` of its catalogue. ``master`` says where (local[*], spark://host:7077); it is left out in a running session
-    and under spark-submit. A Spark DataFrame needs no ``engine``. Keys and rows travel over a cluster without
-    encryption only with ``allow_insecure_cluster``.
-    """
-    from understudy.engines.base import engines
-    from understudy.engines.spark_inputs import is_spark_frame, open_spark
-
-    chosen = engine or ("spark" if is_spark_frame(data) else "duckdb")
-    if chosen not in engines:
-        raise unknown_name("engine", chosen, engines)
-    if chosen == "spark":
-        return open_spark(data, schema, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading)
-    if master is not None or allow_insecure_cluster:
-        raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
-    from understudy.engines.inputs import open_source as open_by_kind
-
-    return open_by_kind(data, schema, **reading)

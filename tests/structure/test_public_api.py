@@ -94,6 +94,11 @@ def test_every_public_name_is_explained(name):
     assert inspect.getdoc(getattr(us, name)), f"us.{name} has no docstring"
 
 
+@pytest.mark.parametrize("name", [name for name in us.__all__ if inspect.isfunction(getattr(us, name))])
+def test_every_public_function_shows_an_executed_example(name):
+    assert ">>>" in (inspect.getdoc(getattr(us, name)) or ""), f"the docstring of us.{name} has no example"
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="synthesise"):
         us.synthesise  # noqa: B018

@@ -56,6 +56,7 @@ engines: Registry[type[Engine]] = Registry(
         "encode",
         "inputs",
         "kernel",
+        "opening",
         "packing",
         "places_file",
         "profile",

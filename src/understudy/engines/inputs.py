@@ -44,7 +44,7 @@ NOT_TEXT = {
 }
 
 
-def open_source(
+def open_local(
     data: object,
     schema: Schema,
     *,

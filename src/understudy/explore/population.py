@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from understudy.core.counts import Counts, Source, SparseCounts
 from understudy.core.schema import Schema, level_text
 from understudy.core.table import CodedTable
-from understudy.engines.inputs import open_source
+from understudy.engines.opening import open_source
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
 Floats = NDArray[np.float64]

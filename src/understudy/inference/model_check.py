@@ -77,6 +77,16 @@ def check_model(
 
     ``model`` is a formula as for ``infer``. The release must hold noisy tables (``ipf``, ``mst``, ``aim``, ``auto``,
     ``histogram``).
+
+    >>> import warnings
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(2000), small_schema())
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=5), method="histogram")
+    >>> check = us.check_model(release, "smokes ~ sex")
+    >>> check.family, check.supported
+    ('logit', True)
     """
     if not isinstance(release, Release):
         raise InputError("check_model needs a release; read one with understudy.read_release.")

@@ -70,6 +70,16 @@ def commute_map(
 
     ``compare`` puts a second release of the same places beside it. ``outlines`` is a GeoJSON file of public outlines.
     ``within`` ("county=44007") keeps the jobs at workplaces of one area, for releases too large for one page.
+
+    >>> import tempfile, warnings
+    >>> import understudy as us
+    >>> from understudy.demo.gravity import make_world
+    >>> city = make_world(places=200, jobs=2000)
+    >>> commutes = us.open_commutes(city.flows_table(), places=city.places)
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(commutes, budget=us.ApproxDP(epsilon=2, delta="1e-5"))
+    >>> us.commute_map(release, to=tempfile.mkdtemp() + "/map.html").name
+    'map.html'
     """
     releases = [release] if compare is None else [release, compare]
     for one in releases:

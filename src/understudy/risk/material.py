@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
-from understudy.engines.inputs import open_source
+from understudy.engines.opening import open_source
 from understudy.engines.values import plain
 from understudy.errors import InputError
 from understudy.privacy.definition import ApproxDP, ProbabilisticDP, PureDP

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.engines.encode import encode_table
-from understudy.engines.inputs import open_source
+from understudy.engines.opening import open_source
 from understudy.errors import SchemaError
 from understudy.privacy.definition import NonPrivate
 from understudy.release import Release
@@ -36,7 +36,7 @@ def reverse_mapped_release(release: Release, confidential: Any, *, seed: int = 0
     Ties are ranked in the order of the rows, special codes and missing values above all others.
     """
     schema = release.schema
-    source = confidential if hasattr(confidential, "confidential_rows") else open_source(confidential, schema)
+    source: Any = confidential if hasattr(confidential, "confidential_rows") else open_source(confidential, schema)
     rows: pa.Table = source.confidential_rows()
     original = records_of(source.confidential_codes(), rows, schema)
     orders = np.argsort(original.positions, axis=0, kind="stable")

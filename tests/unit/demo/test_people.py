@@ -181,22 +181,22 @@ def test_unknown_truth_names_the_nearest():
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_written_files_fit_the_written_schema(tmp_path, form):
     from understudy.core.schema_file import read_schema
-    from understudy.engines.inputs import open_source
+    from understudy.engines.inputs import open_local
 
     data, described = people.write_people(tmp_path, rows=20_000, form=form)
     assert (data.name, described.name) == (f"people.{form}", "people.toml")
     schema = read_schema(described)
     assert schema.fingerprint == people_schema().fingerprint
-    source = open_source(data, schema)
+    source = open_local(data, schema)
     assert source.total() == 20_000
     (by_sex,) = source.count([("sex",)])  # a scan checks every attribute and every structural zero, or raises
     assert by_sex.values.sum() == 20_000
 
 
 def test_the_small_schema_counts_the_same_people():
-    from understudy.engines.inputs import open_source
+    from understudy.engines.inputs import open_local
 
-    source = open_source(make_people(5_000), small_schema())
+    source = open_local(make_people(5_000), small_schema())
     (counts,) = source.count([small_schema().names])
     assert counts.values.sum() == 5_000
     assert counts.values[~small_schema().allowed()].sum() == 0

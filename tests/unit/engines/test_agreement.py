@@ -10,7 +10,7 @@ import pytest
 from understudy.core.schema_file import parse_schema
 from understudy.engines.decode import decode, restore_types
 from understudy.engines.encode import encode_table
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import SchemaError
 from understudy.privacy.streams import SeededStream
 
@@ -74,7 +74,7 @@ def test_columns_that_agree_or_are_absent(kind, tmp_path):
         if kind == "parquet":
             data = tmp_path / "a.parquet"
             frame.to_parquet(data)
-        source = open_source(data, SCHEMA)
+        source = open_local(data, SCHEMA)
         assert source.total() == 4
         assert source.count([("sex", "kids")])[0].values.sum() == 4
         assert source.schema.names == ("sex", "kids", "adults")
@@ -99,7 +99,7 @@ def test_columns_that_disagree(case, kind, tmp_path):
     name, values, rows = WRONG[case]
     frame = GOOD.assign(**{name: values})
     with pytest.raises(SchemaError) as caught:
-        open_source(frame if kind == "frame" else as_csv(frame, tmp_path), SCHEMA).total()
+        open_local(frame if kind == "frame" else as_csv(frame, tmp_path), SCHEMA).total()
     said = "1 row" if rows == 1 else f"{rows} rows"
     assert f"{name}: {said} with a value that disagrees with its rule" in str(caught.value)
     assert MARKER not in str(caught.value)
@@ -110,11 +110,11 @@ def test_columns_that_cannot_be_read():
     place = table.column_names.index("kind")
     nested = table.set_column(place, "kind", pa.array([[1]] * 4))
     with pytest.raises(SchemaError, match="'kind' has the Arrow type list"):
-        open_source(nested, SCHEMA).total()
+        open_local(nested, SCHEMA).total()
     broken = pa.Array.from_buffers(pa.string(), 1, [*pa.array(["ab"]).buffers()[:2], pa.py_buffer(b"\xff\xfe")])
     garbled = table.set_column(place, "kind", pa.chunked_array([pa.concat_arrays([broken] * 4)]))
     with pytest.raises(SchemaError, match="'kind' cannot be read"):
-        open_source(garbled, SCHEMA).total()
+        open_local(garbled, SCHEMA).total()
 
 
 def test_a_listed_level_wins_over_the_missing_text(tmp_path):
@@ -123,22 +123,22 @@ def test_a_listed_level_wins_over_the_missing_text(tmp_path):
         'function = "recode"\nmap = { x = "", y = "NA" }'
     )
     (tmp_path / "a.csv").write_text("a,b\nx,\ny,NA\n")
-    assert open_source(tmp_path / "a.csv", schema).total() == 2
-    assert open_source(tmp_path / "a.csv", schema, missing_text="NA").total() == 2
+    assert open_local(tmp_path / "a.csv", schema).total() == 2
+    assert open_local(tmp_path / "a.csv", schema, missing_text="NA").total() == 2
 
 
 def test_sums_with_decimal_commas(tmp_path):
     frame = GOOD.assign(people=["1,0", "5,0", None, None])
     frame.astype({"sex": "Int64", "adults": "Int64"}).to_csv(tmp_path / "a.csv", index=False, sep=";")
-    assert open_source(tmp_path / "a.csv", SCHEMA, delimiter=";", decimal_comma=True).total() == 4
+    assert open_local(tmp_path / "a.csv", SCHEMA, delimiter=";", decimal_comma=True).total() == 4
     with pytest.raises(SchemaError, match="people: 2 rows"):
-        open_source(tmp_path / "a.csv", SCHEMA, delimiter=";").total()
+        open_local(tmp_path / "a.csv", SCHEMA, delimiter=";").total()
 
 
 def test_a_row_whose_source_is_bad_is_reported_once():
     frame = GOOD.assign(sex=[3, 2, None, 2])
     with pytest.raises(SchemaError) as caught:
-        open_source(frame, SCHEMA).total()
+        open_local(frame, SCHEMA).total()
     assert "sex: 1 row" in str(caught.value)
     assert "disagrees" not in str(caught.value)
 

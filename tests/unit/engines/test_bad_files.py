@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from understudy.core.schema import Attribute, Schema
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import InputError, SchemaError
 
 MARKER = "ZQ7secret"
@@ -27,7 +27,7 @@ def write(path, content):
 
 def refused(data, schema, error=InputError, **options):
     with pytest.raises(error) as caught:
-        open_source(data, schema, **options).total()
+        open_local(data, schema, **options).total()
     assert MARKER not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     return str(caught.value)
@@ -55,7 +55,7 @@ COMMAS = 'age;note\n10,4;a\n10,5;a\n"100,0";a\n,5;a\n 7;a\n;a\n1,0e1;a\n+3,;a\n'
 
 def test_decimal_commas_on_request(tmp_path):
     path = write(tmp_path / "a.csv", COMMAS)
-    source = open_source(path, AGE, delimiter=";", decimal_comma=True)
+    source = open_local(path, AGE, delimiter=";", decimal_comma=True)
     assert source.count([("age",)])[0].values.tolist() == [5, 2, 1]
     message = refused(path, AGE, SchemaError, delimiter=";")
     assert "age: 6 rows with a value that is not a number" in message
@@ -73,11 +73,11 @@ def test_a_point_beside_decimal_commas_is_not_guessed_at(text, tmp_path):
 def test_decimal_commas_leave_levels_and_missing_texts_alone(tmp_path):
     schema = Schema(attributes=(*AGE.attributes, Attribute(name="note", levels=("1,5", "2.5"))))
     path = write(tmp_path / "a.csv", "age;note\n.;1,5\n11,5;2.5\n")
-    source = open_source(path, schema, delimiter=";", decimal_comma=True, missing_text=".")
+    source = open_local(path, schema, delimiter=";", decimal_comma=True, missing_text=".")
     assert source.count([("age",), ("note",)])[0].values.tolist() == [0, 1, 1]
     assert source.count([("note",)])[0].values.tolist() == [1, 1]
     path = write(tmp_path / "b.csv", "age;note\n-9,5;1,5\n")
-    assert open_source(path, schema, delimiter=";", decimal_comma=True, missing_text="-9,5").total() == 1
+    assert open_local(path, schema, delimiter=";", decimal_comma=True, missing_text="-9,5").total() == 1
 
 
 def test_decimal_commas_go_with_csv(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from understudy.core.schema_file import parse_schema, read_schema
 from understudy.engines import profile
 from understudy.engines.draft import HEAD, draft_schema, write_draft
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import DisclosureError, InputError, SchemaError
 
 ROWS = 600
@@ -81,7 +81,7 @@ def test_a_draft_describes_the_data_and_fits_them_once_reviewed(kind, tmp_path):
     for attribute in schema.attributes:
         if attribute.edges:
             assert 1 <= attribute.bins <= 10
-    source = open_source(data, schema)
+    source = open_local(data, schema)
     assert source.total() == ROWS
     assert source.count([("sex", "kids")])[0].values.sum() == ROWS
 
@@ -123,7 +123,7 @@ def test_columns_with_more_values_than_are_told_apart(monkeypatch):
     assert "has more than 50 levels" in remarks(text, "place")
     schema = reviewed(text)
     assert schema["amount"].edges[0] == -100
-    assert open_source(frame, schema).total() == 400
+    assert open_local(frame, schema).total() == 400
 
 
 @pytest.mark.parametrize("ending", ["sav", "dta"])
@@ -161,7 +161,7 @@ def test_labels_of_the_file_go_into_the_draft(ending, tmp_path):
     declared = ending == "sav"
     assert schema["answer"].levels == ((1, 2) if declared else (1, 2, 9))
     assert schema["answer"].missing == declared
-    assert open_source(path, schema).total() == 60
+    assert open_local(path, schema).total() == 60
 
 
 def test_decimal_commas(tmp_path):
@@ -170,7 +170,7 @@ def test_decimal_commas(tmp_path):
     schema = reviewed(draft_schema(path, delimiter=";", decimal_comma=True))
     assert schema["wage"].kind == "numeric"
     assert schema["size"].levels == (0, 1, 2)
-    assert open_source(path, schema, delimiter=";", decimal_comma=True).total() == 40
+    assert open_local(path, schema, delimiter=";", decimal_comma=True).total() == 40
     assert reviewed(draft_schema(path, delimiter=";")).ignore == ("wage",)
     with pytest.raises(InputError, match="goes with CSV"):
         draft_schema(FRAME, decimal_comma=True)
@@ -183,7 +183,7 @@ def test_missing_texts(tmp_path):
     assert schema["a"].levels == ("x", "y")
     assert schema["b"].levels == (1, 2)
     assert schema["a"].missing
-    assert open_source(path, schema, missing_text="NA").total() == 3
+    assert open_local(path, schema, missing_text="NA").total() == 3
 
 
 def test_odd_columns():
@@ -203,7 +203,7 @@ def test_odd_columns():
     assert set(schema.ignore) == {"list", "<odd", "mark", "huge", "endless"}
     assert schema.names == ("same", 'quo"te\n[[x]]')
     assert "constant" in remarks(text, "same")
-    assert open_source(table, schema).total() == 2
+    assert open_local(table, schema).total() == 2
 
 
 def test_nothing_to_draft_from(tmp_path):

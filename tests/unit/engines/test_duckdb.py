@@ -20,7 +20,7 @@ from understudy.core.counts import Source
 from understudy.core.schema import Attribute, Schema
 from understudy.engines import duckdb as engine
 from understudy.engines.duckdb import DuckDBSource
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.engines.readers import ArrowReader
 from understudy.errors import DisclosureError, InputError, SchemaError, UnknownNameError, UnsupportedError
 from understudy.privacy.definition import Unit
@@ -243,7 +243,7 @@ def test_which_rows_are_kept_does_not_depend_on_their_order():
     unit = Unit(rows_per_unit=3, unit_id="id")
 
     def counts(table, seed=1):
-        return open_source(table, schema).bounded(unit, SeededStream(seed)).count([("x", "y")])[0].values
+        return open_local(table, schema).bounded(unit, SeededStream(seed)).count([("x", "y")])[0].values
 
     first = counts(frame)
     assert first.sum() == 120
@@ -258,7 +258,7 @@ def test_one_id_in_two_types_is_one_unit(tmp_path):
     schema = Schema(attributes=(Attribute(name="x", levels=(0, 1)),), ignore=("id",))
     for number, ids in enumerate([pa.array([7, 8]), pa.array([7.0, 9.0]), pa.array(["7", "8"])]):
         pq.write_table(pa.table({"x": [0, 1], "id": ids}), tmp_path / f"{number}.parquet")
-    bounded = open_source(tmp_path / "*.parquet", schema).bounded(Unit(unit_id="id"), SeededStream(1))
+    bounded = open_local(tmp_path / "*.parquet", schema).bounded(Unit(unit_id="id"), SeededStream(1))
     assert bounded.total() == 3
 
 
@@ -267,13 +267,13 @@ def test_unit_ids_in_csv_may_be_unlisted_when_named_on_opening(tmp_path):
     path.write_text("person,c\n01,true\n1,true\n01,false\n")
     schema = Schema(attributes=(Attribute(name="c", levels=(False, True)),))
     with pytest.raises(SchemaError, match="person"):
-        open_source(path, schema)
-    source = open_source(path, schema, unit_id="person")
+        open_local(path, schema)
+    source = open_local(path, schema, unit_id="person")
     assert source.bounded(Unit(unit_id="person"), SeededStream(1)).total() == 2  # '01' and '1' are two people
     with pytest.raises(InputError, match="did you mean 'person'"):
         source.bounded(Unit(unit_id="persn"), SeededStream(1))
     with pytest.raises(InputError, match="did you mean 'person'"):
-        open_source(path, schema, unit_id="persn")
+        open_local(path, schema, unit_id="persn")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_missing_ids_of_csv_files_are_counted(tmp_path):
     path.write_text(f"id,c\n{MARKER},true\n,true\n")
     schema = Schema(attributes=(Attribute(name="c", levels=(False, True)),), ignore=("id",))
     with pytest.raises(InputError, match=r"1 row\(s\) have no 'id'") as caught:
-        open_source(path, schema).bounded(Unit(unit_id="id"), SeededStream(1))
+        open_local(path, schema).bounded(Unit(unit_id="id"), SeededStream(1))
     assert MARKER not in str(caught.value)
 
 
@@ -309,7 +309,7 @@ def test_a_file_that_fails_while_its_ids_are_read_says_why(tmp_path):
     path.write_text(f"id,c\n{MARKER},true,3\n1,true\n")
     schema = Schema(attributes=(Attribute(name="c", levels=(False, True)),), ignore=("id",))
     with pytest.raises(InputError, match="do not have the 2 fields") as caught:
-        open_source(path, schema).bounded(Unit(unit_id="id"), SeededStream(1))
+        open_local(path, schema).bounded(Unit(unit_id="id"), SeededStream(1))
     assert MARKER not in str(caught.value)
 
 

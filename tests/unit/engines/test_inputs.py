@@ -17,7 +17,7 @@ import pytest
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema
 from understudy.engines.base import Engine, engines
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import DisclosureError, InputError, SchemaError, UnsupportedError
 
 MARKER = "ZQ7secret"
@@ -54,7 +54,7 @@ def write(path, text):
 def refused(data, error=InputError, schema=SCHEMA, **options):
     """The message of the refusal, at opening or at the first scan."""
     with pytest.raises(error) as caught:
-        open_source(data, schema, **options).total()
+        open_local(data, schema, **options).total()
     message = str(caught.value)
     assert MARKER not in message
     assert caught.value.__suppress_context__ or caught.value.__context__ is None  # no hidden text in a traceback either
@@ -122,7 +122,7 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_gives_the_same_counts_again_and_again(kind, tmp_path):
     data, options = good(kind, tmp_path)
-    source = open_source(data, SCHEMA, **options)
+    source = open_local(data, SCHEMA, **options)
     for _ in range(2):
         full, work_by_sex, total = source.count([("sex", "age", "work"), ("work", "sex"), ()])
         np.testing.assert_array_equal(full.values, EXPECTED)
@@ -136,14 +136,14 @@ def test_every_kind_gives_the_same_counts_again_and_again(kind, tmp_path):
 
 def test_one_database_can_be_opened_twice(tmp_path):
     path, options = good("database table", tmp_path)
-    sources = [open_source(path, SCHEMA, **options) for _ in range(2)]
+    sources = [open_local(path, SCHEMA, **options) for _ in range(2)]
     assert [source.total() for source in sources] == [4, 4]
 
 
 def test_the_engine_is_registered():
     assert engines.names() == ("duckdb", "spark")
-    assert isinstance(open_source(frame(), SCHEMA), engines["duckdb"])
-    assert isinstance(open_source(frame(), SCHEMA), Engine)
+    assert isinstance(open_local(frame(), SCHEMA), engines["duckdb"])
+    assert isinstance(open_local(frame(), SCHEMA), Engine)
 
 
 BAD_ROWS = {
@@ -183,7 +183,7 @@ def test_all_violations_of_the_whole_source_are_reported_at_once(tmp_path):
 
 
 def test_a_source_that_does_not_fit_never_answers(tmp_path):
-    source = open_source(write(tmp_path / "a.csv", f"{CSV}{MARKER},20,yes\n"), SCHEMA)
+    source = open_local(write(tmp_path / "a.csv", f"{CSV}{MARKER},20,yes\n"), SCHEMA)
     for ask in (source.total, lambda: source.count([("sex",)]), lambda: source.count_sparse(("sex",)), source.total):
         with pytest.raises(SchemaError):
             ask()
@@ -217,7 +217,7 @@ def test_duplicate_columns_of_frames_and_files(tmp_path):
 def test_ignored_columns_are_not_read(tmp_path):
     schema = Schema(attributes=SCHEMA.attributes, ignore=("name",))
     path = write(tmp_path / "a.csv", 'sex,age,name,work\nF,20,"' + MARKER + ', x\ny",yes\n')
-    assert open_source(path, schema).total() == 1
+    assert open_local(path, schema).total() == 1
 
 
 FILES = {
@@ -288,7 +288,7 @@ def test_a_file_that_may_not_be_read(tmp_path):
     path = write(tmp_path / "a.csv", CSV)
     path.chmod(0)
     if os.access(path, os.R_OK):  # the superuser may read everything, and must then succeed
-        assert open_source(path, SCHEMA).total() == 4
+        assert open_local(path, SCHEMA).total() == 4
     else:
         assert "may not be read" in refused(path)
 
@@ -327,30 +327,30 @@ def test_options_that_do_not_apply_are_refused(tmp_path):
 
 @pytest.mark.parametrize("text", ["sex,age,work", "sex,age,work\n", "sex,age,work\r\n\r\n"])
 def test_zero_rows(text, tmp_path):
-    source = open_source(write(tmp_path / "a.csv", text), SCHEMA)
+    source = open_local(write(tmp_path / "a.csv", text), SCHEMA)
     assert source.total() == 0
     assert source.count([("sex", "age")])[0].values.tolist() == [[0, 0], [0, 0]]
-    assert open_source(frame().iloc[:0], SCHEMA).total() == 0
+    assert open_local(frame().iloc[:0], SCHEMA).total() == 0
 
 
 def test_one_row(tmp_path):
-    assert open_source(write(tmp_path / "a.csv", "sex,age,work\nM,97,no"), SCHEMA).count([("sex",)])[
+    assert open_local(write(tmp_path / "a.csv", "sex,age,work\nM,97,no"), SCHEMA).count([("sex",)])[
         0
     ].values.tolist() == [0, 1]
 
 
 def test_an_empty_line_is_a_missing_value_only_in_a_file_of_one_column(tmp_path):
     schema = Schema(attributes=(Attribute(name="sex", levels=("F", "M"), missing=True),))
-    source = open_source(write(tmp_path / "a.csv", "sex\nF\n\n\nM\n"), schema)
+    source = open_local(write(tmp_path / "a.csv", "sex\nF\n\n\nM\n"), schema)
     assert source.count([("sex",)])[0].values.tolist() == [1, 1, 2]
-    assert open_source(write(tmp_path / "b.csv", "sex\n\n"), schema).total() == 1
+    assert open_local(write(tmp_path / "b.csv", "sex\n\n"), schema).total() == 1
 
 
 def test_ten_thousand_levels(tmp_path):
     levels = tuple(f"L{i:05d}" for i in range(10_000))
     schema = Schema(attributes=(Attribute(name="x", levels=levels), Attribute(name="y", levels=(0, 1))))
     rows = "".join(f"{level},{i % 2}\n" for i, level in enumerate(levels * 2))
-    one, two = open_source(write(tmp_path / "a.csv", "x,y\n" + rows), schema).count([("x",), ("x", "y")])
+    one, two = open_local(write(tmp_path / "a.csv", "x,y\n" + rows), schema).count([("x",), ("x", "y")])
     assert (one.values == 2).all()
     assert two.values.shape == (10_000, 2)
     assert (two.values[::2, 0] == 2).all()

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.engines.packing import unpack
 from understudy.engines.spark_session import is_local, java_version
 from understudy.engines.spark_tasks import (
@@ -89,7 +89,7 @@ def received(batches):
 def test_counts_of_parts_add_up_to_those_of_the_embedded_engine(parts):
     table = people(500, 30)
     margins = [("y", "x"), (), ("x",)]
-    expected = np.concatenate([one.values.ravel() for one in open_source(table, SCHEMA).count(margins)])
+    expected = np.concatenate([one.values.ravel() for one in open_local(table, SCHEMA).count(margins)])
     task = pickle.loads(pickle.dumps(count_task(margins)))  # noqa: S301 - how it travels
     size = -(-500 // parts)
     sent = [
@@ -166,7 +166,7 @@ def test_numbers_are_answered_or_the_problem_is():
 @pytest.mark.parametrize("held_rows", [3, 2**18], ids=["drawn_as_they_come", "held"])
 def test_rows_of_units_are_kept_as_the_embedded_engine_keeps_them(batch_rows, held_rows):
     table, unit = people(600, 60), us.Unit(rows_per_unit=3, unit_id="id")
-    expected = open_source(table, SCHEMA).bounded(unit, SeededStream(5)).count([("x", "y")])[0].values
+    expected = open_local(table, SCHEMA).bounded(unit, SeededStream(5)).count([("x", "y")])[0].values
     scan = encoded(unit_id="id")
     rows = pa.Table.from_batches(UnitRowsTask(scan=scan, unit_id="id")(table.to_batches(max_chunksize=50)))
     in_order = rows.sort_by([("id", "ascending"), ("word_0", "ascending")])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from understudy.core.schema import Attribute, Schema
 from understudy.engines import duckdb as engine
 from understudy.engines.duckdb import DuckDBSource
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.engines.readers import ArrowReader
 from understudy.engines.sparse import count_cells
 from understudy.errors import InputError, SchemaError
@@ -90,7 +90,7 @@ def test_errors_of_the_reader_come_through_and_others_quote_nothing():
     schema = Schema(attributes=tuple(Attribute(name=n, levels=tuple(map(str, range(5000)))) for n in "ab"))
     table = pa.table({"a": ["1", MARKER], "b": ["2", "3"]})
     with pytest.raises(SchemaError, match="a: 1 row with a level that is not listed") as caught:
-        open_source(table, schema).count_sparse(("a", "b"))
+        open_local(table, schema).count_sparse(("a", "b"))
     assert MARKER not in str(caught.value)
 
     def broken():

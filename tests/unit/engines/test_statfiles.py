@@ -13,7 +13,7 @@ import pytest
 
 from understudy.core.schema_file import parse_schema
 from understudy.engines import statfiles
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import InputError, MissingExtraError, SchemaError, UnsupportedError
 from understudy.privacy.definition import Unit
 from understudy.privacy.streams import SeededStream
@@ -74,7 +74,7 @@ def counts(source, names=tuple(EXPECTED)):
 
 def refused(data, error=InputError, schema=SCHEMA, **options):
     with pytest.raises(error) as caught:
-        open_source(data, schema, **options).total()
+        open_local(data, schema, **options).total()
     assert MARKER not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     return str(caught.value)
@@ -82,7 +82,7 @@ def refused(data, error=InputError, schema=SCHEMA, **options):
 
 @pytest.mark.parametrize("ending", ["dta", "sav", "zsav"])
 def test_codes_missing_values_dates_and_texts(ending, tmp_path):
-    source = open_source(write(tmp_path / f"a.{ending}"), SCHEMA)
+    source = open_local(write(tmp_path / f"a.{ending}"), SCHEMA)
     for _ in range(2):
         assert counts(source) == EXPECTED
     assert source.total() == 5
@@ -97,12 +97,12 @@ def test_a_file_is_read_in_chunks_and_in_order(ending, tmp_path, monkeypatch):
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
     assert [value for batch in batches for value in batch.column("region").to_pylist()] == list(FRAME["region"])
     assert batches[0].schema.names == ["region", "sex"]
-    assert counts(open_source(tmp_path / f"a.{ending}", SCHEMA)) == EXPECTED
+    assert counts(open_local(tmp_path / f"a.{ending}", SCHEMA)) == EXPECTED
 
 
 def test_several_files_are_one_table(tmp_path):
     paths = [write(tmp_path / "1.sav"), write(tmp_path / "2.sav")]
-    assert open_source(paths, SCHEMA).total() == 10
+    assert open_local(paths, SCHEMA).total() == 10
     (tmp_path / "3.csv").write_text("sex\n1\n")
     assert "one kind" in refused([paths[0], tmp_path / "3.csv"])
 
@@ -124,7 +124,7 @@ def test_levels_may_be_texts_of_numbers(tmp_path):
         'version = 1\n[[attribute]]\nname = "sex"\nlevels = ["1", "2"]\nmissing = true\n'
         '[[ignore]]\ncolumns = ["born", "income", "region", "name"]'
     )
-    assert counts(open_source(write(tmp_path / "a.dta"), schema), ("sex",)) == {"sex": [2, 1, 2]}
+    assert counts(open_local(write(tmp_path / "a.dta"), schema), ("sex",)) == {"sex": [2, 1, 2]}
 
 
 def test_an_empty_text_can_be_a_level(tmp_path):
@@ -132,7 +132,7 @@ def test_an_empty_text_can_be_a_level(tmp_path):
         'version = 1\n[[attribute]]\nname = "region"\nlevels = ["", "01", "02"]\n'
         '[[ignore]]\ncolumns = ["born", "income", "sex", "name"]'
     )
-    assert counts(open_source(write(tmp_path / "a.sav"), schema), ("region",)) == {"region": [1, 2, 2]}
+    assert counts(open_local(write(tmp_path / "a.sav"), schema), ("region",)) == {"region": [1, 2, 2]}
 
 
 def test_labels_are_kept_for_the_draft(tmp_path):
@@ -168,14 +168,14 @@ def test_columns_must_be_those_of_the_schema(tmp_path):
 
 def test_rows_per_unit(tmp_path):
     path = write(tmp_path / "a.dta", FRAME.assign(person=[7, 7, 7, 8, 9]))
-    source = open_source(path, SCHEMA, unit_id="person")
+    source = open_local(path, SCHEMA, unit_id="person")
     assert source.bounded(Unit(rows_per_unit=2, unit_id="person"), SeededStream(1)).total() == 4
 
 
 def test_a_unit_without_an_id_is_refused(tmp_path):
     for person in ([7.0, np.nan, 7, 8, 9], ["a", "", "c", "d", "e"]):
         path = write(tmp_path / "a.sav", FRAME.assign(person=person))
-        source = open_source(path, SCHEMA, unit_id="person")
+        source = open_local(path, SCHEMA, unit_id="person")
         with pytest.raises(InputError, match=r"1 row\(s\) have no 'person'"):
             source.bounded(Unit(rows_per_unit=2, unit_id="person"), SeededStream(1))
 
@@ -183,7 +183,7 @@ def test_a_unit_without_an_id_is_refused(tmp_path):
 def test_an_empty_file(tmp_path):
     path = tmp_path / "a.sav"
     pyreadstat.write_sav(FRAME.iloc[:0].astype({"sex": float, "region": str}), path)
-    assert open_source(path, SCHEMA).total() == 0
+    assert open_local(path, SCHEMA).total() == 0
 
 
 def test_without_pyreadstat_the_message_says_what_to_install(tmp_path, monkeypatch):
@@ -197,7 +197,7 @@ def test_without_pyreadstat_the_message_says_what_to_install(tmp_path, monkeypat
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(MissingExtraError, match=r"pip install 'understudy\[stat\]'"):
-        open_source(path, SCHEMA)
+        open_local(path, SCHEMA)
 
 
 def test_sas_files_go_through_the_sas_reader(tmp_path, monkeypatch):
@@ -208,4 +208,4 @@ def test_sas_files_go_through_the_sas_reader(tmp_path, monkeypatch):
     path = tmp_path / "a.sas7bdat"
     pyreadstat.write_xport(frame, path, file_format_version=8)
     monkeypatch.setattr(pyreadstat, "read_sas7bdat", pyreadstat.read_xport)
-    assert counts(open_source(path, SCHEMA)) == EXPECTED
+    assert counts(open_local(path, SCHEMA)) == EXPECTED

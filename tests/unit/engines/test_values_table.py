@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from understudy.core.schema_file import parse_schema
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import SchemaError
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "tutorials" / "values.md"
@@ -88,7 +88,7 @@ def test_row_of_the_table(holds, says, read_as, tmp_path):
         f'version = 1\n[[attribute]]\nname = "x"\nmissing = true\n{settings}\n[[ignore]]\ncolumns = ["other"]'
     )
     data, options = csv_case(holds, tmp_path) if holds.startswith("CSV") else (COLUMNS[holds](), {})
-    source = open_source(data, schema, **options)
+    source = open_local(data, schema, **options)
     if read_as.startswith("error: "):
         with pytest.raises(SchemaError, match=re.escape(read_as.removeprefix("error: "))):
             source.total()

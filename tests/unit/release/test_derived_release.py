@@ -12,7 +12,7 @@ import pytest
 
 import understudy as us
 from understudy.core.schema_file import parse_schema
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import SchemaError, UntrackedWarning
 from understudy.release import read_release, verify
 
@@ -52,7 +52,7 @@ FRAME = pd.DataFrame({"sex": ["F", "M"] * 50, "kids": [0.0, None, 3, 4] * 25, "a
 def folder(tmp_path):
     with pytest.warns(UntrackedWarning):
         us.synthesize(
-            open_source(FRAME, SCHEMA), budget=us.PureDP(epsilon=1), copies=2, csv=True, out=tmp_path / "release"
+            open_local(FRAME, SCHEMA), budget=us.PureDP(epsilon=1), copies=2, csv=True, out=tmp_path / "release"
         )
     return tmp_path / "release"
 

@@ -14,7 +14,7 @@ import pytest
 
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema
-from understudy.engines.inputs import open_source
+from understudy.engines.inputs import open_local
 from understudy.errors import InputError, MissingExtraError, UnknownNameError
 from understudy.release import read_release, wrap
 from understudy.release.export import export
@@ -132,7 +132,7 @@ def test_an_export_can_be_opened_by_its_codes(to, folder):
         attributes=(SCHEMA["sex"], SCHEMA["kids"], SCHEMA["born"]),
         ignore=("works", "income", "grade", "sex_in_words", short_names([LONG], 64 if to == "sav" else 27)[LONG]),
     )
-    source = open_source(export(folder, to=to) / f"synthetic_1.{to}", schema)
+    source = open_local(export(folder, to=to) / f"synthetic_1.{to}", schema)
     assert [table.values.tolist() for table in source.count([("sex",), ("kids",), ("born",)])] == [
         [1, 2, 1],
         [2, 1, 1],
