@@ -48,7 +48,7 @@ class Registry(Generic[T]):
         return iter(self.names())
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        return name in self._entries or name in self.names()  # the first is a hundred times quicker
 
     def _outside(self) -> list[EntryPoint]:
         return list(entry_points(group=self.package))

@@ -31,6 +31,7 @@ DRAWS = 4000
 DRAWS_OF_REGRESSION = 1500
 LITTLE = 0.01  # of the information in the records
 FEW_ROWS = 30
+BLOCK = 2**22  # numbers held at once for derivatives
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
@@ -242,7 +243,7 @@ def _by_rule(
         )
     allowed = release.schema.allowed(estimand.margin).reshape(-1)
     possible = np.bincount(estimand.labels, weights=allowed, minlength=estimand.groups) > 0
-    values, variances = _delta_method(estimand, counts, possible, records)
+    values, variances = delta_method(estimand, counts, possible, records)
     combined = combine(values, variances, rule=chosen, kappa=kappa)
     if estimand.of_counts and chosen.startswith("T_s"):
         # A count is of the records themselves, not of the population they are a sample of.
@@ -288,7 +289,7 @@ def _by_rule(
     )
 
 
-def _delta_method(
+def delta_method(
     estimand: Estimand, counts: Floats, possible: NDArray[np.bool_], records: int
 ) -> tuple[Floats, Floats]:
     """Values and sampling variances of each table: numerical derivatives by the shares, multinomial covariance.
@@ -300,16 +301,24 @@ def _delta_method(
     nearby = counts + 0.5 * possible
     shares = nearby / nearby.sum(axis=1, keepdims=True)
     scale = float(records) if estimand.of_counts else 1.0
-    variances = []
-    for share, size in zip(shares, rows[:, 0], strict=True):
-        step = 1e-5
-        moved = np.concatenate([share + step * np.eye(len(share)), np.maximum(share - step * np.eye(len(share)), 0)])
-        found = estimand.evaluate(np.concatenate([share[None, :], moved]) * scale)
-        gaps = (moved[: len(share)] - moved[len(share) :]).max(axis=1)
-        slopes = (found[1 : len(share) + 1] - found[len(share) + 1 :]) / gaps[:, None]
-        mean = share @ slopes
-        variances.append((share @ (slopes - mean) ** 2) / size)
-    return estimand.evaluate(counts / rows * scale), np.array(variances)
+    at_once = max(1, BLOCK // shares.shape[1] ** 2)  # tables
+    spread = [
+        _influence_variance(estimand, shares[start : start + at_once], scale)
+        for start in range(0, len(shares), at_once)
+    ]
+    variances = np.concatenate(spread) / rows
+    return estimand.evaluate(counts / rows * scale), variances
+
+
+def _influence_variance(estimand: Estimand, shares: Floats, scale: float) -> Floats:
+    """The variance of the quantity's derivative towards a record, for each row of shares."""
+    eye = 1e-5 * np.eye(shares.shape[1])
+    upper, lower = shares[:, None, :] + eye, np.maximum(shares[:, None, :] - eye, 0)
+    found = estimand.evaluate(np.concatenate([upper, lower]).reshape(-1, shares.shape[1]) * scale)
+    above, below = found.reshape(2, *shares.shape, -1)
+    slopes = (above - below) / (upper - lower).max(axis=2)[:, :, None]
+    mean = np.einsum("mg,mgk->mk", shares, slopes)
+    return np.asarray(np.einsum("mg,mgk->mk", shares, (slopes - mean[:, None, :]) ** 2))
 
 
 def _simulated(rule: str, synthesis: str, *, records: int, rows: int, copies: int, level: float) -> float:

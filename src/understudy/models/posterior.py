@@ -77,10 +77,12 @@ class Posterior:
         self.reduced = reduced
         self.records = records
         self._width = effects.parameters
-        self._products: Floats | None = None
+        self._products: Floats | None = None  # of two columns, each pair once
         if len(effects.possible) * self._width**2 <= BLOCK:
-            columns = effects.columns
-            self._products = (columns[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)
+            first, second = np.triu_indices(self._width)
+            self._products = effects.columns[:, first] * effects.columns[:, second]
+            self._places = np.zeros((self._width, self._width), np.int64)
+            self._places[first, second] = self._places[second, first] = np.arange(len(first))
         self._frozen: Floats | None = None
         self._mode: tuple[Floats, Floats] | None = None
         self._response = np.zeros((0, 0))
@@ -105,7 +107,7 @@ class Posterior:
     def _covariance(self, shares: Floats, means: Floats) -> Floats:
         """Cov of the contrasts of one record, for each draw."""
         if self._products is not None:
-            second = (shares @ self._products).reshape(len(shares), self._width, self._width)
+            second = np.take(shares @ self._products, self._places, axis=1)
         else:
             columns = self.effects.columns
             second = np.stack([(columns * share[:, None]).T @ columns for share in shares])
