@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.audit import PlotFile
-from understudy.cli.options import AsJson, MethodOptions, SchemaFile, UnitKind, files_of, read_method_options
+from understudy.cli.options import (
+    AsJson,
+    Fixed,
+    MethodOptions,
+    RowsPerUnit,
+    SchemaFile,
+    UnitKind,
+    files_of,
+    read_method_options,
+    read_unit_options,
+)
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
@@ -43,6 +53,8 @@ def advise(
     delta: Annotated[str | None, typer.Option(help="Total delta; without it the guarantee is pure.")] = None,
     method: Annotated[str, typer.Option(help="How to synthesize; `understudy methods` lists them.")] = "auto",
     unit: UnitKind = None,
+    fixed: Fixed = None,
+    rows_per_unit: RowsPerUnit = None,
     copies: Annotated[
         str, typer.Option(metavar="M1,M2,...", help="Numbers of copies to compare, where copies split the budget.")
     ] = "1,2,5,10",
@@ -93,7 +105,7 @@ def advise(
             epsilons=read_list(epsilon, "--epsilon"),
             delta=delta,
             method=method,
-            unit=unit or "replace",
+            unit=read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=None) or "replace",
             copies=read_counts(copies, "--copies"),
             rows=rows,
             guess=read_guess(guess),

@@ -18,11 +18,14 @@ from understudy.cli.options import (
     DatabaseTable,
     Decimal,
     Delimiter,
+    Fixed,
     MissingText,
+    RowsPerUnit,
     SchemaFile,
     UnitKind,
     files_of,
     read_data_options,
+    read_unit_options,
 )
 from understudy.cli.output import print_json, say, show_table, warn, working
 from understudy.core.folders import release_above
@@ -60,6 +63,8 @@ def tradeoff(
     copies: Annotated[str, typer.Option(metavar="M1,M2,...", help="Numbers of copies to sweep.")] = "1",
     repeats: Annotated[int, typer.Option(help="Rehearsed releases of each setting.")] = 5,
     unit: UnitKind = None,
+    fixed: Fixed = None,
+    rows_per_unit: RowsPerUnit = None,
     rows: Annotated[int | None, typer.Option(help="Rows of each copy.", show_default="the method's choice")] = None,
     question: Annotated[
         list[str] | None,
@@ -119,7 +124,7 @@ def tradeoff(
             copies=read_counts(copies, "--copies"),
             repeats=repeats,
             delta=delta,
-            unit=unit or "replace",
+            unit=read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=None) or "replace",
             rows=rows,
             questions=question or (),
             keys=read_names(keys),

@@ -70,6 +70,8 @@ class Advice:
     rows: tuple[Row, ...]
     reach: tuple[Reach, ...]
     classical: tuple[Classical, ...] = ()
+    rows_per_unit: int = 1
+    fixed: tuple[str, ...] = ()
 
     @property
     def best_copies(self) -> dict[float, int]:
@@ -149,6 +151,13 @@ class Advice:
         lines = [
             f"Computed from public facts alone: {self.records:,} records, {self.population}; no data were used.",
         ]
+        if self.fixed:
+            lines.append(f"Known for everybody and not protected: {', '.join(self.fixed)}.")
+        if self.rows_per_unit > 1:
+            lines.append(
+                f"A unit has up to {self.rows_per_unit} rows, all protected together. Rehearsed rows are independent; "
+                "if those of a unit are alike, intervals are too short, the real data's as well."
+            )
         if known:
             first, last = known[0], known[-1]
             lines.append(
@@ -197,6 +206,8 @@ class Advice:
             "method": self.method,
             "records": self.records,
             "unit": self.unit,
+            "rows_per_unit": self.rows_per_unit,
+            "fixed": list(self.fixed),
             "delta": self.delta,
             "level": self.level,
             "target": self.target,

@@ -22,12 +22,12 @@ from understudy.explore.attacker import attacker_at, exact_guess
 from understudy.explore.classical import cell_uncertainty
 from understudy.explore.population import CodedSource, Population, coded, read_population
 from understudy.explore.reach import HALVINGS, LARGEST, SMALLEST, find_epsilon
-from understudy.explore.rehearsal import Setup, check_whole, rehearse, seeds
+from understudy.explore.rehearsal import Setup, check_whole, rehearse, seeds, unit_of_rehearsal
 from understudy.explore.scores import risk_scores
 from understudy.explore.widths import Asking, Rehearsals, Width
 from understudy.inference.estimands import make_estimand
 from understudy.inference.questions import parse_question
-from understudy.privacy.definition import Unit, read_unit
+from understudy.privacy.definition import Unit
 from understudy.privacy.plan import Option
 
 Progress = Callable[[int, int | None], None]
@@ -70,8 +70,10 @@ def advise(
     ``question`` is one that analysts will ask (see ``infer``), ``records`` the number of records or a guess of it.
     What is believed about the people is a ``guess`` (shares of the levels of attributes, which are then independent;
     uniform where nothing is said) or a public look-alike ``on``: anything ``open_source`` opens, and never the
-    confidential data. ``copies`` are the numbers of copies to compare where copies split the budget. ``target`` is how
-    many times as wide as the real data's an interval may be; the advice says which epsilon that takes.
+    confidential data. ``unit`` may have ``fixed`` attributes and several rows, which are rehearsed as independent ones;
+    ``unit_id`` names a column of the data, and there are none. ``copies`` are the numbers of copies to compare where
+    copies split the budget. ``target`` is how many times as wide as the real data's an interval may be; the advice says
+    which epsilon that takes.
 
     >>> import understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="smokes", levels=("no", "yes")),))
@@ -91,7 +93,7 @@ def advise(
     check_whole(repeats, "repeats", 2, 100_000)
     if not 1 < target < 1000:
         raise InputError(f"target ({target}) must be above 1: how many times as wide as the real data's interval.")
-    who = read_unit(unit)
+    who = unit_of_rehearsal(unit, schema)
     setup = Setup(
         schema=schema,
         method=method,
@@ -145,6 +147,8 @@ def advise(
         method=first.method,
         records=records,
         unit=who.kind,
+        rows_per_unit=who.rows_per_unit,
+        fixed=who.fixed,
         delta=None if delta is None else float(read_exact(delta, "delta")),
         level=level,
         target=target,
@@ -201,7 +205,7 @@ def _row(
     records = setup.records or 0
     people = population.draw(records, np.random.default_rng(seed))
     release = rehearse(CodedSource(people), setup.plan(epsilon, best), seeds(seed, 0, 1))
-    bound = attacker_at(float(epsilon), delta=float(setup.delta or 0), unit=setup.unit.kind)
+    bound = attacker_at(float(epsilon), delta=float(setup.delta or 0), unit=setup.unit)
     return Row(
         epsilon=float(epsilon),
         widths=dict(widths),

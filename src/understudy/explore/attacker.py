@@ -14,7 +14,7 @@ from typing import Any
 from understudy.auditing.exact import audit
 from understudy.errors import UnderstudyError
 from understudy.explore.rehearsal import prior_of
-from understudy.privacy.definition import Unit
+from understudy.privacy.definition import Unit, read_unit
 from understudy.privacy.dirichlet import DirichletMultinomial
 from understudy.privacy.loss import LossDistribution, compose_losses
 from understudy.privacy.noise import DiscreteGaussian, Geometric
@@ -45,6 +45,8 @@ class Attacker:
     value_odds: float
     guess_bound: float
     guess_exact: float | None = None
+    rows_per_unit: int = 1
+    fixed: tuple[str, ...] = ()
 
     def belief(self, prior: float) -> float:
         """The largest belief that a prior belief can become (Bayes).
@@ -69,10 +71,14 @@ class Attacker:
     @property
     def words(self) -> str:
         """The odds as a person would say them."""
-        what = "about the last one" if self.unit == "replace" else "whether the last person is in the data"
+        one = self.rows_per_unit == 1
+        has = "every record but one" if one else f"every record but the up to {self.rows_per_unit} of one unit"
+        last = "about the last one" if one else "about those"
+        what = last if self.unit == "replace" else f"whether the last {'person' if one else 'unit'} is in the data"
+        known = f", knows {', '.join(self.fixed)} of everybody" if self.fixed else ""
         low, middle = self.belief(0.01), self.belief(0.1)
         text = (
-            f"At epsilon {self.epsilon:g}, somebody who has every record but one and asks {what}: odds of 1 to 1 "
+            f"At epsilon {self.epsilon:g}, somebody who has {has}{known} and asks {what}: odds of 1 to 1 "
             f"become at most {_odds(self.odds)} to 1; a suspicion of 1 in 100 becomes at most {_in_hundred(low)}, one "
             f"of 10 in 100 at most {_in_hundred(middle)}. Of two equally likely possibilities they pick the right one "
             f"at most {_in_hundred(self.guess_bound)} times"
@@ -90,22 +96,27 @@ class Attacker:
         return text
 
 
-def attacker_at(epsilon: float, *, delta: float = 0.0, unit: str = "replace") -> Attacker:
+def attacker_at(epsilon: float, *, delta: float = 0.0, unit: Unit | str = "replace") -> Attacker:
     """The bounds that a guarantee alone gives, whatever the mechanism.
+
+    Epsilon is for a unit: all its rows, and every attribute that is not fixed.
 
     The best guess between two equally likely possibilities is right with probability (1 + TV) / 2, and under
     (epsilon, delta)-differential privacy TV <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1) (Kairouz, Oh and Viswanath
     2015, Theorem 2.1 and its region).
     """
+    who = read_unit(unit)
     odds = _exp(epsilon)
     right = 1.0 if math.isinf(odds) else min(1.0, (odds + delta) / (1 + odds))
     return Attacker(
         epsilon=epsilon,
         delta=delta,
-        unit=unit,
+        unit=who.kind,
         odds=odds,
-        value_odds=odds if unit == "replace" else _exp(2 * epsilon),
+        value_odds=odds if who.kind == "replace" else _exp(2 * epsilon),
         guess_bound=right,
+        rows_per_unit=who.rows_per_unit,
+        fixed=who.fixed,
     )
 
 

@@ -18,7 +18,7 @@ from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
-from understudy.privacy.definition import ApproxDP, Definition, NonPrivate, PureDP, Unit
+from understudy.privacy.definition import ApproxDP, Definition, NonPrivate, PureDP, Unit, read_unit
 from understudy.privacy.noise import Geometric
 from understudy.privacy.plan import Option, Plan
 from understudy.privacy.streams import SeededStream
@@ -108,6 +108,21 @@ def prior_of(release: Release) -> tuple[float, int] | None:
 def seeds(seed: int, *purpose: int) -> int:
     """One number for the seeded stream from several, without collisions worth speaking of."""
     return int(np.random.SeedSequence([seed, *purpose]).generate_state(1, np.uint64)[0])
+
+
+def unit_of_rehearsal(unit: Unit | str, schema: Schema) -> Unit:
+    """The unit that a rehearsal protects: known attributes, and no column that says whose a row is.
+
+    Rehearsed rows are drawn, or taken as they are: none is left out to keep a bound on the rows of a unit.
+    """
+    who = read_unit(unit)
+    if who.unit_id is not None:
+        raise InputError(
+            f"unit_id ({who.unit_id}) says which rows of the data to leave out, and a rehearsal leaves out none; give "
+            "rows_per_unit without it."
+        )
+    schema.margin(who.fixed)
+    return who
 
 
 def check_whole(value: int, name: str, least: int, most: int) -> int:

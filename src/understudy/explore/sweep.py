@@ -7,7 +7,7 @@ scores are known: no synthetic row of a sweep can be kept, and nothing is charge
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -59,7 +59,7 @@ class Sweep:
     copies: tuple[int, ...] = (1,)
     repeats: int = 5
     delta: str | None = None
-    unit: str = "replace"
+    unit: Unit = field(default_factory=Unit)
     rows: int | None = None
     questions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Sweep:
             schema=self.schema,
             method=point.method,
             delta=None if self.delta is None else Fraction(self.delta),
-            unit=Unit(kind=self.unit),  # type: ignore[arg-type]  # Unit itself names the known kinds
+            unit=self.unit,
             records=records,
             rows=self.rows,
         )
@@ -99,7 +99,7 @@ class Sweep:
             "copies": list(self.copies),
             "repeats": self.repeats,
             "delta": self.delta,
-            "unit": self.unit,
+            "unit": self.unit.to_json(),
             "rows": self.rows,
             "questions": list(self.questions),
             "keys": list(self.keys),

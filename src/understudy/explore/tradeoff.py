@@ -23,7 +23,7 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
 from understudy.explore.population import coded
-from understudy.explore.rehearsal import check_whole
+from understudy.explore.rehearsal import check_whole, unit_of_rehearsal
 from understudy.explore.sweep import Measurer, Point, Sweep, check_questions
 from understudy.explore.sweep_store import SweepStore
 from understudy.explore.tradeoff_result import INTERNAL_NOTE, PUBLIC_NOTE, Tradeoff
@@ -46,7 +46,7 @@ def tradeoff(
     copies: Sequence[int] = (1,),
     repeats: int = 5,
     delta: Number | None = None,
-    unit: str = "replace",
+    unit: Unit | str = "replace",
     rows: int | None = None,
     questions: Sequence[str] = (),
     keys: Sequence[str] = (),
@@ -64,8 +64,17 @@ def tradeoff(
     Give either the ``confidential`` data (a source, or with ``schema`` whatever ``open_source`` opens), and everything
     found is internal; or ``on``, a public look-alike, and it is public. Releases are rehearsed, measured and dropped:
     nothing is charged, because neither a synthetic row nor a score leaves. Choosing epsilon by a confidential score is
-    not covered by any ledger, and the result says so. ``out`` is a folder outside any release that keeps what is done;
-    the same call goes on where it was interrupted. ``workers`` processes share the work (all cores by default).
+    not covered by any ledger, and the result says so. ``unit`` is that of a release (its ``fixed`` attributes, how many
+    rows one has), except ``unit_id``: no row is left out. ``out`` is a folder outside any release that keeps what is
+    done; the same call goes on where it was interrupted. ``workers`` processes share the work (all cores by default).
+
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> look_alike = us.open_source(make_people(300), small_schema())
+    >>> found = us.tradeoff(on=look_alike, epsilons=[0.5, 2], methods=["independent"], repeats=1, ways=[1],
+    ...                     reference=False, workers=1)
+    >>> found.table.num_rows
+    2
     """
     if (confidential is None) == (on is None):
         raise InputError("give either the confidential data, or a public look-alike with on; not both, not neither.")
@@ -82,7 +91,7 @@ def tradeoff(
         raise InputError("say which methods to sweep (methods).")
     for method in methods:
         synthesizers[method]
-    Unit(kind=unit)  # type: ignore[arg-type]  # refuses what is none
+    who = unit_of_rehearsal(unit, schema)
     schema.margin(keys), schema.margin(targets)
     both = sorted(set(keys) & set(targets))
     if both:
@@ -96,7 +105,7 @@ def tradeoff(
         copies=tuple(sorted({check_whole(number, "copies", 1, 1000) for number in copies})),
         repeats=check_whole(repeats, "repeats", 1, 10_000),
         delta=None if delta is None else _text(delta, "delta"),
-        unit=unit,
+        unit=who,
         rows=rows,
         questions=check_questions(schema, questions),
         keys=tuple(keys),
@@ -112,7 +121,7 @@ def tradeoff(
     note = PUBLIC_NOTE if public else INTERNAL_NOTE
     store = None
     if out is not None:
-        request = {"version": 1, "public": public, **sweep.to_json(), "data": _digest(table)}
+        request = {"version": 2, "public": public, **sweep.to_json(), "data": _digest(table)}
         store = SweepStore(Path(out), request, note=f"{note}\n")
     lines = {} if store is None else store.measured()
     left = [point for point in points if point not in lines]

@@ -27,6 +27,15 @@ def test_advice_as_json_with_a_figure(folder, run):
     assert (folder / "advice.svg").read_text().startswith("<?xml")
 
 
+def test_the_unit_may_have_several_rows_and_known_attributes(folder, run):
+    result = run(
+        "advise", "proportion(sex == 'F')", "--schema", "people.toml", "--records", "200", *ASK, "--json",
+        "--rows-per-unit", "2", "--fixed", "sex",
+    )  # fmt: skip
+    advice = json.loads(result.stdout)
+    assert (advice["rows_per_unit"], advice["fixed"]) == (2, ["sex"])
+
+
 def test_bad_input_is_refused(refused):
     start = ("--schema", "people.toml")
     refused("advise", "proportion(sex == 'F')", *start, "--records", "0", code=2, says="records")
@@ -34,4 +43,6 @@ def test_bad_input_is_refused(refused):
     refused("advise", "mean(age)", *start, "--records", "10", "--guess", "sex", code=2, says="must look like")
     refused("advise", "mean(age)", *start, "--records", "10", "--epsilon", ",", code=2, says="numbers such as")
     refused("advise", "mean(age)", *start, "--records", "10", "--copies", "one", code=2, says="whole numbers")
+    refused("advise", "mean(age)", *start, "--records", "10", "--fixed", "nose", code=2, says="nose")
+    refused("advise", "mean(age)", *start, "--records", "10", "--rows-per-unit", "0", code=2, says="rows_per_unit")
     refused("advise", "mean(age)", *start, "--records", "10", "--on", "nowhere.csv", code=2, says="nowhere.csv")

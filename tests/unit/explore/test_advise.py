@@ -179,6 +179,33 @@ def test_words_of_the_attacker():
     assert "2e-06" in told
 
 
+def test_several_rows_per_unit_cost_as_much_as_a_smaller_epsilon():
+    """Three rows of a unit move a count by three: the noise is that of a third of epsilon, and so are the widths."""
+    settings = {"records": 2000, "method": "histogram", "repeats": 4}
+    three = us.advise(SMOKES, SHARE, epsilons=("0.3",), unit=us.Unit(rows_per_unit=3), **settings)
+    one = us.advise(SMOKES, SHARE, epsilons=("0.1",), **settings)
+    assert three.rows[0].cell_uncertainty == pytest.approx(one.rows[0].cell_uncertainty, rel=1e-9)
+    assert three.rows[0].best.width == pytest.approx(one.rows[0].best.width, rel=1e-6)
+    assert three.rows[0].attacker.odds == pytest.approx(math.exp(0.3))
+    assert three.rows[0].attacker.guess_exact is None
+    assert "every record but the up to 3 of one unit and asks about those" in three.odds_in_words[0]
+    assert any("up to 3 rows" in line for line in three.lines)
+    assert three.to_json()["rows_per_unit"] == 3
+
+
+def test_fixed_attributes_are_known_and_cost_no_noise():
+    settings = {"records": 2000, "method": "ipf", "epsilons": (1,), "repeats": 3, "margins": "sex+smokes, age+smokes"}
+    fixed = us.advise(PEOPLE, "proportion(smokes == 'yes')", unit=us.Unit(fixed=("age",)), **settings)
+    assert "knows age of everybody and asks about the last one" in fixed.odds_in_words[0]
+    assert "Known for everybody and not protected: age." in fixed.lines
+    assert fixed.to_json()["fixed"] == ["age"]
+    drawn = us.advise(
+        PEOPLE, "proportion(smokes == 'yes')", records=300, method="dirichlet", epsilons=(2,), copies=(1,), repeats=3,
+        unit=us.Unit(fixed=("sex",)),
+    )  # fmt: skip
+    assert drawn.rows[0].best.ratio > 1
+
+
 def test_exact_right_guesses_are_those_of_an_enumerated_audit():
     advice = us.advise(SMOKES, SHARE, records=6, method="dirichlet", epsilons=(1,), copies=(1,), repeats=2)
     release = rehearse(CodedSource(read_population(SMOKES).draw(6, np.random.default_rng(0))),
@@ -279,6 +306,8 @@ def test_the_figure_hands_back_its_table(tmp_path):
         ({"guess": {"smokes": {"maybe": 1}}}, "maybe"),
         ({"guess": {"nobody": (1, 1)}}, "nobody"),
         ({"unit": "person"}, "person"),
+        ({"unit": us.Unit(fixed=("nose",))}, "nose"),
+        ({"unit": us.Unit(rows_per_unit=2, unit_id="who")}, "unit_id"),
         ({"delta": 2}, "delta"),
     ],
 )

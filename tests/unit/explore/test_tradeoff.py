@@ -185,6 +185,18 @@ def test_a_setting_that_is_refused_is_told(source):
     json.dumps(impossible.to_json(), allow_nan=False)
 
 
+def test_the_unit_of_a_sweep_is_that_of_a_release(source, tmp_path):
+    """Two rows of a unit need twice the noise; a folder of another unit is another sweep."""
+    plain = us.tradeoff(source, out=tmp_path / "sweep", **{**SMALL, "reference": False})
+    two = us.tradeoff(source, **{**SMALL, "reference": False, "unit": us.Unit(rows_per_unit=2)})
+    first, second = plain.lines[0]["cell_uncertainty"], two.lines[0]["cell_uncertainty"]
+    assert first < second
+    fixed = us.tradeoff(source, **{**SMALL, "reference": False, "unit": us.Unit(fixed=(SCHEMA.names[0],))})
+    assert fixed.table["refused"].to_pylist() == [0]
+    with pytest.raises(InputError, match="another"):
+        us.tradeoff(source, out=tmp_path / "sweep", **{**SMALL, "reference": False, "unit": us.Unit(rows_per_unit=2)})
+
+
 def test_the_usual_questions_can_be_asked(source):
     questions = usual_questions(SCHEMA)
     assert len(questions) == 4
@@ -207,6 +219,8 @@ def test_the_usual_questions_can_be_asked(source):
         ({"repeats": 0}, "repeats"),
         ({"delta": 1}, "delta"),
         ({"unit": "person"}, "person"),
+        ({"unit": us.Unit(fixed=("nose",))}, "nose"),
+        ({"unit": us.Unit(rows_per_unit=2, unit_id="who")}, "unit_id"),
         ({"questions": ("nonsense",)}, "not a question"),
         ({"keys": ("nobody",)}, "nobody"),
         ({"keys": ("sex",), "targets": ("sex",)}, "both a key and a target"),
