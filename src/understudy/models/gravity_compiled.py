@@ -95,30 +95,33 @@ def node_centres(points: NDArray[Any], mass: NDArray[Any], depth: int) -> NDArra
             middle = (parent_low + parent_high) // 2
             low, high = (parent_low, middle) if node % 2 == 0 else (middle, parent_high)
             lows[node], highs[node] = low, high
-        nodes[node] = centre(points, mass, low, high)
+        nodes[node, 0], nodes[node, 1], nodes[node, 2], nodes[node, 3] = centre(points, mass, low, high)
     return nodes
 
 
 @compiled
-def centre(points: NDArray[Any], mass: NDArray[Any], low: int, high: int) -> NDArray[Any]:
-    found = np.zeros(4, np.float32)
+def centre(points: NDArray[Any], mass: NDArray[Any], low: int, high: int) -> tuple[float, float, float, float]:
+    """Centre of mass and mean squared radius of a range, as single-precision numbers like those that are kept."""
     total, x, y, z, squares = 0.0, 0.0, 0.0, 0.0, 0.0
     for position in range(low, high):
         weight = mass[position]
-        px, py, pz = points[position, 0], points[position, 1], points[position, 2]
         total += weight
-        x += weight * px
-        y += weight * py
-        z += weight * pz
+        x += weight * points[position, 0]
+        y += weight * points[position, 1]
+        z += weight * points[position, 2]
     if total <= 0:
-        return found
+        return 0.0, 0.0, 0.0, 0.0
     x, y, z = x / total, y / total, z / total
     for position in range(low, high):
         squares += mass[position] * (
             (points[position, 0] - x) ** 2 + (points[position, 1] - y) ** 2 + (points[position, 2] - z) ** 2
         )
-    found[0], found[1], found[2], found[3] = x, y, z, squares / total
-    return found
+    return (
+        np.float64(np.float32(x)),
+        np.float64(np.float32(y)),
+        np.float64(np.float32(z)),
+        np.float64(np.float32(squares / total)),
+    )
 
 
 @compiled
@@ -154,8 +157,7 @@ def _look(  # noqa: PLR0917  (numba passes arguments by position)
     elif high - low == 1:
         cx, cy, cz, radius = points[low, 0], points[low, 1], points[low, 2], 0.0
     else:
-        found = centre(points, mass, low, high)
-        cx, cy, cz, radius = found[0], found[1], found[2], found[3]
+        cx, cy, cz, radius = centre(points, mass, low, high)
     squared = (cx - x) ** 2 + (cy - y) ** 2 + (cz - z) ** 2
     return (sums[high] - sums[low]) * pull(decay, squared + radius), squared, radius
 
@@ -245,59 +247,91 @@ def descend(  # noqa: PLR0917
 
 
 @compiled
-def rings(  # noqa: PLR0917
-    x: float,
-    y: float,
-    z: float,
-    used: int,
-    count: int,
+def view(  # noqa: PLR0917
+    at: NDArray[Any],
     points: NDArray[Any],
     mass: NDArray[Any],
+    sums: NDArray[Any],
     nodes: NDArray[Any],
-    heaps: NDArray[Any],
+    decay: NDArray[Any],
+    openness: float,
+    farthest: float,
     lows: NDArray[Any],
     highs: NDArray[Any],
-    halves: NDArray[Any],
-    pulls: NDArray[Any],
-    edges: NDArray[Any],
-    order: NDArray[Any],
-    sums_by_ring: NDArray[Any],
     squares: NDArray[Any],
-    farthest: float,
+    totals: NDArray[Any],
+    spare: NDArray[Any],
 ) -> int:
-    """Cuts what one destination sees into ``count`` rings of equal pull; gives the number of closed nodes.
+    """The closed nodes that one destination sees, by distance, and how many they are.
 
-    ``order`` holds the closed nodes by distance, ``squares`` their squared distances, ``sums_by_ring`` their summed
-    pulls, ``edges`` the squared distances at which a ring ends (the last one endless). Nodes farther than ``farthest``
-    (squared) are left out.
+    The same nodes as ``look_around`` closes, without the opened ones. Fills their ranges (``lows`` to ``highs``),
+    squared distances and summed pulls. Nodes farther than ``farthest`` (squared) are left out. ``spare`` is room for
+    four numbers of each node. They are sorted by the eighth of an octave, which their pull needs anyway, and then by
+    insertion, which moves a node by a few steps.
     """
-    distances = np.empty(used)
-    closed = 0
-    for node in range(used):
-        if halves[node] < 0:
-            low, high = lows[node], highs[node]
-            at = nodes[heaps[node]] if 0 < heaps[node] < len(nodes) else centre(points, mass, low, high)
-            squared = (at[0] - x) ** 2 + (at[1] - y) ** 2 + (at[2] - z) ** 2 + at[3]
-            if squared <= farthest:
-                distances[closed] = squared
-                order[closed] = node
-                closed += 1
-    ranked = np.argsort(distances[:closed])
-    kept = order[:closed].copy()
+    heap_of, low_of, high_of = np.empty(256, np.int64), np.empty(256, np.int64), np.empty(256, np.int64)
+    ends = np.zeros(KNOTS + 1, np.int64)
+    heap_of[0], low_of[0], high_of[0] = 1, 0, len(points)
+    top, closed, room = 1, 0, len(lows)
+    while top:
+        top -= 1
+        heap, low, high = heap_of[top], low_of[top], high_of[top]
+        if heap > 0:
+            cx, cy, cz, radius = nodes[heap, 0], nodes[heap, 1], nodes[heap, 2], nodes[heap, 3]
+        elif high - low == 1:
+            cx, cy, cz, radius = points[low, 0], points[low, 1], points[low, 2], 0.0
+        else:
+            cx, cy, cz, radius = centre(points, mass, low, high)
+        squared = (cx - at[0]) ** 2 + (cy - at[1]) ** 2 + (cz - at[2]) ** 2
+        if high - low > 1 and radius > openness * squared and closed + top + 2 <= room:
+            middle = (low + high) // 2
+            first = 2 * heap if 0 < 2 * heap < len(nodes) else 0
+            heap_of[top], low_of[top], high_of[top] = first, low, middle
+            heap_of[top + 1], low_of[top + 1], high_of[top + 1] = first + (first > 0), middle, high
+            top += 2
+            continue
+        squared += radius
+        if squared > farthest:
+            continue
+        place = (np.log2(max(squared, 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
+        below = min(max(int(place), 0), KNOTS - 1)
+        strength = decay[below]
+        if place > 0.0 and below < KNOTS - 1:
+            strength += (decay[below + 1] - strength) * (place - below)
+        ends[below + 1] += 1
+        spare[0, closed], spare[1, closed], spare[2, closed] = low, high, squared
+        spare[3, closed] = (sums[high] - sums[low]) * strength
+        squares[closed] = below
+        closed += 1
+    for knot in range(KNOTS):
+        ends[knot + 1] += ends[knot]
+    for number in range(closed):  # ``totals`` holds who comes where until the sums are taken
+        knot = int(squares[number])
+        totals[ends[knot]] = number
+        ends[knot] += 1
+    for number in range(1, closed):
+        mover = totals[number]
+        back = number
+        while back > 0 and spare[2, int(totals[back - 1])] > spare[2, int(mover)]:
+            totals[back] = totals[back - 1]
+            back -= 1
+        totals[back] = mover
     total = 0.0
     for number in range(closed):
-        node = kept[ranked[number]]
-        order[number] = node
-        total += pulls[node]
-        sums_by_ring[number] = total
-        squares[number] = distances[ranked[number]]
+        node = int(totals[number])
+        lows[number], highs[number], squares[number] = int(spare[0, node]), int(spare[1, node]), spare[2, node]
+        total += spare[3, node]
+        totals[number] = total
+    return closed
+
+
+@compiled
+def ring_edges(closed: int, count: int, squares: NDArray[Any], totals: NDArray[Any], edges: NDArray[Any]) -> None:
+    """The squared distances at which ``count`` rings of equal pull end; the last one is endless."""
     at_edge = 0
     for number in range(closed):
-        while at_edge < count - 1 and sums_by_ring[number] >= total * (at_edge + 1) / count:
-            edges[at_edge] = distances[ranked[number]]
+        while at_edge < count - 1 and totals[number] >= totals[closed - 1] * (at_edge + 1) / count:
+            edges[at_edge] = squares[number]
             at_edge += 1
-    while at_edge < count:
-        edges[at_edge] = np.inf
-        at_edge += 1
+    edges[at_edge:count] = np.inf
     edges[count - 1] = np.inf
-    return closed

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.models.gravity_compiled import KNOTS, KNOTS_PER_OCTAVE, SMALLEST_OCTAVE, compiled, look_around, rings
+from understudy.models.gravity_compiled import KNOTS, KNOTS_PER_OCTAVE, SMALLEST_OCTAVE, compiled, ring_edges, view
 
 OPENNESS = 0.04
 ROOM = 1 << 15
@@ -45,36 +45,14 @@ def encode(  # noqa: PLR0917  (numba passes arguments by position)
     found: NDArray[Any],
 ) -> None:
     """The cell of each pair: ring by distance, then sector by direction; beyond ``farthest`` the one after the last."""
-    heaps, lows, highs = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
-    halves, pulls, order = np.empty(ROOM, np.int64), np.empty(ROOM), np.empty(ROOM, np.int64)
-    totals, edges, squares = np.empty(ROOM), np.empty(ROOM), np.empty(ROOM)
+    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
+    squares, totals, edges = np.empty(ROOM), np.empty(ROOM), np.empty(ROOM)
     for d in range(len(positions)):
         at = points[positions[d]]
         decay = decays[groups[d]]
-        used = look_around(
-            at[0], at[1], at[2], points, mass, sums, nodes, decay, heaps, lows, highs, halves, pulls, OPENNESS
-        )
+        closed = view(at, points, mass, sums, nodes, decay, OPENNESS, farthest, lows, highs, squares, totals, spare)
         count, sectors = ring_counts[d], sector_counts[d]
-        rings(
-            at[0],
-            at[1],
-            at[2],
-            used,
-            count,
-            points,
-            mass,
-            nodes,
-            heaps,
-            lows,
-            highs,
-            halves,
-            pulls,
-            edges,
-            order,
-            totals,
-            squares,
-            farthest,
-        )
+        ring_edges(closed, count, squares, totals, edges)
         for pair in range(starts[d], starts[d + 1]):
             there = points[origins[pair]]
             squared = (there[0] - at[0]) ** 2 + (there[1] - at[1]) ** 2 + (there[2] - at[2]) ** 2
@@ -103,8 +81,7 @@ def _position(word: np.uint64, node: int, lows: NDArray[Any], highs: NDArray[Any
 @compiled
 def _in_sector(  # noqa: PLR0917
     number: int, ring: int, sector: int, count: int, sectors: int, closed: int, at: NDArray[Any],
-    totals: NDArray[Any], pulls: NDArray[Any], order: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any],
-    points: NDArray[Any],
+    totals: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any], points: NDArray[Any],
 ) -> int:  # fmt: skip
     """The node of a ring nearest in pull to ``number`` that lies in a sector; that node itself if there is none."""
     total = totals[closed - 1]
@@ -112,10 +89,10 @@ def _in_sector(  # noqa: PLR0917
         for way in range(2):
             other = number + step if way == 0 else number - step
             if 0 <= other < closed:
-                node = order[other]
-                inside = min(int((totals[other] - 0.5 * pulls[node]) / total * count), count - 1)
+                before = totals[other - 1] if other > 0 else 0.0
+                inside = min(int(0.5 * (before + totals[other]) / total * count), count - 1)
                 if inside == ring:
-                    there = points[(lows[node] + highs[node]) // 2]
+                    there = points[(lows[other] + highs[other]) // 2]
                     if _sector(at, there[0], there[1], there[2], sectors) == sector:
                         return other
     return number
@@ -136,20 +113,13 @@ def place(  # noqa: PLR0917
     sectors, the share of rows that is not believed is placed over all rings, the others evenly over their own ring and
     in their sector. Which place of a node is taken is random.
     """
-    heaps, lows, highs = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
-    halves, pulls, order = np.empty(ROOM, np.int64), np.empty(ROOM), np.empty(ROOM, np.int64)
-    totals, edges, squares = np.empty(ROOM), np.empty(ROOM), np.empty(ROOM)
+    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
+    squares, totals = np.empty(ROOM), np.empty(ROOM)
     for d in range(len(positions)):
         at = points[positions[d]]
         decay = decays[groups[d]]
-        used = look_around(
-            at[0], at[1], at[2], points, mass, sums, nodes, decay, heaps, lows, highs, halves, pulls, OPENNESS
-        )
+        closed = view(at, points, mass, sums, nodes, decay, OPENNESS, farthest, lows, highs, squares, totals, spare)
         count, sectors, belief = ring_counts[d], sector_counts[d], believed[d]
-        closed = rings(
-            at[0], at[1], at[2], used, count, points, mass, nodes, heaps, lows, highs, halves, pulls,
-            edges, order, totals, squares, farthest,
-        )  # fmt: skip
         total = totals[closed - 1]
         begin, end = starts[d], starts[d + 1]
         while end > begin and drawn[end - 1] >= count * sectors:  # rows are sorted: elsewhere comes last
@@ -174,7 +144,7 @@ def place(  # noqa: PLR0917
                     share = belief * in_ring / rows + (1.0 - belief) / count
                 inside = min(max((wanted - before) / max(share, 1e-12), 0.0), 1.0)
                 at_node = np.searchsorted(totals[:closed], total * (ring + inside) / count, side="right")
-                node = order[min(at_node, closed - 1)]
+                node = min(at_node, closed - 1)
                 found[begin + number] = _position(words[word_starts[d] + number], node, lows, highs, sums)
             continue
         replaced = 0
@@ -195,10 +165,10 @@ def place(  # noqa: PLR0917
                     level = (ring + (row - first + 0.5) / (last - first)) / count
                     at_node = min(np.searchsorted(totals[:closed], total * level, side="right"), closed - 1)
                     at_node = _in_sector(
-                        at_node, ring, drawn[row] - ring * sectors, count, sectors, closed, at, totals, pulls, order,
+                        at_node, ring, drawn[row] - ring * sectors, count, sectors, closed, at, totals,
                         lows, highs, points,
                     )  # fmt: skip
-                found[row] = _position(words[word_starts[d] + number], order[at_node], lows, highs, sums)
+                found[row] = _position(words[word_starts[d] + number], at_node, lows, highs, sums)
             first = last
 
 
@@ -213,37 +183,13 @@ def exposures(  # noqa: PLR0917
     farthest: float,
 ) -> NDArray[Any]:
     """The mass that each destination sees at each knot of distance."""
-    heaps, lows, highs = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
-    halves, pulls, order = np.empty(ROOM, np.int64), np.empty(ROOM), np.empty(ROOM, np.int64)
-    totals, edges, squares = np.empty(ROOM), np.empty(ROOM), np.empty(ROOM)
+    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
+    squares, totals = np.empty(ROOM), np.empty(ROOM)
     seen = np.zeros((len(positions), KNOTS))
     for d in range(len(positions)):
         at = points[positions[d]]
-        used = look_around(
-            at[0], at[1], at[2], points, mass, sums, nodes, flat, heaps, lows, highs, halves, pulls, OPENNESS
-        )
-        closed = rings(
-            at[0],
-            at[1],
-            at[2],
-            used,
-            1,
-            points,
-            mass,
-            nodes,
-            heaps,
-            lows,
-            highs,
-            halves,
-            pulls,
-            edges,
-            order,
-            totals,
-            squares,
-            farthest,
-        )
+        closed = view(at, points, mass, sums, nodes, flat, OPENNESS, farthest, lows, highs, squares, totals, spare)
         for number in range(closed):
-            node = order[number]
             knot = (np.log2(max(squares[number], 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
-            seen[d, min(max(int(knot + 0.5), 0), KNOTS - 1)] += sums[highs[node]] - sums[lows[node]]
+            seen[d, min(max(int(knot + 0.5), 0), KNOTS - 1)] += sums[highs[number]] - sums[lows[number]]
     return seen
