@@ -283,7 +283,7 @@ def view(  # noqa: PLR0917
         else:
             cx, cy, cz, radius = centre(points, mass, low, high)
         squared = (cx - at[0]) ** 2 + (cy - at[1]) ** 2 + (cz - at[2]) ** 2
-        if high - low > 1 and radius > openness * squared and closed + top + 2 <= room:
+        if high - low > 1 and (heap == 1 or radius > openness * squared) and closed + top + 2 <= room:
             middle = (low + high) // 2
             first = 2 * heap if 0 < 2 * heap < len(nodes) else 0
             heap_of[top], low_of[top], high_of[top] = first, low, middle
