@@ -9,9 +9,13 @@ import pytest
 
 import understudy as us
 from understudy.demo.gravity import make_world
-from understudy.errors import DisclosureError, InputError, UnsupportedError
+from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy import flow_blocks
+from understudy.privacy.flow_blocks import LocalFlows
+from understudy.privacy.flow_gate import FlowTable
+from understudy.privacy.sparse_geometric import SparseGeometric
 from understudy.privacy.streams import SeededStream
+from understudy.synth.commutes import commute_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 
@@ -49,9 +53,13 @@ def spark_frame(spark, table, folder, parts):
     return spark.read.parquet(str(path)).repartition(parts)
 
 
-@pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.full), 5])
-def test_the_release_is_that_of_one_machine(spark, world, skewed, tmp_path, parts):
-    settings = {"method": "commute", "budget": BUDGET, "unit": FIXED, "copies": 2}
+@pytest.mark.parametrize(
+    ("parts", "mechanism"),
+    [pytest.param(1, "urn", marks=pytest.mark.full), (5, "urn"), (3, "geometric")],
+)
+def test_the_release_is_that_of_one_machine(spark, world, skewed, tmp_path, parts, mechanism):
+    """One destination has half of all workers. Noise of the geometric mechanism too is drawn on the executors."""
+    settings = {"method": "commute", "budget": BUDGET, "unit": FIXED, "copies": 2, "mechanism": mechanism}
     here = us.synthesize(us.open_commutes(skewed, places=world.places), stream=SeededStream(3), **settings)
     source = us.open_commutes(spark_frame(spark, skewed, tmp_path, parts), places=world.places)
     there = us.synthesize(source, stream=SeededStream(3), **settings)
@@ -77,11 +85,6 @@ def test_counts_of_classes_and_what_is_refused(spark, world, skewed, tmp_path):
     np.testing.assert_array_equal(source.sizes(), here.flows().sizes())
     with pytest.raises(DisclosureError):
         source.flows()
-    with pytest.raises(UnsupportedError, match="must not be drawn on executors"):
-        us.synthesize(
-            source, method="commute", budget=us.PureDP(epsilon=8), unit=FIXED, stream=SeededStream(1),
-            mechanism="geometric",
-        )  # fmt: skip
     unknown = frame.selectExpr("origin", "'nowhere' AS destination", "jobs")
     with pytest.raises(InputError, match="a place that is not among the places"):
         us.open_commutes(unknown, places=world.places).total()
@@ -89,10 +92,38 @@ def test_counts_of_classes_and_what_is_refused(spark, world, skewed, tmp_path):
         us.open_commutes(frame.drop("destination"), places=world.places)
 
 
-def test_a_method_that_measures_only(spark, world, skewed, tmp_path):
+def test_sparse_noise_is_drawn_where_the_pairs_are(spark, world, skewed, tmp_path):
+    """Several parts of a domain, most of them empty: the cells and values of one machine, for any partitions."""
+    places = len(world.places)
+    table = FlowTable(
+        label="pairs", cells=places**2, classify=lambda homes, jobs: jobs.astype(np.int64) * places + homes
+    )
+    noise, purpose = SparseGeometric(scale=1, threshold=4, domain=places**2), ("sparse", "pairs")
+    assert noise.parts > 1
+    here = LocalFlows(us.open_commutes(skewed, places=world.places).flows())
+    expected = here.draw_sparse(table, noise, SeededStream(3), purpose)
+    source = us.open_commutes(spark_frame(spark, skewed, tmp_path, 4), places=world.places)
+    found = source.draw_sparse(table, noise, SeededStream(3), purpose)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(expected[0]) > 100
+    stream = SeededStream(3)
+    source.draw_sparse(table, noise, stream, purpose)
+    with pytest.raises(InternalError, match="handed out before"):
+        source.draw_sparse(table, noise, stream, purpose)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_a_method_that_measures_only(spark, world, skewed, tmp_path, monkeypatch, sparse):
+    if sparse:
+        monkeypatch.setattr(commute_tree, "DENSE_CELLS", 10)
+        monkeypatch.setattr(commute_tree, "REPORTED_EMPTY", 100)
     settings = {"method": "commute_tree", "budget": us.PureDP(epsilon=4)}
     here, there = (
         us.synthesize(us.open_commutes(data, places=world.places), stream=SeededStream(3), **settings)
         for data in (skewed, spark_frame(spark, skewed, tmp_path, 3))
     )
     assert here.flows().to_pylist() == there.flows().to_pylist()
+    assert any(one.mechanism.name == "sparse_geometric" for one in there.measurements) == sparse
+    for one, other in zip(here.measurements, there.measurements, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)

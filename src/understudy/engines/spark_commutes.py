@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,18 @@ from understudy.engines.commutes import CommuteSource
 from understudy.engines.places_file import read_places
 from understudy.engines.spark import Table, closure, key_of, receive_counts, running, share
 from understudy.engines.spark_inputs import open_table
-from understudy.engines.spark_tasks import Batches, News, Rows, Shared, counts_and_news, guarded
-from understudy.errors import DisclosureError, InputError, UnsupportedError
+from understudy.engines.spark_tasks import Batches, News, Rows, Shared, counts_and_news, gathered, guarded
+from understudy.errors import DisclosureError, InputError
 from understudy.privacy.draws import TravellingKey
-from understudy.privacy.event import GeometricNoise
 from understudy.privacy.flow_blocks import Drawn, DrawOrder
 from understudy.privacy.flow_gate import FlowTable
+from understudy.privacy.sparse_geometric import SparseGeometric
 
 PAIRS = "destination long, origin long, jobs long"
 BLOCKS = "block long, data binary"
+CLASSES = "part long, cell long, jobs long"
+NOISY = "cell long, noisy long"
+HELD_JOBS = 2**20  # classes of rows that are put together before they are sent on
 
 Integers = NDArray[np.int64]
 Pairs = tuple[NDArray[np.int32], NDArray[np.int32], Integers]  # origins, destinations, jobs
@@ -80,7 +82,10 @@ class ClassTask:
         counts = np.zeros(table.cells, np.int64)
         for origins, destinations, jobs in self.scan.pairs(incoming):
             classes = table.classify(origins, destinations)
-            counts += np.bincount(classes, weights=jobs, minlength=table.cells).astype(np.int64)
+            if table.cells <= 4 * len(classes):
+                counts += np.bincount(classes, weights=jobs, minlength=table.cells).astype(np.int64)
+            else:  # far more cells than rows: touch only those that occur
+                np.add.at(counts, classes, jobs)
             news.rows += int(jobs.sum())
         yield from counts_and_news(counts, news)
 
@@ -96,8 +101,7 @@ class PairTask:
 
     def _pairs(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         for origins, destinations, jobs in self.scan.pairs(incoming):
-            keys, inverse = np.unique((destinations.astype(np.int64) << 32) | origins, return_inverse=True)
-            summed = np.bincount(inverse, weights=jobs, minlength=len(keys)).astype(np.int64)
+            keys, summed = added_up((destinations.astype(np.int64) << 32) | origins, jobs)
             columns = [pa.array(keys >> 32), pa.array(keys & 0xFFFFFFFF), pa.array(summed)]
             yield pa.record_batch(columns, names=["destination", "origin", "jobs"])
 
@@ -116,27 +120,12 @@ class BlockTask:
         return guarded(self._draws(incoming), reports=False)
 
     def _draws(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
-        held: list[tuple[Integers, Integers, Integers]] = []
-        current: int | None = None
-        for batch in incoming:
-            block, *rest = (column.to_numpy() for column in batch.columns)
-            starts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(block)]
-            for begin, end in pairwise(starts):
-                if begin == end:
-                    continue
-                if current is not None and int(block[begin]) != current:
-                    yield self._drawn(current, held)
-                    held = []
-                current = int(block[begin])
-                named = rest[1][begin:end] >= 0
-                held.append(tuple(column[begin:end][named] for column in rest))
-        if current is not None:
-            yield self._drawn(current, held)
+        for number, pairs in gathered(incoming):
+            yield self._drawn(number, *pairs)
 
-    def _drawn(self, number: int, held: Sequence[tuple[Integers, Integers, Integers]]) -> pa.RecordBatch:
+    def _drawn(self, number: int, destinations: Integers, origins: Integers, jobs: Integers) -> pa.RecordBatch:
         order: DrawOrder = self.order.value
-        stream: Any = self.key.stream()  # words only: noise is never drawn in a task
-        destinations, origins, jobs = (np.concatenate([part[side] for part in held]) for side in range(3))
+        stream: Any = self.key.stream()  # words only: noise of the operating system is never drawn in a task
         inside = order.inside(*order.blocks()[number])
         starts = np.searchsorted(destinations, np.append(inside, np.iinfo(np.int64).max))
         if starts[-1] - starts[0] != len(destinations) or not np.isin(destinations, inside).all():
@@ -149,6 +138,62 @@ class BlockTask:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_batch(table)
         return pa.record_batch([[number], [sink.getvalue().to_pybytes()]], names=["block", "data"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellTask:
+    """Cells of a public classification that occur in a partition, with their jobs and the part of the domain they are
+    in, put together as far as memory allows."""
+
+    scan: PairScan
+    table: Shared
+    part_cells: int
+
+    def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        return guarded(self._cells(incoming), reports=False)
+
+    def _cells(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        held: list[tuple[Integers, Integers]] = []
+        for origins, destinations, jobs in self.scan.pairs(incoming):
+            held.append((self.table.value.classify(origins, destinations), jobs))
+            if sum(len(classes) for classes, _ in held) >= HELD_JOBS:
+                yield self._batch(held)
+                held = []
+        if held:
+            yield self._batch(held)
+
+    def _batch(self, held: list[tuple[Integers, Integers]]) -> pa.RecordBatch:
+        cells, jobs = added_up(*map(np.concatenate, zip(*held, strict=True)))
+        columns = [pa.array(cells // self.part_cells), pa.array(cells), pa.array(jobs)]
+        return pa.record_batch(columns, names=["part", "cell", "jobs"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparseNoiseTask:
+    """Noise over whole parts of a domain, from their cells sorted by part and cell; what it brings above the threshold.
+
+    A cell may come several times, from several tasks. The row of cell -1 only names a part: one without any record
+    gets its noise too.
+    """
+
+    key: TravellingKey
+    noise: SparseGeometric
+    purpose: tuple[str | int, ...]
+
+    def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        return guarded(self._draws(incoming), reports=False)
+
+    def _draws(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
+        stream: Any = self.key.stream()
+        for part, pairs in gathered(incoming):
+            cells, noisy = self.noise.draw_part(part, *added_up(*pairs), stream, *self.purpose)
+            yield pa.record_batch([pa.array(cells), pa.array(noisy)], names=["cell", "noisy"])
+
+
+def added_up(keys: Integers, jobs: Integers) -> tuple[Integers, Integers]:
+    """Each key once, in order, with the jobs of all its rows."""
+    found, inverse = np.unique(keys, return_inverse=True)
+    return found, np.bincount(inverse, weights=jobs, minlength=len(found)).astype(np.int64)
 
 
 class SparkCommuteSource:
@@ -191,13 +236,26 @@ class SparkCommuteSource:
             raise InputError("the data changed between two scans; nothing may write to them during a run.")
         return counts
 
+    def draw_sparse(
+        self, table: FlowTable, noise: SparseGeometric, stream: Stream, purpose: tuple[str | int, ...]
+    ) -> tuple[Integers, Integers]:
+        """Noise over all cells of a classification, drawn on the executors: the driver gets what is reported."""
+        self.sizes()  # checks every row
+        session = self._table.session
+        classes = CellTask(scan=self._scan, table=share(session, table), part_cells=noise.part_cells)
+        task = SparseNoiseTask(key=key_of(stream, *purpose), noise=noise, purpose=purpose)
+        with running(session, "drawing noise"):
+            cells = self._table.select(self._columns).mapInArrow(closure(classes), CLASSES)
+            every = session.range(noise.parts).selectExpr("id AS part", "-1L AS cell", "0L AS jobs")
+            slots = min(noise.parts, int(session.sparkContext.defaultParallelism) * 4)
+            by_part = cells.union(every).repartition(slots, "part").sortWithinPartitions("part", "cell")
+            drawn = by_part.mapInArrow(closure(task, with_key=True), NOISY).toArrow()
+        found, noisy = (drawn.column(name).to_numpy() for name in ("cell", "noisy"))
+        order = np.argsort(found)
+        return found[order], noisy[order]
+
     def draw_blocks(self, order: DrawOrder, stream: Stream) -> Iterator[Drawn]:
         """Blocks are drawn on the executors under a key that is handed out for this draw, and fetched one by one."""
-        if isinstance(order.mechanism.event, GeometricNoise):
-            raise UnsupportedError(
-                "noise from the operating system's entropy must not be drawn on executors, which may repeat a task: "
-                "use mechanism=urn, or open the commutes on one machine."
-            )
         self.sizes()  # checks every row
         session, blocks = self._table.session, order.blocks()
         wanted = [number for number, (first, last) in enumerate(blocks) if len(order.inside(first, last))]

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -297,6 +298,28 @@ class DataChangedError(InputError):
 def _merged(held: list[Integers]) -> pa.RecordBatch:
     cells, rows = np.unique(np.concatenate(held), return_counts=True)
     return pa.record_batch([pa.array(cells), pa.array(rows, pa.int64())], names=["cell", "rows"])
+
+
+def gathered(incoming: Batches) -> Iterator[tuple[int, tuple[Integers, ...]]]:
+    """Rows that come sorted by their first column, put together by it: the number, and the other columns.
+
+    A row whose second column is negative only names its number, so that a number without any record is met too.
+    """
+    held: list[list[Integers]] = []
+    current: int | None = None
+    for batch in incoming:
+        numbers, *columns = (column.to_numpy() for column in batch.columns)
+        for begin, end in pairwise([0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]):
+            if begin == end:
+                continue
+            if current is not None and int(numbers[begin]) != current:
+                yield current, tuple(map(np.concatenate, zip(*held, strict=True)))
+                held = []
+            current = int(numbers[begin])
+            named = columns[0][begin:end] >= 0
+            held.append([column[begin:end][named] for column in columns])
+    if current is not None:
+        yield current, tuple(map(np.concatenate, zip(*held, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,8 @@ same words, and how the work was divided cannot be seen in the result. See docs/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.engines.bounding import PURPOSE, id_texts, kept_places
 from understudy.engines.packing import Integers, pack, word_groups
-from understudy.engines.spark_tasks import Batches, DataChangedError, EncodedRows, News, Shared, guarded
+from understudy.engines.spark_tasks import Batches, DataChangedError, EncodedRows, News, Shared, gathered, guarded
 from understudy.errors import InternalError
 from understudy.privacy.draws import TravellingKey
 from understudy.privacy.table_draws import draw_stratum, split_strata
@@ -180,26 +179,11 @@ class DrawTask:
         return guarded(self._draws(incoming), reports=False)
 
     def _draws(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
-        stream: Any = self.key.stream()  # words only: noise is never drawn in a task
-        held: list[tuple[Integers, Integers]] = []
-        current: int | None = None
-        for batch in incoming:
-            stratum, inner, rows = (column.to_numpy() for column in batch.columns)
-            starts = np.concatenate([[0], np.flatnonzero(np.diff(stratum)) + 1, [len(stratum)]])
-            for begin, end in pairwise(starts):
-                if begin == end:
-                    continue
-                if current is not None and int(stratum[begin]) != current:
-                    yield self._drawn(current, held, stream)
-                    held = []
-                current = int(stratum[begin])
-                named = inner[begin:end] >= 0
-                held.append((inner[begin:end][named], rows[begin:end][named]))
-        if current is not None:
-            yield self._drawn(current, held, stream)
+        stream: Any = self.key.stream()  # words only: noise of the operating system is never drawn in a task
+        for number, (inner, counts) in gathered(incoming):
+            yield self._drawn(number, inner, counts, stream)
 
-    def _drawn(self, number: int, held: Sequence[tuple[Integers, Integers]], stream: Any) -> pa.RecordBatch:
-        inner, counts = (np.concatenate([pair[side] for pair in held]) for side in (0, 1))
+    def _drawn(self, number: int, inner: Integers, counts: Integers, stream: Any) -> pa.RecordBatch:
         cells, times = draw_stratum(
             self.schema.value, self.margin, self.strata, number, self.mechanisms.value[number],
             inner, counts, stream, *self.purpose,

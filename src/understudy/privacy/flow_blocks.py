@@ -19,6 +19,7 @@ from understudy.privacy.flow_draws import Block, FlowMechanism, substream_key
 
 if TYPE_CHECKING:
     from understudy.privacy.flow_gate import FlowTable, Regions
+    from understudy.privacy.sparse_geometric import SparseGeometric
 
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -72,6 +73,12 @@ class FlowWorker(Protocol):
 
     def count(self, table: FlowTable) -> Integers: ...
 
+    def draw_sparse(
+        self, table: FlowTable, noise: SparseGeometric, stream: Stream, purpose: tuple[str | int, ...]
+    ) -> tuple[Integers, Integers]:
+        """Cells of a classification that noise over all of its cells brings above a threshold, with noisy counts."""
+        ...
+
     def draw_blocks(self, order: DrawOrder, stream: Stream) -> Iterator[Drawn]:
         """Every block of an order, by destination."""
         ...
@@ -98,6 +105,13 @@ class LocalFlows:
             classes = table.classify(origins[pairs], destinations)
             counts += np.bincount(classes, weights=jobs[pairs], minlength=table.cells).astype(np.int64)
         return counts
+
+    def draw_sparse(
+        self, table: FlowTable, noise: SparseGeometric, stream: Stream, purpose: tuple[str | int, ...]
+    ) -> tuple[Integers, Integers]:
+        counts = self.count(table)
+        filled = np.flatnonzero(counts)
+        return noise.draw_parts(filled, counts[filled], stream, *purpose)
 
     def draw_blocks(self, order: DrawOrder, stream: Stream) -> Iterator[Drawn]:
         starts, origins, jobs = self.flows.open_for(order.mechanism)

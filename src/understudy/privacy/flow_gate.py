@@ -31,6 +31,7 @@ from understudy.privacy.flow_draws import FlowMechanism
 from understudy.privacy.journal import Journal, pack_array, unpack_array
 from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan
+from understudy.privacy.sparse_geometric import SparseGeometric
 
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
@@ -172,12 +173,21 @@ class FlowGate(ChargingGate):
                 values=unpack_array(remembered["values"]),
                 mechanism=mechanism_from_json(remembered["mechanism"]),
             )
-        values = noise.run(self._worker().count(table), self._stream)
+        values = self._noisy(table, noise)
         self._write(
             "measurement",
             {"label": table.label, "mechanism": noise.to_json(), "values": pack_array(values.astype(np.int64))},
         )
         return FlowMeasurement(label=table.label, values=values, mechanism=noise)
+
+    def _noisy(self, table: FlowTable, noise: Mechanism) -> Integers:
+        """Dense noise is drawn here, once; sparse noise where the pairs are, and of it only what is reported comes."""
+        worker = self._worker()
+        if isinstance(noise, SparseGeometric):
+            if noise.domain != table.cells:
+                raise InternalError("noise for a domain of another size.")
+            return noise.dense(*worker.draw_sparse(table, noise, self._stream, (noise.name, table.label)))
+        return noise.run(worker.count(table), self._stream)
 
     def draw(
         self,

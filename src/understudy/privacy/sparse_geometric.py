@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +26,8 @@ from understudy.privacy.keyed_noise import binomial, discrete_laplace, exceeding
 from understudy.privacy.noise import Geometric, read_scale
 
 LARGEST_DOMAIN = 2**62
+PART_CELLS = 2**16  # at least so many cells are drawn together, under a substream of their own,
+MOST_PARTS = 4096  # in at most so many parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +74,42 @@ class SparseGeometric:
         if len(flat) != self.domain:
             raise InternalError("noise for a domain of another size.")
         filled = np.flatnonzero(flat)
-        cells, noisy = self.draw(filled, flat[filled], stream, self.name)
-        out = np.full(len(flat), self.threshold, dtype=np.int64)
+        return self.dense(*self.draw_parts(filled, flat[filled], stream, self.name)).reshape(np.shape(values))
+
+    def dense(self, cells: Integers, noisy: Integers) -> Integers:
+        """Reported cells as a table of all cells; the threshold stands for a cell that is not reported."""
+        out = np.full(self.domain, self.threshold, dtype=np.int64)
         out[cells] = noisy
-        return out.reshape(np.shape(values))
+        return out
+
+    @property
+    def part_cells(self) -> int:
+        """Cells of a part of the domain that is drawn by itself: public, and the same wherever it is drawn."""
+        return max(PART_CELLS, -(-self.domain // MOST_PARTS))
+
+    @property
+    def parts(self) -> int:
+        return -(-self.domain // self.part_cells)
+
+    def draw_parts(
+        self, cells: Integers, counts: Integers, stream: Stream, *purpose: str | int
+    ) -> tuple[Integers, Integers]:
+        """All parts one after another: what tasks that draw some parts each find together, to the last value."""
+        cuts = np.searchsorted(cells, np.arange(self.parts + 1) * self.part_cells)
+        drawn = [
+            self.draw_part(part, cells[first:last], counts[first:last], stream, *purpose)
+            for part, (first, last) in enumerate(pairwise(cuts))
+        ]
+        return np.concatenate([found for found, _ in drawn]), np.concatenate([values for _, values in drawn])
+
+    def draw_part(
+        self, part: int, cells: Integers, counts: Integers, stream: Stream, *purpose: str | int
+    ) -> tuple[Integers, Integers]:
+        """The reported cells of one part, from its non-empty cells, under a substream named by the part."""
+        start = part * self.part_cells
+        size = min(self.part_cells, self.domain - start)
+        found, values = self.draw(cells - start, counts, stream, *purpose, part, size=size)
+        return found + start, values
 
     def draw(
         self, cells: Integers, counts: Integers, stream: Stream, *purpose: str | int, size: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,9 +17,11 @@ from understudy.errors import UnsupportedError
 from understudy.models.sample import apportion
 from understudy.privacy.event import Event, GeometricNoise
 from understudy.privacy.flow_draws import Block, CellUrn
+from understudy.privacy.indexed_noise import ListedCells
 
 Integers = NDArray[np.int64]
 MOST_TRIES = 1_000
+CELLS_AT_ONCE = 2**21  # that get their noise together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +114,8 @@ def gamma_for(epsilon: Fraction, delta: Fraction) -> float:
 class NoisyCells:
     """Geometric noise on every cell of every destination, cut off at 0: what Abowd and Vilhuber compare with.
 
-    Released are as many rows as the public number of records, in proportion to the noisy counts.
+    Released are as many rows as the public number of records, in proportion to the noisy counts. The noise is drawn
+    from the keyed stream, by destination and cell, so that it can be drawn where the pairs are.
     """
 
     scale: Fraction
@@ -119,17 +123,35 @@ class NoisyCells:
     name: ClassVar[str] = "commute_geometric"
     covers: ClassVar[str] = "whole_domain"
 
-    def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:  # noqa: ARG002
-        starts = np.concatenate(([0], np.cumsum(domains)))
-        noisy = stream.discrete_laplace(self.scale, int(starts[-1]))
-        where = np.repeat(starts[:-1], np.diff(block.starts)) + block.cells
-        np.add.at(noisy, where, block.jobs.astype(np.int64))
-        drawn = []
-        for d, rows in enumerate(block.rows.tolist()):
-            kept = np.maximum(noisy[starts[d] : starts[d + 1]], 0)
-            shares = apportion(kept if kept.any() else np.ones_like(kept), rows)
-            drawn.append(np.repeat(np.arange(len(kept)), shares))
-        return np.concatenate(drawn).astype(np.int64) if drawn else np.empty(0, dtype=np.int64)
+    def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
+        drawn = [np.empty(0, dtype=np.int64)]
+        for first, last in _runs(domains):
+            kept = np.maximum(self._noisy(block, domains, first, last, stream, *purpose), 0)
+            ends = np.cumsum(domains[first:last])
+            for cells, rows in zip(np.split(kept, ends[:-1]), block.rows[first:last].tolist(), strict=True):
+                shares = apportion(cells if cells.any() else np.ones_like(cells), rows)
+                drawn.append(np.repeat(np.arange(len(cells)), shares))
+        return np.concatenate(drawn)
+
+    def _noisy(
+        self, block: Block, domains: Integers, first: int, last: int, stream: Stream, *purpose: str | int
+    ) -> Integers:
+        """Noisy counts of all cells of the destinations from ``first`` to ``last``. Whatever else is in the block, a
+        destination gets the noise of its own substream."""
+        listed = ListedCells(stream, block.destinations[first:last], domains[first:last])
+        noisy = listed.discrete_laplace(self.scale, *purpose, "noise")
+        pairs = slice(int(block.starts[first]), int(block.starts[last]))
+        begin = np.cumsum(domains[first:last]) - domains[first:last]
+        where = np.repeat(begin, np.diff(block.starts[first : last + 1])) + block.cells[pairs]
+        np.add.at(noisy, where, block.jobs[pairs].astype(np.int64))
+        return noisy
 
     def to_json(self) -> dict[str, Any]:
         return {"mechanism": self.name, "scale": to_text(self.scale)}
+
+
+def _runs(domains: Integers) -> list[tuple[int, int]]:
+    """Runs of destinations with about as many cells each."""
+    runs = np.cumsum(domains) // CELLS_AT_ONCE
+    cuts = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), len(domains)]
+    return [(first, last) for first, last in pairwise(cuts) if first < last]
