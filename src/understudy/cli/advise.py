@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy.cli.audit import PlotFile
+from understudy.cli.bundles import Protected, bundled
 from understudy.cli.options import (
     AsJson,
-    Fixed,
     MethodOptions,
-    RowsPerUnit,
     SchemaFile,
-    UnitKind,
     files_of,
     read_method_options,
-    read_unit_options,
+    read_names,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.schema_file import read_schema
@@ -44,6 +42,7 @@ Keys = Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows."
 Targets = Annotated[str, typer.Option(metavar="A,B", help="What an intruder wants.", show_default="everything else")]
 
 
+@bundled
 def advise(
     question: Annotated[str, typer.Argument(help="What analysts will ask, as for infer.", show_default=False)],
     *,
@@ -52,9 +51,7 @@ def advise(
     epsilon: Epsilons = "0.1,0.5,1,2,5,10",
     delta: Annotated[str | None, typer.Option(help="Total delta; without it the guarantee is pure.")] = None,
     method: Annotated[str, typer.Option(help="How to synthesize; `understudy methods` lists them.")] = "auto",
-    unit: UnitKind = None,
-    fixed: Fixed = None,
-    rows_per_unit: RowsPerUnit = None,
+    who: Protected,
     copies: Annotated[
         str, typer.Option(metavar="M1,M2,...", help="Numbers of copies to compare, where copies split the budget.")
     ] = "1,2,5,10",
@@ -105,7 +102,7 @@ def advise(
             epsilons=read_list(epsilon, "--epsilon"),
             delta=delta,
             method=method,
-            unit=read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=None) or "replace",
+            unit=who.read() or "replace",
             copies=read_counts(copies, "--copies"),
             rows=rows,
             guess=read_guess(guess),
@@ -145,10 +142,6 @@ def read_counts(text: str, name: str) -> list[int]:
     if not all(part.isdecimal() and len(part) < 5 for part in parts):
         raise InputError(f"{name} ({text!r}) must be whole numbers such as 1,2,5.")
     return [int(part) for part in parts]
-
-
-def read_names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def read_guess(texts: Sequence[str] | None) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from understudy import api
+from understudy.cli.bundles import Reading, bundled
 from understudy.cli.internal import (
     INTERNAL,
     document,
@@ -21,18 +22,13 @@ from understudy.cli.internal import (
 from understudy.cli.options import (
     AsJson,
     Confidential,
-    DatabaseQuery,
-    DatabaseTable,
-    Decimal,
-    Delimiter,
     Holdout,
     Keys,
-    MissingText,
     OneRelease,
     ReleaseSchema,
     Targets,
     files_of,
-    read_data_options,
+    read_names,
 )
 from understudy.cli.output import print_json, say, show_table, working
 from understudy.core.folders import publish_folder
@@ -53,6 +49,7 @@ COLUMNS = (
 )
 
 
+@bundled
 def attack(
     *,
     release: OneRelease,
@@ -62,11 +59,7 @@ def attack(
     keys: Keys = "",
     targets: Targets = "",
     only: Annotated[str, typer.Option(metavar="ATTACK,...", help="Only these attacks.", show_default="all")] = "",
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     out: Annotated[
         Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
     ] = None,
@@ -82,20 +75,18 @@ def attack(
     from understudy.risk.evaluate import evaluate_risk
 
     folder = None if out is None else target_folder(out)
-    reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
-    )
-    made = read_synthetic(release, None if schema is None else read_schema(schema), reading)
+    how = reading.options()
+    made = read_synthetic(release, None if schema is None else read_schema(schema), how)
     with working("attacking") as progress:
-        people = api.open_source(files_of(confidential), made.schema, **reading)
-        others = api.open_source(files_of(holdout), made.schema, **reading) if holdout else None
+        people = api.open_source(files_of(confidential), made.schema, **how)
+        others = api.open_source(files_of(holdout), made.schema, **how) if holdout else None
         section = evaluate_risk(
             made,
             people,
             holdout=others,
-            keys=_names(keys),
-            targets=_names(targets),
-            only=_names(only) or None,
+            keys=read_names(keys),
+            targets=read_names(targets),
+            only=read_names(only) or None,
             progress=progress,
         )
     if folder is not None:
@@ -108,10 +99,6 @@ def attack(
     _show(section)
     if folder is not None:
         say(f"All tables and figures are in {folder}")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _write(place: Path, section: Section) -> None:

@@ -8,20 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from understudy.cli.audit import Cells, PlotFile, Records, Rows, read_number
-from understudy.cli.options import AsJson, Delta, Epsilon, Guarantee, Rho, UnitKind, read_budget
+from understudy.cli.bundles import Budget, bundled
+from understudy.cli.options import AsJson, UnitKind
 from understudy.cli.output import print_json, say, show_facts, show_table
 from understudy.errors import InputError, unknown_name
 
 
+@bundled
 def calibrate(
     mechanism: Annotated[
         str, typer.Argument(metavar="dirichlet|geometric|gaussian", show_default=False, help="The mechanism.")
     ],
     *,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    guarantee: Guarantee = None,
+    amounts: Budget,
     unit: UnitKind = None,
     records: Records = None,
     rows: Rows = None,
@@ -51,9 +50,7 @@ def calibrate(
     }
     if mechanism not in kinds:
         raise unknown_name("mechanism", mechanism, kinds)
-    budget = read_budget(epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee)
-    if budget is None:
-        raise InputError("no budget was given; say for example --epsilon 1 --delta 1e-9.")
+    budget = amounts.read()
     extra: dict[str, Any] = {} if margins is None else {"margins": margins}
     found = us.calibrate(
         kinds[mechanism],
@@ -74,7 +71,9 @@ def calibrate(
         "basis": found.basis,
     }
     if compare or plot is not None:
-        document |= _compare(mechanism, epsilon, delta, records=records, rows=rows, cells=cells, plot=plot)
+        document |= _compare(
+            mechanism, amounts.epsilon, amounts.delta, records=records, rows=rows, cells=cells, plot=plot
+        )
     if as_json:
         print_json(document)
         return

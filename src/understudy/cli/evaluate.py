@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy import api
+from understudy.cli.bundles import Reading, bundled
 from understudy.cli.internal import (
     INTERNAL,
     document,
@@ -23,18 +24,13 @@ from understudy.cli.internal import (
 from understudy.cli.options import (
     AsJson,
     Confidential,
-    DatabaseQuery,
-    DatabaseTable,
-    Decimal,
-    Delimiter,
     Holdout,
     Keys,
-    MissingText,
     Models,
     ReleaseSchema,
     Targets,
     files_of,
-    read_data_options,
+    read_names,
 )
 from understudy.cli.output import print_json, say, show_table, working
 from understudy.core.folders import publish_folder
@@ -51,6 +47,7 @@ COMMUTES = ("commutes", "workers", "destinations", "mean_absolute_error", "bias"
 WAYS = ("way", "tables", "mean_s_pmse", "worst_table", "worst_s_pmse", "good", "usable", "poor", "k_marginal_score")
 
 
+@bundled
 def evaluate(
     *,
     releases: Annotated[
@@ -71,11 +68,7 @@ def evaluate(
     part: Annotated[
         list[str] | None, typer.Option(metavar="|".join(api.PARTS), help="Only this part.", show_default="both")
     ] = None,
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     out: Annotated[
         Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
     ] = None,
@@ -88,24 +81,22 @@ def evaluate(
     Several releases of the same data are compared by epsilon. The data are read by the schema of the release.
     """
     folder = None if out is None else target_folder(out)
-    reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
-    )
+    how = reading.options()
     named = _named(releases)
     public = None if schema is None else read_schema(schema)
     results: list[tuple[str, Release, Evaluation]] = []
     for name, path in named.items():
-        release = read_synthetic(path, public, reading)
+        release = read_synthetic(path, public, how)
         with working(f"evaluating {name}") as progress:
-            people = _opened(release, confidential, reading)
-            others = _opened(release, holdout, reading) if holdout else None
+            people = _opened(release, confidential, how)
+            others = _opened(release, holdout, how) if holdout else None
             evaluation = api.evaluate(
                 release,
                 people,
                 holdout=others,
                 models=model or (),
-                keys=_names(keys),
-                targets=_names(targets),
+                keys=read_names(keys),
+                targets=read_names(targets),
                 ways=read_ways(ways),
                 parts=part or api.PARTS,
                 progress=progress,
@@ -130,14 +121,15 @@ def evaluate(
         say(f"All tables and figures are in {folder}")
 
 
-def _opened(release: Release | CommuteRelease, files: Sequence[str], reading: Mapping[str, Any]) -> Any:
+def _opened(release: Release | CommuteRelease, files: Sequence[str], how: Mapping[str, Any]) -> Any:
     from understudy.release.commutes import CommuteRelease as KindOfCommutes
 
     if isinstance(release, KindOfCommutes):
         from understudy.engines.commutes import open_commutes
 
-        return open_commutes(files_of(files), places=release.places)
-    return api.open_source(files_of(files), release.schema, **reading)
+        given = {name: value for name, value in how.items() if value}
+        return open_commutes(files_of(files), places=release.places, **given)
+    return api.open_source(files_of(files), release.schema, **how)
 
 
 def _named(releases: Sequence[Path]) -> dict[str, Path]:
@@ -145,10 +137,6 @@ def _named(releases: Sequence[Path]) -> dict[str, Path]:
     if len(set(names)) < len(names):
         names = [f"{number}_{name}" for number, name in enumerate(names, start=1)]
     return dict(zip(names, releases, strict=True))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def read_ways(text: str) -> tuple[int, ...]:

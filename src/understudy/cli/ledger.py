@@ -7,22 +7,11 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import (
-    AsJson,
-    Fixed,
-    Guarantee,
-    LimitDelta,
-    LimitEpsilon,
-    LimitRho,
-    RowsPerUnit,
-    UnitId,
-    UnitKind,
-    read_budget,
-    read_unit_options,
-)
+from understudy.cli.bundles import Identified, Limit, bundled
+from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_table
 from understudy.errors import InputError
-from understudy.privacy.definition import Definition, Unit
+from understudy.privacy.definition import Unit
 from understudy.privacy.ledger import Account, Entry, Ledger
 
 app = typer.Typer(help="Create, read and check the ledger of privacy budgets.", no_args_is_help=True)
@@ -31,26 +20,21 @@ AccountHelp = "Your name for the data set: never a path or anything computed fro
 
 
 @app.command()
+@bundled
 def create(
     *,
     ledger: LedgerFile,
     account: Annotated[str | None, typer.Option(help=f"Open a first account. {AccountHelp}")] = None,
-    epsilon: LimitEpsilon = None,
-    delta: LimitDelta = None,
-    rho: LimitRho = None,
-    guarantee: Guarantee = None,
-    unit: UnitKind = None,
-    fixed: Fixed = None,
-    rows_per_unit: RowsPerUnit = None,
-    unit_id: UnitId = None,
+    amounts: Limit,
+    who: Identified,
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger, and with --account its first account.
 
     Example: `understudy ledger create budget.db --account people-2026 --epsilon 3`
     """
-    limit = read_budget(epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, required=account is not None)
-    asked = read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=unit_id)
+    limit = amounts.read_if_given() if account is None else amounts.read()
+    asked = who.read()
     if account is None and (limit is not None or asked is not None):
         raise InputError("a limit and a unit belong to an account; name it with --account.")
     made = Ledger.create(ledger)
@@ -68,29 +52,22 @@ def create(
 
 
 @app.command()
+@bundled
 def limit(
     *,
     ledger: LedgerFile,
     account: Annotated[str, typer.Option(help=AccountHelp, show_default=False)],
-    epsilon: LimitEpsilon = None,
-    delta: LimitDelta = None,
-    rho: LimitRho = None,
-    guarantee: Guarantee = None,
-    unit: UnitKind = None,
-    fixed: Fixed = None,
-    rows_per_unit: RowsPerUnit = None,
-    unit_id: UnitId = None,
+    amounts: Limit,
+    who: Identified,
     as_json: AsJson = False,
 ) -> None:
     """Open an account with its limit. Limit and unit are fixed for good: a limit that can be raised is none.
 
     Example: `understudy ledger limit budget.db --account survey-2027 --epsilon 2 --delta 1e-9`
     """
-    wanted = read_budget(epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee)
-    asked = read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=unit_id)
-    if isinstance(wanted, Definition):
-        opened = Ledger.open(ledger).create_account(account, unit=asked or Unit(), limit=wanted)
-        _show_accounts(ledger, [opened], as_json=as_json)
+    wanted, unit = amounts.read(), who.read() or Unit()
+    opened = Ledger.open(ledger).create_account(account, unit=unit, limit=wanted)
+    _show_accounts(ledger, [opened], as_json=as_json)
 
 
 @app.command()

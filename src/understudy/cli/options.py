@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.errors import InputError, unknown_name
-from understudy.privacy.definition import GUARANTEES, UNIT_KINDS, Definition, NonPrivate, Unit
+from understudy.errors import InputError
+from understudy.privacy.definition import GUARANTEES, UNIT_KINDS
 from understudy.privacy.plan import Option
 
 BUDGET = "Budget"
@@ -150,79 +150,18 @@ AllowInsecureCluster = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
-def read_data_options(
-    *,
-    missing_text: str,
-    delimiter: str | None,
-    decimal: str,
-    table: str | None,
-    query: str | None,
-    unit_id: str | None = None,
-    engine: str | None = None,
-    master: str | None = None,
-    allow_insecure_cluster: bool = False,
-) -> dict[str, Any]:
-    """How the data are to be read, under the names of ``api.open_source``; nothing is guessed from their contents."""
-    cluster = {"engine": engine, "master": master, "allow_insecure_cluster": allow_insecure_cluster}
-    if decimal not in (".", ","):
-        raise InputError(f"--decimal ({decimal!r}) must be a point or a comma.")
-    return {
-        "missing_text": missing_text,
-        "delimiter": delimiter,
-        "decimal_comma": decimal == ",",
-        "table": table,
-        "query": query,
-        "unit_id": unit_id,
-        **{name: value for name, value in cluster.items() if value},
-    }
-
-
 def files_of(data: Sequence[str]) -> str | list[str]:
     """One file or glob, or the list of several."""
     return data[0] if len(data) == 1 else list(data)
 
 
-def read_budget(
-    *, epsilon: str | None, delta: str | None, rho: str | None, guarantee: str | None, required: bool = True
-) -> Definition | None:
-    """The guarantee asked for.
+def read_names(text: str | None) -> tuple[str, ...]:
+    """Names in a list with commas.
 
-    >>> print(read_budget(epsilon="0.1", delta=None, rho=None, guarantee=None))
-    pure differential privacy (epsilon = 0.1)
+    >>> read_names("sex, age")
+    ('sex', 'age')
     """
-    given = {key: text for key, text in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if text is not None}
-    if guarantee is None:
-        if not given:
-            if not required:
-                return None
-            raise InputError(
-                "no budget was given. Say --epsilon 1 (pure), --epsilon 1 --delta 1e-9 (approx), --rho 0.1 (zcdp), "
-                "or --guarantee none."
-            )
-        guarantee = "zcdp" if "rho" in given else ("approx" if "delta" in given else "pure")
-    if guarantee not in GUARANTEES:
-        raise unknown_name("guarantee", guarantee, GUARANTEES)
-    kind = GUARANTEES[guarantee]
-    if set(given) != set(kind.parameters):
-        needs = " and ".join(f"--{key}" for key in kind.parameters) or "neither --epsilon, --delta nor --rho"
-        has = " and ".join(f"--{key}" for key in given) or "none of them was given"
-        raise InputError(f"guarantee '{guarantee}' needs {needs}; {has}{' was given' if len(given) == 1 else ''}.")
-    return kind(**given) if given else NonPrivate()
-
-
-def read_unit_options(
-    *, kind: str | None, fixed: str | None, rows_per_unit: int | None, unit_id: str | None
-) -> Unit | None:
-    """The unit of privacy, or nothing if no option spoke of it."""
-    if kind is None and fixed is None and rows_per_unit is None and unit_id is None:
-        return None
-    names = tuple(name.strip() for name in fixed.split(",") if name.strip()) if fixed else ()
-    return Unit(
-        kind="replace" if kind is None else kind,  # type: ignore[arg-type]  # Unit itself names the known kinds
-        fixed=names,
-        rows_per_unit=1 if rows_per_unit is None else rows_per_unit,
-        unit_id=unit_id,
-    )
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
 def read_method_options(texts: Sequence[str] | None) -> dict[str, Option]:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.options import AllowInsecureCluster, AsJson, Engine, Master, read_output_path
+from understudy.cli.bundles import Cluster, bundled
+from understudy.cli.options import AsJson, read_output_path
 from understudy.cli.output import print_json, say, show_table
 from understudy.cli.show import release_document, show_release
 from understudy.errors import InputError
@@ -39,6 +40,7 @@ def verify(
         raise InputError(f"{folder} does not pass: {failed}. Do not use or pass on this release.")
 
 
+@bundled
 def sample(
     *,
     folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
@@ -46,9 +48,7 @@ def sample(
     out: Annotated[Path, typer.Option("--out", help="The new release folder.", show_default=False)],
     copies: Annotated[int, typer.Option("--copies", help="How many tables.")] = 1,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV files too.")] = False,
-    engine: Engine = None,
-    master: Master = None,
-    allow_insecure_cluster: AllowInsecureCluster = False,
+    cluster: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Draw more rows from what a release measured, without the data and at no further cost.
@@ -65,7 +65,7 @@ def sample(
     from understudy.release.parts import BLOCK_ROWS
 
     target, before = read_output_path(out), read_release(folder)
-    if engine != "spark" and rows <= BLOCK_ROWS:
+    if not cluster.options() and rows <= BLOCK_ROWS:
         release = api.sample(before, rows=rows, copies=copies)
         release.write(target, csv=csv)
         if as_json:
@@ -73,10 +73,7 @@ def sample(
         else:
             show_release(release, target)
         return
-    api.write_sample(
-        before, target, rows=rows, copies=copies, csv=csv, engine=engine, master=master,
-        allow_insecure_cluster=allow_insecure_cluster,
-    )  # fmt: skip
+    api.write_sample(before, target, rows=rows, copies=copies, csv=csv, **cluster.options())
     written = read_manifest(target)
     if as_json:
         print_json({"release": str(target), "rows": written["rows"], "files": len(written["files"])})

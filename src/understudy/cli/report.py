@@ -8,29 +8,25 @@ from typing import Annotated
 import typer
 
 from understudy import api
-from understudy.cli.advise import read_names
+from understudy.cli.bundles import Reading, bundled
 from understudy.cli.internal import INTERNAL, read_synthetic
 from understudy.cli.options import (
     AsJson,
-    DatabaseQuery,
-    DatabaseTable,
-    Decimal,
-    Delimiter,
     Holdout,
     Keys,
-    MissingText,
     Models,
     OneRelease,
     ReleaseSchema,
     Targets,
     files_of,
-    read_data_options,
+    read_names,
 )
 from understudy.cli.output import print_json, say, working
 from understudy.core.schema_file import read_schema
 from understudy.errors import DisclosureError, InputError
 
 
+@bundled
 def report(
     *,
     release: OneRelease,
@@ -55,11 +51,7 @@ def report(
         typer.Option(metavar="QUESTION", help='A question to answer by infer, such as "mean(age)"; may be repeated.'),
     ] = None,
     title: Annotated[str, typer.Option(help="The heading.", show_default="from the schema")] = "",
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML file about a release: promise, noise, utility, risk, inference. No network, printable.
@@ -82,10 +74,8 @@ def report(
     if confidential and wanted == "public":
         raise DisclosureError("a public report holds release facts only; leave --confidential out.")
     check_target(to, wanted)  # type: ignore[arg-type]
-    reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
-    )
-    made = read_synthetic(release, None if schema is None else read_schema(schema), reading)
+    how = reading.options()
+    made = read_synthetic(release, None if schema is None else read_schema(schema), how)
     if not isinstance(made, Release) and (confidential or ask):
         raise InputError("a release of commutes is reported as it is: leave --confidential and --ask out.")
     answers = [api.infer(made, question) for question in ask or ()]
@@ -95,8 +85,8 @@ def report(
             given.append(
                 api.evaluate(
                     made,
-                    api.open_source(files_of(confidential), made.schema, **reading),
-                    holdout=api.open_source(files_of(holdout), made.schema, **reading) if holdout else None,
+                    api.open_source(files_of(confidential), made.schema, **how),
+                    holdout=api.open_source(files_of(holdout), made.schema, **how) if holdout else None,
                     models=model or (),
                     keys=read_names(keys),
                     targets=read_names(targets),

@@ -9,17 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from understudy import api
+from understudy.cli.bundles import Reading, bundled
 from understudy.cli.options import (
     AsJson,
-    DatabaseQuery,
-    DatabaseTable,
     DataFiles,
-    Decimal,
-    Delimiter,
-    MissingText,
     SchemaFile,
     files_of,
-    read_data_options,
     read_output_path,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
@@ -33,17 +28,14 @@ LARGEST_MASK = 10_000_000  # cells up to which structural zeros are counted cell
 
 
 @app.command()
+@bundled
 def draft(
     *,
     data: DataFiles,
     out: Annotated[
         Path | None, typer.Option("--out", help="The draft (TOML).", show_default="the name of the data, ending .toml")
     ] = None,
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Draft a schema by looking at the data. The draft is confidential, and refused until a person has reviewed it.
@@ -61,12 +53,9 @@ def draft(
     target = Path(f"{stem}.toml") if out is None else read_output_path(out)
     if target.exists():
         raise InputError(f"{target} already exists; choose another name with --out.")
-    reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
-    )
-    del reading["unit_id"]  # a draft has no unit yet
+    how = reading.options()
     with working("reading"):
-        text = draft_schema(files_of(data), **reading)
+        text = draft_schema(files_of(data), **how)
     write_draft(text, target)
     if as_json:
         print_json({"audience": "internal", "draft": str(target)})
@@ -76,15 +65,12 @@ def draft(
 
 
 @app.command()
+@bundled
 def check(
     *,
     data: DataFiles,
     schema: SchemaFile,
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Check that data fit a schema: how many rows break it, by attribute, and never a value. Exit code 2 if any does.
@@ -94,10 +80,8 @@ def check(
     What it prints is computed from confidential data: keep it inside the building.
     """
     public = read_schema(schema)
-    reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
-    )
-    source = api.open_source(files_of(data), public, **reading)
+    how = reading.options()
+    source = api.open_source(files_of(data), public, **how)
     try:
         with working("checking"):
             rows = source.total()
@@ -112,6 +96,7 @@ def check(
 
 
 @app.command()
+@bundled
 def describe(
     *,
     schema: SchemaFile,
@@ -119,11 +104,7 @@ def describe(
         list[str] | None,
         typer.Argument(metavar="DATA", help="Add an internal summary of these data.", show_default=False),
     ] = None,
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Describe a schema: its attributes, the size of their cross-tabulation, its structural zeros.
@@ -136,10 +117,8 @@ def describe(
     possible = int(public.allowed().sum()) if public.cells() <= LARGEST_MASK else None
     internal = None
     if data:
-        reading = read_data_options(
-            missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
-        )
-        source = api.open_source(files_of(data), public, **reading)
+        how = reading.options()
+        source = api.open_source(files_of(data), public, **how)
         with working("counting"):
             internal = _summary(source)
     if as_json:

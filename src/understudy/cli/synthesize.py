@@ -8,36 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from understudy import api
+from understudy.cli.bundles import Budget, Cluster, Identified, Reading, bundled
 from understudy.cli.options import (
     RESULT,
-    AllowInsecureCluster,
     AsJson,
     Copies,
-    DatabaseQuery,
-    DatabaseTable,
     DataOrTable,
-    Decimal,
-    Delimiter,
-    Delta,
-    Engine,
-    Epsilon,
-    Fixed,
-    Guarantee,
-    Master,
     Method,
     MethodOptions,
-    MissingText,
-    Rho,
     Rows,
-    RowsPerUnit,
-    UnitId,
-    UnitKind,
     files_of,
-    read_budget,
-    read_data_options,
     read_method_options,
     read_output_path,
-    read_unit_options,
 )
 from understudy.cli.output import print_json, say, working
 from understudy.cli.show import plan_document, release_document, show_plan, show_release
@@ -46,6 +28,7 @@ from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
+from understudy.privacy.definition import Definition, Unit
 from understudy.privacy.plan import Plan
 from understudy.privacy.plan_file import read_plan, write_plan
 
@@ -66,24 +49,17 @@ AccountName = Annotated[str | None, typer.Option("--account", help="The account 
 def _request(
     *,
     method: str | None,
-    epsilon: str | None,
-    delta: str | None,
-    rho: str | None,
-    guarantee: str | None,
-    unit: str | None,
-    fixed: str | None,
-    rows_per_unit: int | None,
-    unit_id: str | None,
+    budget: Definition | None,
+    unit: Unit | None,
     copies: int | None,
     rows: int | None,
     option: list[str] | None,
-    required: bool,
 ) -> dict[str, Any]:
     """What was asked for, under the names of ``api.plan``; whatever was not said is left out."""
     asked = {
-        "budget": read_budget(epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, required=required),
+        "budget": budget,
         "method": method,
-        "unit": read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=unit_id),
+        "unit": unit,
         "copies": copies,
         "rows": rows,
     }
@@ -94,19 +70,14 @@ def _request(
     return {name: value for name, value in asked.items() if value is not None} | options
 
 
+@bundled
 def plan(
     *,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
     method: Method = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    guarantee: Guarantee = None,
-    unit: UnitKind = None,
-    fixed: Fixed = None,
-    rows_per_unit: RowsPerUnit = None,
-    unit_id: UnitId = None,
+    budget: Budget,
+    who: Identified,
     copies: Copies = None,
     rows: Rows = None,
     records: Annotated[
@@ -126,10 +97,7 @@ def plan(
     The file can be reviewed and then run exactly as it is: `understudy synthesize people.parquet --schema
     people.toml --plan plan.toml --out release/`
     """
-    asked = _request(
-        method=method, epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, unit=unit, fixed=fixed,
-        rows_per_unit=rows_per_unit, unit_id=unit_id, copies=copies, rows=rows, option=option, required=True,
-    )  # fmt: skip
+    asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, option=option)
     made = api.plan(_domain(schema, places), records=records, **asked)
     if out is not None:
         _write_text(out, write_plan(made), overwrite=overwrite)
@@ -161,6 +129,7 @@ def _write_text(path: Path, text: str, *, overwrite: bool) -> None:
             raise InputError(f"{path} already exists; choose another name, or say --overwrite.") from None
 
 
+@bundled
 def synthesize(
     *,
     data: DataOrTable = None,
@@ -168,14 +137,8 @@ def synthesize(
     places: PlacesFile = None,
     out: Out,
     method: Method = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    rho: Rho = None,
-    guarantee: Guarantee = None,
-    unit: UnitKind = None,
-    fixed: Fixed = None,
-    rows_per_unit: RowsPerUnit = None,
-    unit_id: UnitId = None,
+    budget: Budget,
+    who: Identified,
     copies: Copies = None,
     rows: Rows = None,
     option: MethodOptions = None,
@@ -186,14 +149,8 @@ def synthesize(
     account: AccountName = None,
     overwrite: Overwrite = False,
     csv: Csv = False,
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
-    engine: Engine = None,
-    master: Master = None,
-    allow_insecure_cluster: AllowInsecureCluster = False,
+    reading: Reading,
+    cluster: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Make a synthetic release of a confidential table.
@@ -209,34 +166,21 @@ def synthesize(
     8.6 --delta 1e-5 --out release/`. Without --unit the destination is fixed and the unit is a job.
     """
     target = read_output_path(out)
-    asked = _request(
-        method=method, epsilon=epsilon, delta=delta, rho=rho, guarantee=guarantee, unit=unit, fixed=fixed,
-        rows_per_unit=rows_per_unit, unit_id=unit_id, copies=copies, rows=rows, option=option,
-        required=plan_file is None,
-    )  # fmt: skip
+    spending = budget.read() if plan_file is None else budget.read_if_given()
+    asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, option=option)
     public = _domain(schema, places)
     agreed = _agreed_plan(plan_file, asked) if plan_file is not None else api.plan(public, **asked)
-    reading = read_data_options(
-        missing_text=missing_text,
-        delimiter=delimiter,
-        decimal=decimal,
-        table=table,
-        query=query,
-        unit_id=agreed.unit.unit_id,
-        engine=engine,
-        master=master,
-        allow_insecure_cluster=allow_insecure_cluster,
-    )
-    if not data and engine != "spark":
+    how = {**reading.options(), **cluster.options(), "unit_id": agreed.unit.unit_id}
+    if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
     source: Any
     if isinstance(public, Places):
         from understudy.engines.commutes import open_commutes
 
-        given = {name: value for name, value in reading.items() if value}
+        given = {name: value for name, value in how.items() if value}
         source = open_commutes(files_of(data) if data else None, places=public, **given)
     else:
-        source = api.open_source(files_of(data) if data else None, public, **reading)
+        source = api.open_source(files_of(data) if data else None, public, **how)
     with working("reading and measuring") as progress:
         release = api.synthesize(
             source, plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv,
@@ -264,6 +208,7 @@ def _agreed_plan(file: Path, asked: dict[str, Any]) -> Plan:
     return read_plan(file)
 
 
+@bundled
 def resume(
     *,
     run: Annotated[
@@ -276,15 +221,9 @@ def resume(
     out: Annotated[
         Path | None, typer.Option("--out", help="The release folder.", show_default="the one the run was started with")
     ] = None,
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     places: PlacesFile = None,
-    engine: Engine = None,
-    master: Master = None,
-    allow_insecure_cluster: AllowInsecureCluster = False,
+    cluster: Cluster,
     as_json: AsJson = False,
 ) -> None:
     """Finish a run that died after it was charged, without a new charge.
@@ -297,15 +236,12 @@ def resume(
     target = stated_out if out is None else read_output_path(out)
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
-    reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query, unit_id=unit_id,
-        engine=engine, master=master, allow_insecure_cluster=allow_insecure_cluster,
-    )  # fmt: skip
+    how = {**reading.options(), **cluster.options(), "unit_id": unit_id}
     with working("resuming") as progress:
-        in_catalogue: list[str] | None = [] if engine == "spark" and (table or query) else None
+        in_catalogue: list[str] | None = [] if cluster.engine == "spark" and (reading.table or reading.query) else None
         release = api.resume(
             run, source=files_of(data) if data else in_catalogue, places=places, out=target, progress=progress,
-            **reading,
+            **how,
         )  # fmt: skip
     if as_json:
         print_json(release_document(release, out or target))

@@ -8,25 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy import api
-from understudy.cli.advise import read_counts, read_list, read_names
+from understudy.cli.advise import read_counts, read_list
 from understudy.cli.audit import PlotFile
+from understudy.cli.bundles import Protected, Reading, bundled
 from understudy.cli.evaluate import read_ways
 from understudy.cli.internal import INTERNAL
-from understudy.cli.options import (
-    AsJson,
-    DatabaseQuery,
-    DatabaseTable,
-    Decimal,
-    Delimiter,
-    Fixed,
-    MissingText,
-    RowsPerUnit,
-    SchemaFile,
-    UnitKind,
-    files_of,
-    read_data_options,
-    read_unit_options,
-)
+from understudy.cli.options import AsJson, SchemaFile, files_of, read_names
 from understudy.cli.output import print_json, say, show_table, warn, working
 from understudy.core.folders import release_above
 from understudy.core.schema_file import read_schema
@@ -43,6 +30,7 @@ RISKY = {"epsilon": "epsilon", "method": "method", "copies": "copies", "odds": "
 TEXT = ("method",)
 
 
+@bundled
 def tradeoff(
     *,
     data: Annotated[
@@ -62,9 +50,7 @@ def tradeoff(
     ] = None,
     copies: Annotated[str, typer.Option(metavar="M1,M2,...", help="Numbers of copies to sweep.")] = "1",
     repeats: Annotated[int, typer.Option(help="Rehearsed releases of each setting.")] = 5,
-    unit: UnitKind = None,
-    fixed: Fixed = None,
-    rows_per_unit: RowsPerUnit = None,
+    who: Protected,
     rows: Annotated[int | None, typer.Option(help="Rows of each copy.", show_default="the method's choice")] = None,
     question: Annotated[
         list[str] | None,
@@ -83,11 +69,7 @@ def tradeoff(
     workers: Annotated[
         int | None, typer.Option(help="Processes that share the work.", show_default="all cores")
     ] = None,
-    missing_text: MissingText = "",
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    table: DatabaseTable = None,
-    query: DatabaseQuery = None,
+    reading: Reading,
     out: Annotated[
         Path | None,
         typer.Option(help="A folder for tables and the figure, never in a release; the same command goes on with it."),
@@ -111,10 +93,7 @@ def tradeoff(
         if inside is not None:
             raise DisclosureError(f"{place} lies in the release folder {inside}; an exploration is internal. "
                                   "Choose a place outside.")  # fmt: skip
-    reading = read_data_options(
-        missing_text=missing_text, delimiter=delimiter, decimal=decimal, table=table, query=query
-    )
-    source = api.open_source(files_of(data or on or []), read_schema(schema), **reading)
+    source = api.open_source(files_of(data or on or []), read_schema(schema), **reading.options())
     with working("rehearsing") as progress:
         result = sweep(
             source if data else None,
@@ -124,7 +103,7 @@ def tradeoff(
             copies=read_counts(copies, "--copies"),
             repeats=repeats,
             delta=delta,
-            unit=read_unit_options(kind=unit, fixed=fixed, rows_per_unit=rows_per_unit, unit_id=None) or "replace",
+            unit=who.read() or "replace",
             rows=rows,
             questions=question or (),
             keys=read_names(keys),
