@@ -12,7 +12,7 @@ from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.agreement import disagreements
 from understudy.inference.answer import Answer
-from understudy.inference.combining import RUBIN, check_rule, combine, coverage_of_rule
+from understudy.inference.combining import RUBIN, RULES, check_rule, combine, coverage_of_rule
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, nothing_known, public_records
 from understudy.inference.noise_aware import (
@@ -67,6 +67,8 @@ def ask(
     if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int) or not 100 <= draws <= 1_000_000):
         raise InputError(f"draws ({draws!r}) must be a whole number between 100 and 1,000,000.")
     check_prior(prior)
+    if rule is not None and rule not in (*RULES, RUBIN):
+        raise unknown_name("combining rule", rule, (*RULES, RUBIN))
     parsed = parse_question(question, release.schema, family=family, event=event, where=where)
     estimand = make_estimand(parsed, release.schema)
     rng = np.random.default_rng() if rng is None else rng
@@ -120,7 +122,8 @@ def _from_draws(
         values = np.clip(evidence.shaped(values), *estimand.bounds)
     robust = estimand.question.kind in (*FAMILIES, "association", "quantile")
     centre = np.median(values, axis=0) if robust else values.mean(axis=0)
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    # The k-th of n draws has k / (n + 1) of the posterior below it on average; k / n covers up to 0.2 percent less.
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0, method="weibull")
     spread = values.std(axis=0, ddof=1)
     if estimand.whole:
         centre, low, high = np.floor(centre), np.floor(low), np.floor(high)

@@ -121,6 +121,7 @@ estimates q and squared standard errors v by **T_f***, the rule for fully synthe
 | synthpop | `glm.synds` | not `summary()`: its rules know no noise |
 
 ```python
+import numpy as np
 from scipy.stats import t
 
 m, kappa = {copies}, {kappa}  # kappa: rows of a copy / records

@@ -295,6 +295,12 @@ def test_copies_that_share_noise_are_refused_by_between_copy_rules(copies):
             us.infer(shared, SHARE, rule=rule)
 
 
+def test_an_unknown_rule_is_named_with_the_known_ones(copies, release):
+    for one in (copies, release):
+        with pytest.raises(UnknownNameError, match=r"combining rule 'T_x'.*T_f\*"):
+            us.infer(one, SHARE, rule="T_x")
+
+
 def test_the_readme_says_which_rule_in_which_package(copies, tmp_path):
     copies.write(tmp_path / "release")
     text = (tmp_path / "release" / "README.md").read_text()
