@@ -1,28 +1,17 @@
-"""The loop that numba compiles. Imported only by ``kernel``, and only when there are rows enough to pay for it.
-
-Compiling takes about a second and happens once per machine: the machine code is kept beside this file or, where that
-is not writable, in the user's cache folder. Where neither is, every process compiles anew.
-"""
+"""The loop that numba compiles. Imported only by ``kernel``, and only when there are rows enough to pay for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from understudy.core.compiling import compiled
 
 # Rows of one block: the flat cell numbers of a block (4 bytes each) stay in the first-level cache with their columns.
 # 4,096 and 16,384 rows differed by less than 5 percent, larger blocks were slower.
 BLOCK = 4096
-
-
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # numba found no folder to keep machine code in
-        return numba.njit(nogil=True)(function)
 
 
 def _tally(  # noqa: PLR0917  (numba passes arguments by position)
@@ -70,4 +59,4 @@ def _tally(  # noqa: PLR0917  (numba passes arguments by position)
                 table[cell[i]] += 1
 
 
-tally = _compile(_tally)
+tally = compiled(_tally)

@@ -6,21 +6,14 @@ destination again with more words of the same substream: the outcome does not de
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.compiling import compiled
+
 DONE, MORE_WORDS = 0, 1
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # numba found no folder to keep machine code in
-        return numba.njit(nogil=True)(function)
 
 
 @compiled

@@ -8,12 +8,12 @@ points is farther than the best: the tree gives what comparing every pair gives,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from understudy.core.compiling import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -23,16 +23,7 @@ LEAF = 12  # points in a leaf; between 8 and 24 the time differs by little
 DEEP = 256  # more than twice the depth of a tree of 2**63 points
 
 
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    made: Any
-    try:
-        made = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # numba found no folder to keep machine code in
-        made = numba.njit(nogil=True)(function)
-    return cast(Callable[..., Any], made)
-
-
-@_compile
+@compiled
 def build(points: Floats, nominal: Flags, weights: Floats) -> Any:
     """Median splits along the widest attribute, down to leaves; each node keeps the box around its points."""
     count, width = points.shape
@@ -74,7 +65,7 @@ def build(points: Floats, nominal: Flags, weights: Floats) -> Any:
     return order, first[:made].copy(), last[:made].copy(), child[:made].copy(), low[:made].copy(), high[:made].copy()
 
 
-@_compile
+@compiled
 def _to_box(  # noqa: PLR0917
     query: Floats, low: Floats, high: Floats, nominal: Flags, weights: Floats, largest: bool, best: float
 ) -> float:
@@ -91,7 +82,7 @@ def _to_box(  # noqa: PLR0917
     return total
 
 
-@_compile
+@compiled
 def _to_point(  # noqa: PLR0917
     query: Floats, point: Floats, nominal: Flags, weights: Floats, largest: bool, best: float
 ) -> float:
@@ -106,7 +97,7 @@ def _to_point(  # noqa: PLR0917
     return total
 
 
-@_compile
+@compiled
 def nearest(  # noqa: PLR0917  (numba passes arguments by position)
     points: Floats, first: Integers, last: Integers, child: Integers, low: Floats, high: Floats,
     nominal: Flags, weights: Floats, largest: bool, queries: Floats, visit: Integers,
@@ -149,7 +140,7 @@ def nearest(  # noqa: PLR0917  (numba passes arguments by position)
     return distance, ties
 
 
-@_compile
+@compiled
 def within(  # noqa: PLR0917
     points: Floats, first: Integers, last: Integers, child: Integers, low: Floats, high: Floats,
     nominal: Flags, weights: Floats, largest: bool, queries: Floats, radius: Floats, offsets: Integers,
@@ -176,7 +167,7 @@ def within(  # noqa: PLR0917
     return found
 
 
-@_compile
+@compiled
 def k_nearest(  # noqa: PLR0917
     points: Floats, copies: Integers, first: Integers, last: Integers, child: Integers, low: Floats, high: Floats,
     nominal: Flags, weights: Floats, largest: bool, queries: Floats, visit: Integers, k: int, own: Integers,
@@ -214,7 +205,7 @@ def k_nearest(  # noqa: PLR0917
     return distances
 
 
-@_compile
+@compiled
 def summarise(  # noqa: PLR0917
     offsets: Integers, members: Integers, record_offsets: Integers, ranks: Floats, codes: Integers, levels: int,
 ) -> Any:  # fmt: skip

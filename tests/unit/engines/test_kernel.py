@@ -239,21 +239,3 @@ def test_the_tally_agrees_with_a_coded_table():
     for tables in (counted(schema.shape(), [(2, 0), (1,)], [columns], kernel=name) for name in KERNELS):
         np.testing.assert_array_equal(tables[0], table.counts(("c", "a")))
         np.testing.assert_array_equal(tables[1], table.counts(("b",)))
-
-
-def test_machine_code_is_kept_only_where_there_is_a_folder_for_it(monkeypatch):
-    import numba
-
-    from understudy.engines import compiled
-
-    real, asked = numba.njit, []
-
-    def without_folder(*arguments, **options):
-        asked.append(options)
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(numba, "njit", without_folder)
-    assert compiled._compile(lambda value: value + 1)(1) == 2
-    assert asked == [{"nogil": True, "cache": True}, {"nogil": True}]
