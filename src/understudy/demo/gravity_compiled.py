@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.compiling import compiled
 from understudy.models.gravity_compiled import descend, look_around
+from understudy.privacy.compiling import compiled
 
 
 @compiled

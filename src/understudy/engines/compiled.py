@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.compiling import compiled
+from understudy.privacy.compiling import compiled
 
 # Rows of one block: the flat cell numbers of a block (4 bytes each) stay in the first-level cache with their columns.
 # 4,096 and 16,384 rows differed by less than 5 percent, larger blocks were slower.

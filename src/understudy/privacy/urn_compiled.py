@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.compiling import compiled
+from understudy.privacy.compiling import compiled
 
 DONE, MORE_WORDS = 0, 1
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.compiling import compiled
+from understudy.privacy.compiling import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -8,10 +8,10 @@ import sys
 import numba
 import pytest
 
-from understudy.core import compiling
+from understudy.privacy import compiling
 
 SOURCE = """
-from understudy.core.compiling import compiled
+from understudy.privacy.compiling import compiled
 
 @compiled
 def add_one(value):
