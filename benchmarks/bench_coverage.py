@@ -8,7 +8,8 @@
 
 ``run`` is resumable: it skips what is in the file. A cell of the table (release, population, epsilon) ends when the 95
 percent Wilson interval of everything read there is inside .94-.96 or outside of it, or at its last data set. ``count``
-adds up what was found to a small file (benchmarks/coverage.csv), from which ``table`` prints docs/coverage.md.
+adds up what was found to a small file (benchmarks/coverage.csv), from which ``table`` prints the tables of
+docs/coverage.md.
 ``copies`` is the simulation behind "20 copies of five times as many rows" in docs/theory/noise-aware.md; ``speed``
 times sets of questions. Populations and releases are in coverage_cases.py.
 """
@@ -21,6 +22,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -143,16 +145,23 @@ def _short(share: float) -> str:
 
 
 def lines(path: Path) -> Iterator[str]:
+    """A table for each way of making releases."""
     with path.open() as file:
         rows = list(csv.DictReader(file))
     cells = {tuple(row[name] for name in COLUMNS[:5]): row for row in rows}
-    yield "| release | interval by | question | population | " + " | ".join(f"ε = {e}" for e in EPSILONS) + " |"
-    yield "|---" * (4 + len(EPSILONS)) + "|"
-    order = {by: place for place, by in enumerate(dict.fromkeys(row["by"] for row in rows))}
-    names = dict.fromkeys(tuple(row[name] for name in COLUMNS[:4]) for row in rows)
-    for name in sorted(names, key=lambda n: (list(CASES).index(n[0]), order[n[1]], list(QUESTIONS).index(n[2]), n[3])):
-        told = [cell(cells[*name, e]) if (*name, e) in cells else "-" for e in EPSILONS]
-        yield f"| {' | '.join((name[0].removesuffix(', rows'), *name[1:]))} | {' | '.join(told)} |"
+    for case in CASES:
+        own = [row for row in rows if row["release"] == case]
+        if not own:
+            continue
+        yield f"\n## {case.replace(', rows', ': its rows')}\n"
+        yield "| interval by | question | population | " + " | ".join(f"ε = {e}" for e in EPSILONS) + " |"
+        yield "|---" * (3 + len(EPSILONS)) + "|"
+        for by in dict.fromkeys(row["by"] for row in own):
+            for question, place in product(QUESTIONS, ("inside", "outside")):
+                found = [cells.get((case, by, question, place, epsilon)) for epsilon in EPSILONS]
+                if any(found):
+                    told = ["-" if row is None else cell(row) for row in found]
+                    yield f"| {' | '.join((by, question, place, *told))} |"
 
 
 def copies(cases: int = 20_000) -> None:
@@ -164,7 +173,7 @@ def copies(cases: int = 20_000) -> None:
     rng = np.random.default_rng(20)
     noises = (0, 1, 4)
     print("| copies | rows / records | no noise | noise = sampling | noise = 4 sampling |\n|---|---|---|---|---|")
-    for number in (5, 10, 20):
+    for number in (5, 10, 20, 25):
         for times in (1, 5):
             told = []
             for noise in noises:

@@ -12,7 +12,8 @@ from understudy.release.value import Release
 def readme_text(release: Release, table_rows: Sequence[int]) -> str:
     """One page: what it is, what it promises, five lines of pandas, and what not to do with it."""
     statement, provenance = release.statement, release.provenance
-    rows = ", ".join(f"{rows:,}" for rows in table_rows)
+    alike = len(table_rows) > 1 and len(set(table_rows)) == 1
+    rows = f"{table_rows[0]:,} rows each" if alike else ", ".join(f"{rows:,}" for rows in table_rows) + " rows"
     copies = "One synthetic table" if len(table_rows) == 1 else f"{len(table_rows)} synthetic tables"
     attributes = "\n".join(
         f"- `{attribute.name}`{': ' + attribute.label if attribute.label else ''}"
@@ -40,7 +41,7 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
     notes = "".join(f"- {note}\n" for note in provenance.notes)
     return f"""# Synthetic data
 
-{copies} ({rows} rows) made by the method `{provenance.method}` of understudy {provenance.package_version}. No row is a
+{copies} ({rows}) made by the method `{provenance.method}` of understudy {provenance.package_version}. No row is a
 person. Rows: {provenance.rows_drawn or "as they were given"}.
 {shared}
 ## What it promises
