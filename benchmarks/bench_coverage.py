@@ -2,16 +2,15 @@
 
     python benchmarks/bench_coverage.py run RESULTS.jsonl [--only 'ipf;mst'] [--data-sets 500] [--seconds 600]
     python benchmarks/bench_coverage.py count COUNTS.csv RESULTS.jsonl [MORE.jsonl ...]
-    python benchmarks/bench_coverage.py table COUNTS.csv
+    python benchmarks/bench_coverage.py table COUNTS.csv docs/coverage.md
     python benchmarks/bench_coverage.py copies
     python benchmarks/bench_coverage.py speed
 
 ``run`` is resumable: it skips what is in the file. A cell of the table (release, population, epsilon) ends when the 95
 percent Wilson interval of everything read there is inside .94-.96 or outside of it, or at its last data set. ``count``
-adds up what was found to a small file (benchmarks/coverage.csv), from which ``table`` prints the tables of
-docs/coverage.md.
-``copies`` is the simulation behind "20 copies of five times as many rows" in docs/theory/noise-aware.md; ``speed``
-times sets of questions. Populations and releases are in coverage_cases.py.
+adds up what was found to a small file (benchmarks/coverage.csv), from which ``table`` writes the tables of a page anew,
+under its text. ``copies`` is the simulation behind "20 copies of five times as many rows" in docs/theory/noise-aware.md;
+``speed`` times sets of questions. Populations and releases are in coverage_cases.py.
 """
 
 from __future__ import annotations
@@ -234,7 +233,9 @@ def main(arguments: list[str]) -> None:
     elif action == "count":
         count(Path(rest[0]), [Path(one) for one in rest[1:]])
     elif action == "table":
-        print("\n".join(lines(Path(rest[0]))))
+        page = Path(rest[1])
+        text = page.read_text(encoding="utf-8").partition("\n## ")[0].rstrip("\n")
+        page.write_text("\n".join([text, *lines(Path(rest[0])), ""]), encoding="utf-8")
     elif action == "copies":
         copies()
     elif action == "speed":
