@@ -6,24 +6,17 @@ order, so a set of nodes that do not overlap is a partition of the places into r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from understudy.privacy.compiling import compiled
 
 LEAF = 8  # places below which a node's centre is computed when it is needed instead of being kept
 KNOTS_PER_OCTAVE = 8
 SMALLEST_OCTAVE = -5  # distances below 2^-5 miles count as that: the same block
 KNOTS = 144  # up to 2^13 miles
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        return numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # numba found no folder to keep machine code in
-        return numba.njit(nogil=True)(function)
 
 
 @compiled
@@ -248,7 +241,7 @@ def descend(  # noqa: PLR0917
 
 @compiled
 def view(  # noqa: PLR0917
-    at: NDArray[Any],
+    position: int,
     points: NDArray[Any],
     mass: NDArray[Any],
     sums: NDArray[Any],
@@ -262,13 +255,15 @@ def view(  # noqa: PLR0917
     totals: NDArray[Any],
     spare: NDArray[Any],
 ) -> int:
-    """The closed nodes that one destination sees, by distance, and how many they are.
+    """The closed nodes that the destination at a position sees, by distance, and how many they are.
 
-    The same nodes as ``look_around`` closes, without the opened ones. Fills their ranges (``lows`` to ``highs``),
+    The same nodes as ``look_around`` closes, but that the destination's own place is never inside a closed one, far as
+    it may be from the middle of all. Fills their ranges (``lows`` to ``highs``),
     squared distances and summed pulls. Nodes farther than ``farthest`` (squared) are left out. ``spare`` is room for
     four numbers of each node. They are sorted by the eighth of an octave, which their pull needs anyway, and then by
     insertion, which moves a node by a few steps.
     """
+    at = points[position]
     heap_of, low_of, high_of = np.empty(256, np.int64), np.empty(256, np.int64), np.empty(256, np.int64)
     ends = np.zeros(KNOTS + 1, np.int64)
     heap_of[0], low_of[0], high_of[0] = 1, 0, len(points)
@@ -283,7 +278,8 @@ def view(  # noqa: PLR0917
         else:
             cx, cy, cz, radius = centre(points, mass, low, high)
         squared = (cx - at[0]) ** 2 + (cy - at[1]) ** 2 + (cz - at[2]) ** 2
-        if high - low > 1 and (heap == 1 or radius > openness * squared) and closed + top + 2 <= room:
+        near = radius > openness * squared or low <= position < high
+        if near and high - low > 1 and closed + top + 2 <= room:
             middle = (low + high) // 2
             first = 2 * heap if 0 < 2 * heap < len(nodes) else 0
             heap_of[top], low_of[top], high_of[top] = first, low, middle

@@ -47,38 +47,59 @@ class RingRegions:
     believed: Floats | None = None  # how far each place's drawn rows are believed when workers are placed
 
     @property
-    def _farthest(self) -> float:
+    def farthest(self) -> float:
         return np.inf if self.cut is None else self.cut**2
 
-    def domains(self, destinations: Integers, cells: Integers) -> Integers:
-        del destinations
-        rings, sectors = rings_and_sectors(cells)
-        return np.asarray(rings * sectors + int(self.cut is not None))
-
-    def encode(self, destinations: Integers, cells: Integers, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+    def around(self, destinations: Integers, cells: Integers) -> RingsAround:
         from understudy.models import regions_compiled as loops
 
-        tree, (rings, sectors) = self.tree, rings_and_sectors(cells)
+        tree = self.tree
+        seen = loops.views(
+            tree.rank[destinations], self.groups[destinations], tree.points, tree.mass, tree.sums, tree.nodes,
+            self.decays, self.farthest,
+        )  # fmt: skip
+        return RingsAround(regions=self, destinations=destinations, cells=cells, seen=seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RingsAround:
+    """Rings around some destinations. ``seen``: where the view of each begins, and for the nodes of all views by
+    distance where their range of positions begins and ends, their squared distance and their summed pull."""
+
+    regions: RingRegions
+    destinations: Integers
+    cells: Integers
+    seen: tuple[Integers, NDArray[np.int32], NDArray[np.int32], Floats, Floats]
+
+    @property
+    def domains(self) -> Integers:
+        rings, sectors = rings_and_sectors(self.cells)
+        return np.asarray(rings * sectors + int(self.regions.cut is not None))
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        from understudy.models import regions_compiled as loops
+
+        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
+        view_starts, _, _, squares, totals = self.seen
         found = np.empty(len(origins), dtype=np.int64)
         loops.encode(
-            tree.rank[destinations], rings, sectors, self.groups[destinations], starts, tree.rank[origins],
-            tree.points, tree.mass, tree.sums, tree.nodes, self.decays, self._farthest, found,
+            tree.rank[self.destinations], rings, sectors, starts, tree.rank[origins], tree.points,
+            view_starts, squares, totals, self.regions.farthest, found,
         )  # fmt: skip
         return found
 
-    def place(
-        self, destinations: Integers, cells: Integers, starts: Integers, drawn: Integers, key: bytes
-    ) -> NDArray[np.int32]:
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
         from understudy.models import regions_compiled as loops
 
-        tree, (rings, sectors) = self.tree, rings_and_sectors(cells)
+        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
+        believed, destinations = self.regions.believed, self.destinations
         words, word_starts = indexed_words(key, destinations, np.diff(starts))
+        view_starts, lows, highs, _, totals = self.seen
         found = np.empty(len(drawn), dtype=np.int32)
         loops.place(
-            tree.rank[destinations], rings, sectors, self.groups[destinations],
-            np.ones(len(destinations)) if self.believed is None else self.believed[destinations],
-            starts, drawn, words, word_starts,
-            tree.points, tree.mass, tree.sums, tree.nodes, self.decays, self._farthest, found,
+            tree.rank[destinations], rings, sectors,
+            np.ones(len(destinations)) if believed is None else believed[destinations],
+            starts, drawn, words, word_starts, tree.points, tree.sums, view_starts, lows, highs, totals, found,
         )  # fmt: skip
         return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
 
@@ -123,32 +144,41 @@ class AreaRegions:
     def cells(self) -> int:
         return len(self.names)
 
-    def domains(self, destinations: Integers, cells: Integers) -> Integers:
+    def around(self, destinations: Integers, cells: Integers) -> AreasAround:
         del cells
-        return np.full(len(destinations), self.cells + int(self.cut is not None), dtype=np.int64)
+        return AreasAround(regions=self, destinations=destinations)
 
-    def encode(self, destinations: Integers, cells: Integers, starts: Integers, origins: NDArray[np.int32]) -> Integers:
-        del cells
-        return np.where(
-            _beyond(self.places, destinations, starts, origins, self.cut), self.cells, self.area_of[origins]
-        )
 
-    def place(
-        self, destinations: Integers, cells: Integers, starts: Integers, drawn: Integers, key: bytes
-    ) -> NDArray[np.int32]:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AreasAround:
+    """The areas, which are the same for every destination."""
+
+    regions: AreaRegions
+    destinations: Integers
+
+    @property
+    def domains(self) -> Integers:
+        return np.full(len(self.destinations), self.regions.cells + int(self.regions.cut is not None), dtype=np.int64)
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        regions = self.regions
+        far = _beyond(regions.places, self.destinations, starts, origins, regions.cut)
+        return np.where(far, regions.cells, regions.area_of[origins])
+
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
         """By public density inside the area, whatever its distance."""
-        del cells
-        words, word_starts = indexed_words(key, destinations, np.diff(starts))
+        words, word_starts = indexed_words(key, self.destinations, np.diff(starts))
         at = np.repeat(word_starts - starts[:-1], np.diff(starts)) + np.arange(len(drawn))
         share = (words[at] >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        order = np.argsort(self.area_of, kind="stable")
-        sums = np.concatenate(([0.0], np.cumsum(self.places.mass[order])))
-        ends = np.searchsorted(self.area_of[order], np.arange(self.cells + 1))
-        inside = np.minimum(drawn, self.cells - 1)
+        area_of, areas = self.regions.area_of, self.regions.cells
+        order = np.argsort(area_of, kind="stable")
+        sums = np.concatenate(([0.0], np.cumsum(self.regions.places.mass[order])))
+        ends = np.searchsorted(area_of[order], np.arange(areas + 1))
+        inside = np.minimum(drawn, areas - 1)
         low, high = sums[ends[inside]], sums[ends[inside + 1]]
         found = np.searchsorted(sums, low + share * (high - low), side="right") - 1
         found = np.clip(found, ends[inside], ends[inside + 1] - 1)
-        return np.where(drawn >= self.cells, ELSEWHERE_CODE, order[found]).astype(np.int32)
+        return np.where(drawn >= areas, ELSEWHERE_CODE, order[found]).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -158,20 +188,30 @@ class PlaceRegions:
     places: Places
     cut: float | None = None
 
-    def domains(self, destinations: Integers, cells: Integers) -> Integers:
+    def around(self, destinations: Integers, cells: Integers) -> PlacesAround:
         del cells
-        return np.full(len(destinations), len(self.places) + int(self.cut is not None), dtype=np.int64)
+        return PlacesAround(regions=self, destinations=destinations)
 
-    def encode(self, destinations: Integers, cells: Integers, starts: Integers, origins: NDArray[np.int32]) -> Integers:
-        del cells
-        beyond = _beyond(self.places, destinations, starts, origins, self.cut)
-        return np.where(beyond, len(self.places), origins.astype(np.int64))
 
-    def place(
-        self, destinations: Integers, cells: Integers, starts: Integers, drawn: Integers, key: bytes
-    ) -> NDArray[np.int32]:
-        del destinations, cells, starts, key
-        return np.where(drawn >= len(self.places), ELSEWHERE_CODE, drawn).astype(np.int32)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PlacesAround:
+    """All places, for some destinations."""
+
+    regions: PlaceRegions
+    destinations: Integers
+
+    @property
+    def domains(self) -> Integers:
+        cells = len(self.regions.places) + int(self.regions.cut is not None)
+        return np.full(len(self.destinations), cells, dtype=np.int64)
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        beyond = _beyond(self.regions.places, self.destinations, starts, origins, self.regions.cut)
+        return np.where(beyond, len(self.regions.places), origins.astype(np.int64))
+
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+        del starts, key
+        return np.where(drawn >= len(self.regions.places), ELSEWHERE_CODE, drawn).astype(np.int32)
 
 
 def squared_miles(points: Floats, one: Integers, other: NDArray[np.int32]) -> Floats:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.models.gravity_compiled import KNOTS, KNOTS_PER_OCTAVE, SMALLEST_OCTAVE, compiled, ring_edges, view
+from understudy.models.gravity_compiled import KNOTS, KNOTS_PER_OCTAVE, SMALLEST_OCTAVE, ring_edges, view
+from understudy.privacy.compiling import compiled
 
 OPENNESS = 0.04
 ROOM = 1 << 15
@@ -29,30 +30,70 @@ def _sector(at: NDArray[Any], px: float, py: float, pz: float, sectors: int) -> 
 
 
 @compiled
-def encode(  # noqa: PLR0917  (numba passes arguments by position)
+def views(  # noqa: PLR0917  (numba passes arguments by position)
     positions: NDArray[Any],
-    ring_counts: NDArray[Any],
-    sector_counts: NDArray[Any],
     groups: NDArray[Any],
-    starts: NDArray[Any],
-    origins: NDArray[Any],
     points: NDArray[Any],
     mass: NDArray[Any],
     sums: NDArray[Any],
     nodes: NDArray[Any],
     decays: NDArray[Any],
     farthest: float,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """What each destination sees, one after the other: where its nodes begin, and of each node its range of positions,
+    squared distance and summed pull, by distance."""
+    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
+    squares, totals = np.empty(ROOM), np.empty(ROOM)
+    starts = np.zeros(len(positions) + 1, np.int64)
+    room = ROOM + 512 * len(positions)
+    all_lows, all_highs = np.empty(room, np.int32), np.empty(room, np.int32)
+    all_squares, all_totals = np.empty(room), np.empty(room)
+    filled = 0
+    for d in range(len(positions)):
+        closed = view(
+            positions[d], points, mass, sums, nodes, decays[groups[d]], OPENNESS, farthest,
+            lows, highs, squares, totals, spare,
+        )  # fmt: skip
+        if filled + closed > room:
+            room = 2 * (filled + closed)
+            all_lows, all_highs = _longer(all_lows, filled, room), _longer(all_highs, filled, room)
+            all_squares, all_totals = _longer(all_squares, filled, room), _longer(all_totals, filled, room)
+        for node in range(closed):
+            all_lows[filled + node], all_highs[filled + node] = lows[node], highs[node]
+            all_squares[filled + node], all_totals[filled + node] = squares[node], totals[node]
+        filled += closed
+        starts[d + 1] = filled
+    return starts, all_lows[:filled], all_highs[:filled], all_squares[:filled], all_totals[:filled]
+
+
+@compiled
+def _longer(values: NDArray[Any], filled: int, room: int) -> NDArray[Any]:
+    longer = np.empty(room, values.dtype)
+    longer[:filled] = values[:filled]
+    return longer
+
+
+@compiled
+def encode(  # noqa: PLR0917
+    positions: NDArray[Any],
+    ring_counts: NDArray[Any],
+    sector_counts: NDArray[Any],
+    starts: NDArray[Any],
+    origins: NDArray[Any],
+    points: NDArray[Any],
+    view_starts: NDArray[Any],
+    squares: NDArray[Any],
+    totals: NDArray[Any],
+    farthest: float,
     found: NDArray[Any],
 ) -> None:
     """The cell of each pair: ring by distance, then sector by direction; beyond ``farthest`` the one after the last."""
-    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
-    squares, totals, edges = np.empty(ROOM), np.empty(ROOM), np.empty(ROOM)
+    edges = np.empty(max(1, ring_counts.max()) if len(ring_counts) else 1)
     for d in range(len(positions)):
         at = points[positions[d]]
-        decay = decays[groups[d]]
-        closed = view(at, points, mass, sums, nodes, decay, OPENNESS, farthest, lows, highs, squares, totals, spare)
+        first, last = view_starts[d], view_starts[d + 1]
         count, sectors = ring_counts[d], sector_counts[d]
-        ring_edges(closed, count, squares, totals, edges)
+        ring_edges(last - first, count, squares[first:last], totals[first:last], edges)
         for pair in range(starts[d], starts[d + 1]):
             there = points[origins[pair]]
             squared = (there[0] - at[0]) ** 2 + (there[1] - at[1]) ** 2 + (there[2] - at[2]) ** 2
@@ -100,11 +141,10 @@ def _in_sector(  # noqa: PLR0917
 
 @compiled
 def place(  # noqa: PLR0917
-    positions: NDArray[Any], ring_counts: NDArray[Any], sector_counts: NDArray[Any], groups: NDArray[Any],
-    believed: NDArray[Any],
+    positions: NDArray[Any], ring_counts: NDArray[Any], sector_counts: NDArray[Any], believed: NDArray[Any],
     starts: NDArray[Any], drawn: NDArray[Any], words: NDArray[np.uint64], word_starts: NDArray[Any],
-    points: NDArray[Any], mass: NDArray[Any], sums: NDArray[Any], nodes: NDArray[Any], decays: NDArray[Any],
-    farthest: float, found: NDArray[Any],
+    points: NDArray[Any], sums: NDArray[Any], view_starts: NDArray[Any],
+    all_lows: NDArray[Any], all_highs: NDArray[Any], all_totals: NDArray[Any], found: NDArray[Any],
 ) -> None:  # fmt: skip
     """A position for each drawn row; -1 for elsewhere.
 
@@ -113,12 +153,11 @@ def place(  # noqa: PLR0917
     sectors, the share of rows that is not believed is placed over all rings, the others evenly over their own ring and
     in their sector. Which place of a node is taken is random.
     """
-    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
-    squares, totals = np.empty(ROOM), np.empty(ROOM)
     for d in range(len(positions)):
         at = points[positions[d]]
-        decay = decays[groups[d]]
-        closed = view(at, points, mass, sums, nodes, decay, OPENNESS, farthest, lows, highs, squares, totals, spare)
+        view_first, view_last = view_starts[d], view_starts[d + 1]
+        lows, highs = all_lows[view_first:view_last], all_highs[view_first:view_last]
+        totals, closed = all_totals[view_first:view_last], view_last - view_first
         count, sectors, belief = ring_counts[d], sector_counts[d], believed[d]
         total = totals[closed - 1]
         begin, end = starts[d], starts[d + 1]
@@ -187,8 +226,9 @@ def exposures(  # noqa: PLR0917
     squares, totals = np.empty(ROOM), np.empty(ROOM)
     seen = np.zeros((len(positions), KNOTS))
     for d in range(len(positions)):
-        at = points[positions[d]]
-        closed = view(at, points, mass, sums, nodes, flat, OPENNESS, farthest, lows, highs, squares, totals, spare)
+        closed = view(
+            positions[d], points, mass, sums, nodes, flat, OPENNESS, farthest, lows, highs, squares, totals, spare
+        )
         for number in range(closed):
             knot = (np.log2(max(squares[number], 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
             seen[d, min(max(int(knot + 0.5), 0), KNOTS - 1)] += sums[highs[number]] - sums[lows[number]]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import threading
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,13 +40,14 @@ class KeyedStream:
 
     A forked child holds a copy of the key and would repeat its parent's words, so a stream works only in the process
     that made it. It raises instead of taking a new key silently: a new key would be safe, but would quietly lose the
-    property that output does not depend on how the work was divided.
+    property that output does not depend on how the work was divided. Threads of that process may share it: no word is
+    given twice. (A child looks at its process before it looks at the lock, which may be held for ever there.)
 
     >>> KeyedStream().words(2, "example").dtype
     dtype('uint64')
     """
 
-    __slots__ = ("_handed_out", "_key", "_pid", "_used", "secure")
+    __slots__ = ("_handed_out", "_key", "_lock", "_pid", "_used", "secure")
 
     def __init__(self, *, key: bytes | None = None) -> None:
         if key is not None and (not isinstance(key, bytes) or len(key) != KEY_BYTES):
@@ -53,6 +55,7 @@ class KeyedStream:
         self.secure = key is None
         self._key = os.urandom(KEY_BYTES) if key is None else key
         self._pid = os.getpid()
+        self._lock = threading.Lock()
         self._used: dict[bytes, int] = {}
         self._handed_out: list[bytes] = []
 
@@ -67,12 +70,12 @@ class KeyedStream:
         if count < 0:
             raise InputError(f"the number of words ({count}) must not be negative.")
         name = encode_purpose(purpose)
-        if any(name.startswith(given) for given in self._handed_out):
-            raise InternalError("these words were handed out to other processes; they cannot be drawn here too.")
-        start = self._used.get(name, 0)
-        if start + count > SUBSTREAM_WORDS:
-            raise InternalError(f"a substream is limited to {SUBSTREAM_WORDS} words; use more purposes.")
-        self._used[name] = start + count
+        with self._lock:
+            self._require_here(name)
+            start = self._used.get(name, 0)
+            if start + count > SUBSTREAM_WORDS:
+                raise InternalError(f"a substream is limited to {SUBSTREAM_WORDS} words; use more purposes.")
+            self._used[name] = start + count
         block, skip = divmod(start * WORD_BYTES, BLOCK_BYTES)
         substream_key = hmac.new(self._key, name, hashlib.sha256).digest()
         raw = keystream(substream_key, block, skip + count * WORD_BYTES)
@@ -82,9 +85,9 @@ class KeyedStream:
         """A key of its own for ``indexed_words``, the same at every call and unlike the key of any substream."""
         self.require_own_process()
         name = encode_purpose(purpose)
-        if any(name.startswith(given) for given in self._handed_out):
-            raise InternalError("these words were handed out to other processes; they cannot be drawn here too.")
-        self._used.setdefault(name, 0)
+        with self._lock:
+            self._require_here(name)
+            self._used.setdefault(name, 0)
         return hmac.new(self._key, b"understudy-derived-key-1" + name, hashlib.sha256).digest()
 
     def hand_out(self, *purpose: str | int) -> TravellingKey:
@@ -96,10 +99,15 @@ class KeyedStream:
         """
         self.require_own_process()
         name = encode_purpose(purpose)
-        if any(used.startswith(name) or name.startswith(used) for used in (*self._used, *self._handed_out)):
-            raise InternalError("these words were drawn or handed out before; use another purpose.")
-        self._handed_out.append(name)
+        with self._lock:
+            if any(used.startswith(name) or name.startswith(used) for used in (*self._used, *self._handed_out)):
+                raise InternalError("these words were drawn or handed out before; use another purpose.")
+            self._handed_out.append(name)
         return TravellingKey(self._key, self.secure)
+
+    def _require_here(self, name: bytes) -> None:
+        if any(name.startswith(given) for given in self._handed_out):
+            raise InternalError("these words were handed out to other processes; they cannot be drawn here too.")
 
     def __repr__(self) -> str:
         return "KeyedStream()" if self.secure else "KeyedStream(not secure)"

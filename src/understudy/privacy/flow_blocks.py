@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from understudy.core.flows import Flows
 from understudy.core.mechanism import Stream
+from understudy.core.threads import in_order
 from understudy.privacy.flow_draws import Block, FlowMechanism, substream_key
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Drawn = tuple[Codes, Codes, Integers]  # origins, destinations, jobs
-BLOCK_ROWS = 2_000_000  # synthetic jobs made at a time
+BLOCK_ROWS = 500_000  # synthetic jobs made at a time
 BLOCK_PLACES = 500_000
+BLOCK_FILLED = 8_192  # destinations with rows: what each sees around it is kept while its block is drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,18 +50,18 @@ class DrawOrder:
 
     def draw(self, destinations: Integers, starts: Integers, origins: Codes, jobs: Codes, stream: Stream) -> Drawn:
         """Synthetic commutes of some destinations from their pairs, which lie at starts[d]:starts[d + 1]."""
-        cells = self.cells[destinations]
+        around = self.regions.around(destinations, self.cells[destinations])
         block = Block(
             destinations=destinations,
             starts=starts,
-            cells=self.regions.encode(destinations, cells, starts, origins),
+            cells=around.encode(starts, origins),
             jobs=jobs,
             rows=self.rows[destinations],
         )
-        drawn = self.mechanism.draw(block, self.regions.domains(destinations, cells), stream, *self.purpose)
+        drawn = self.mechanism.draw(block, around.domains, stream, *self.purpose)
         row_starts = np.concatenate(([0], np.cumsum(block.rows)))
         place_key = substream_key(stream, *self.purpose, "place")
-        homes = self.regions.place(destinations, cells, row_starts, drawn, place_key)
+        homes = around.place(row_starts, drawn, place_key)
         return _counted(destinations, row_starts, homes, drop_elsewhere=self.drop_elsewhere)
 
 
@@ -86,9 +88,11 @@ class FlowWorker(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LocalFlows:
-    """Commutes in the memory of this process."""
+    """Commutes in the memory of this process. Blocks are counted and drawn in threads, by default one per processor:
+    what is drawn does not depend on their number."""
 
     flows: Flows
+    threads: int | None = None
 
     def total(self) -> int:
         return self.flows.total()
@@ -98,12 +102,17 @@ class LocalFlows:
 
     def count(self, table: FlowTable) -> Integers:
         starts, origins, jobs = self.flows.open_for(_EveryCell)
-        counts = np.zeros(table.cells, dtype=np.int64)
-        for first, last in cut_blocks(np.diff(starts)):
+
+        def counted(block: tuple[int, int]) -> Integers:
+            first, last = block
             pairs = slice(int(starts[first]), int(starts[last]))
             destinations = np.repeat(np.arange(first, last, dtype=np.int32), np.diff(starts[first : last + 1]))
             classes = table.classify(origins[pairs], destinations)
-            counts += np.bincount(classes, weights=jobs[pairs], minlength=table.cells).astype(np.int64)
+            return np.bincount(classes, weights=jobs[pairs], minlength=table.cells).astype(np.int64)
+
+        counts = np.zeros(table.cells, dtype=np.int64)
+        for part in in_order(counted, cut_blocks(np.diff(starts)), self.threads):
+            counts += part
         return counts
 
     def draw_sparse(
@@ -115,13 +124,16 @@ class LocalFlows:
 
     def draw_blocks(self, order: DrawOrder, stream: Stream) -> Iterator[Drawn]:
         starts, origins, jobs = self.flows.open_for(order.mechanism)
-        for first, last in order.blocks():
-            inside = order.inside(first, last)
+
+        def drawn(block: tuple[int, int]) -> Drawn | None:
+            inside = order.inside(*block)
             if len(inside) == 0:
-                continue
+                return None
             own_starts = np.concatenate(([0], np.cumsum(starts[inside + 1] - starts[inside])))
             pairs = np.repeat(starts[inside] - own_starts[:-1], np.diff(own_starts)) + np.arange(own_starts[-1])
-            yield order.draw(inside, own_starts, origins[pairs], jobs[pairs], stream)
+            return order.draw(inside, own_starts, origins[pairs], jobs[pairs], stream)
+
+        yield from (part for part in in_order(drawn, order.blocks(), self.threads) if part is not None)
 
 
 class _EveryCell:
@@ -133,11 +145,12 @@ class _EveryCell:
 def cut_blocks(weights: Integers) -> list[tuple[int, int]]:
     """Runs of destinations with about as many rows each; their cuts depend on ``weights``, which are public here or
     stay inside the gate."""
-    ends = np.cumsum(weights)
+    ends, filled = np.cumsum(weights), np.cumsum(weights > 0)
     blocks, first = [], 0
     while first < len(weights):
-        before = int(ends[first - 1]) if first else 0
+        before, filled_before = (int(ends[first - 1]), int(filled[first - 1])) if first else (0, 0)
         last = int(np.searchsorted(ends, before + BLOCK_ROWS, side="right"))
+        last = min(last, int(np.searchsorted(filled, filled_before + BLOCK_FILLED, side="right")))
         last = min(max(last, first + 1), first + BLOCK_PLACES, len(weights))
         blocks.append((first, last))
         first = last

@@ -60,21 +60,28 @@ class FlowMeasurement:
     mechanism: Mechanism
 
 
-class Regions(Protocol):
-    """A public division of the origins, seen from each destination, and a public way to place workers in it."""
+class Around(Protocol):
+    """A public division of the origins as some destinations see it, and a public way to place workers in it."""
 
-    def domains(self, destinations: Integers, cells: Integers) -> Integers:
+    @property
+    def domains(self) -> Integers:
         """How many cells each destination has, ``elsewhere`` included."""
         ...
 
-    def encode(self, destinations: Integers, cells: Integers, starts: Integers, origins: NDArray[np.int32]) -> Integers:
-        """The cell of each pair."""
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        """The cell of each pair; those of the d-th destination lie at starts[d]:starts[d + 1]."""
         ...
 
-    def place(
-        self, destinations: Integers, cells: Integers, starts: Integers, drawn: Integers, key: bytes
-    ) -> NDArray[np.int32]:
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
         """The code of an origin for each drawn row, -1 for elsewhere."""
+        ...
+
+
+class Regions(Protocol):
+    """A public division of the origins that may differ from destination to destination."""
+
+    def around(self, destinations: Integers, cells: Integers) -> Around:
+        """Looks around some destinations, once for all that is done with them; several threads may look at a time."""
         ...
 
 

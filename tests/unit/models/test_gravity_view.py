@@ -17,11 +17,11 @@ def tree():
     return make_world("city", seed=4).tree
 
 
-def viewed(tree, at, farthest=np.inf, room=NODE_ROOM):
+def viewed(tree, position, farthest=np.inf, room=NODE_ROOM):
     lows, highs = np.empty(room, np.int64), np.empty(room, np.int64)
     squares, totals, spare = np.empty(room), np.empty(room), np.empty((4, room))
     closed = view(
-        at, tree.points, tree.mass, tree.sums, tree.nodes, default_decay(), OPENNESS, farthest,
+        position, tree.points, tree.mass, tree.sums, tree.nodes, default_decay(), OPENNESS, farthest,
         lows, highs, squares, totals, spare,
     )  # fmt: skip
     return lows[:closed], highs[:closed], squares[:closed], totals[:closed]
@@ -38,11 +38,10 @@ def looked(tree, at):
     return {(int(lows[node]), int(highs[node])): pulls[node] for node in closed}
 
 
-@pytest.mark.parametrize("position", [0, 17, 1234, 3999])
+@pytest.mark.parametrize("position", [17, 1234, 2500, 3900])
 def test_both_ways_of_looking_close_the_same_nodes(tree, position):
-    at = tree.points[position]
-    lows, highs, squares, totals = viewed(tree, at)
-    expected = looked(tree, at)
+    lows, highs, squares, totals = viewed(tree, position)
+    expected = looked(tree, tree.points[position])
     assert set(zip(lows.tolist(), highs.tolist(), strict=True)) == set(expected)
     assert (np.diff(squares) >= 0).all()
     pulls = np.diff(totals, prepend=0.0)
@@ -51,20 +50,27 @@ def test_both_ways_of_looking_close_the_same_nodes(tree, position):
     assert (covered == np.arange(len(tree.order))).all()
 
 
+def test_a_place_far_from_all_others_still_sees_itself(tree):
+    """Seen from the edge the whole country may be one node; within the cut the place itself must remain."""
+    lows, highs, squares, _ = viewed(tree, 0)
+    assert looked(tree, tree.points[0]).keys() != set(zip(lows.tolist(), highs.tolist(), strict=True))
+    assert (lows[0], highs[0], squares[0]) == (0, 1, 0.0)
+    assert len(viewed(tree, 0, farthest=1e-6)[0]) == 1
+
+
 def test_what_is_too_far_is_left_out_and_room_is_never_exceeded(tree):
-    at = tree.points[5]
-    _, _, squares, _ = viewed(tree, at)
-    near = viewed(tree, at, farthest=25.0)
+    _, _, squares, _ = viewed(tree, 1300)
+    near = viewed(tree, 1300, farthest=25.0)
     assert 0 < len(near[0]) < len(squares)
     assert (near[2] <= 25.0).all()
     assert (near[2] == squares[squares <= 25.0]).all()
-    lows, highs, _, _ = viewed(tree, at, room=40)
+    lows, highs, _, _ = viewed(tree, 1300, room=40)
     assert len(lows) <= 40
     assert (highs - lows).sum() == len(tree.order)
 
 
 def test_rings_have_equal_pull(tree):
-    _, _, squares, totals = viewed(tree, tree.points[5])
+    _, _, squares, totals = viewed(tree, 1300)
     edges = np.empty(8)
     ring_edges(len(squares), 4, squares, totals, edges)
     inside = [totals[squares < edge][-1] for edge in edges[:4]]

@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -187,3 +189,17 @@ def test_a_key_that_was_handed_out_draws_the_same_words_elsewhere_and_none_here(
         with pytest.raises(InternalError, match="before"):
             here.hand_out(*purpose)
     assert KeyedStream().hand_out("x").stream().secure is True
+
+
+def test_threads_share_a_stream_without_sharing_words() -> None:
+    """Every word of the substream is given once, whichever thread asked for it."""
+    stream = KeyedStream(key=KEY)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            parts = list(pool.map(lambda _: stream.words(3, "shared"), range(4_000)))
+    finally:
+        sys.setswitchinterval(before)
+    expected = KeyedStream(key=KEY).words(12_000, "shared")
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.sort(expected))

@@ -175,7 +175,7 @@ def test_rings_divide_everybody_and_have_equal_pull(world):
     decay = decay_from(np.array([0.1, 100.0]), np.array([1.0, 0.5]))
     regions = RingRegions(tree=tree, decays=decay[None, :], groups=np.zeros(len(world.places), dtype=np.int64))
     everyone = np.arange(len(world.places), dtype=np.int32)
-    cells = regions.encode(np.array([7]), np.array([5]), np.array([0, len(everyone)]), everyone)
+    cells = regions.around(np.array([7]), np.array([5])).encode(np.array([0, len(everyone)]), everyone)
     assert set(cells) == set(range(5))
     masses = np.bincount(cells, weights=world.places.mass)
     assert masses.max() < 2.0 * masses.min()
@@ -191,8 +191,9 @@ def test_placed_workers_are_in_their_cell(world):
     )
     drawn = np.repeat(np.arange(6), 50)
     starts = np.array([0, len(drawn)])
-    homes = regions.place(np.array([9]), np.array([6]), starts, drawn, bytes(32))
-    again = regions.encode(np.array([9]), np.array([6]), starts, homes)
+    around = regions.around(np.array([9]), np.array([6]))
+    homes = around.place(starts, drawn, bytes(32))
+    again = around.encode(starts, homes)
     assert (np.abs(again - drawn) <= 1).mean() > 0.85
     assert (again == drawn).mean() > 0.6
 
@@ -201,13 +202,14 @@ def test_areas_and_places_are_their_own_cells(world):
     areas = AreaRegions(places=world.places, level="tract", cut=4.0)
     everyone = np.arange(len(world.places), dtype=np.int32)
     starts = np.array([0, len(everyone)])
-    cells = areas.encode(np.array([0]), np.array([0]), starts, everyone)
-    homes = areas.place(np.array([0]), np.array([0]), starts, cells, bytes(32))
-    assert (areas.encode(np.array([0]), np.array([0]), starts, np.maximum(homes, 0))[homes >= 0] >= 0).all()
+    around = areas.around(np.array([0]), np.array([0]))
+    cells = around.encode(starts, everyone)
+    homes = around.place(starts, cells, bytes(32))
+    assert (around.encode(starts, np.maximum(homes, 0))[homes >= 0] >= 0).all()
     assert (areas.area_of[homes[homes >= 0]] == cells[homes >= 0]).all()
     assert ((homes < 0) == (cells == areas.cells)).all()
     single = PlaceRegions(places=world.places)
-    assert single.encode(np.array([0]), np.array([0]), starts, everyone).tolist() == everyone.tolist()
+    assert single.around(np.array([0]), np.array([0])).encode(starts, everyone).tolist() == everyone.tolist()
 
 
 def test_a_partition_with_one_area_is_refused():
