@@ -22,8 +22,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, ELSEWHERE, Places
 from understudy.engines.commutes import open_commutes
 from understudy.engines.places_file import read_places, texts
-from understudy.errors import BudgetError, InputError, UnderstudyError
-from understudy.privacy.definition import NonPrivate
+from understudy.errors import InputError
 from understudy.privacy.flow_gate import FlowGate, Progress
 from understudy.privacy.plan import Plan
 from understudy.privacy.streams import SecureStream
@@ -37,10 +36,11 @@ from understudy.release.lifecycle import (
     charge_of,
     find,
     open_ledger,
+    record_run,
     request_of,
     require_same,
+    state_promise,
 )
-from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
 from understudy.synth.base import configure_from
 from understudy.synth.commutes.base import FlowSynthesis, FlowSynthesizer, flow_synthesizers
 
@@ -178,16 +178,11 @@ def _finish(run: Run, places: Places, *, gate: FlowGate, stream: Stream, charge:
     keeper = TemporaryDirectory(prefix="understudy-") if destination.out is None or journal is None else None
     folder = journal.folder if journal is not None else Path(keeper.name if keeper else ".")
     sink = ParquetSink(folder, places)
-    try:
+    with run.kept_if_it_fails(" --places FILE"):
         synthesis = configure_flows(plan).run(plan, places, gate, stream, sink)
         release = _release(plan, places, gate, synthesis, sink, stream=stream, charge=charge)
         if destination.out is not None:
             write_commutes(release, destination.out, overwrite=destination.overwrite, csv=destination.csv)
-    except UnderstudyError as problem:
-        if journal is None:
-            raise
-        kept = f"The run is kept in {journal.folder}; finish it with: understudy resume {journal.folder} --places FILE"
-        raise type(problem)(f"{problem}\n{kept}") from None
     if destination.out is not None:
         written: Any = replace(
             release,
@@ -230,29 +225,10 @@ def _release(
     stream: Stream,
     charge: Charge,
 ) -> CommuteRelease:
-    from understudy import __version__
-
-    if not plan.adaptive and gate.events != plan.events:
-        raise BudgetError("the run did not do everything its plan announced; no release was made.")
     return CommuteRelease(
         places=places,
         files=tuple(sink.path(copy) for copy in range(1, plan.copies + 1)),
         measurements=synthesis.measurements,
-        statement=Statement(
-            unit=plan.unit,
-            guarantee=plan.budget if stream.secure else NonPrivate(),
-            ledger=charge,
-            warnings=() if stream.secure else (TEST_RANDOMNESS,),
-        ),
-        provenance=Provenance(
-            method=plan.method,
-            package_version=__version__,
-            plan=plan,
-            events=gate.events,
-            draws=synthesis.draws,
-            rows_drawn=synthesis.rows_drawn,
-            copies_share_measurements=synthesis.copies_share_measurements,
-            notes=(*plan.notes, *synthesis.notes),
-            records=gate.records if plan.unit.public_total else None,
-        ),
+        statement=state_promise(plan, stream, charge),
+        provenance=record_run(plan, gate, synthesis, synthesis.draws),
     )

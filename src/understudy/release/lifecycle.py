@@ -7,17 +7,22 @@ that died is found again by its folder, and one run is charged only once.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from understudy.core.mechanism import Stream
-from understudy.errors import InputError
+from understudy.errors import BudgetError, InputError, UnderstudyError
+from understudy.privacy.definition import NonPrivate
+from understudy.privacy.flow_gate import FlowGate
+from understudy.privacy.gate import Gate
 from understudy.privacy.journal import Journal
 from understudy.privacy.ledger import Ledger
 from understudy.privacy.plan import Plan, plan_from_json
 from understudy.release.folder import read_release
+from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
 from understudy.synth.base import Request
 
 RUN_MARK = ".partial-"
@@ -84,6 +89,19 @@ class Run:
             self.journal.append("charged", {"ledger": charge})
         return charge
 
+    @contextmanager
+    def kept_if_it_fails(self, needs: str = "") -> Iterator[None]:
+        """Says, with a problem that comes after the charge, how the run is finished; ``needs`` are further options."""
+        try:
+            yield
+        except UnderstudyError as problem:
+            if self.journal is None:
+                raise
+            folder = self.journal.folder
+            raise type(problem)(
+                f"{problem}\nThe run is kept in {folder}; finish it with: understudy resume {folder}{needs}"
+            ) from None
+
 
 def begin(plan: Plan, destination: Destination, stream: Stream, **domain: str) -> Run:
     """A new run; its folder, if it has one, says what it is about. Nothing is charged yet."""
@@ -142,6 +160,35 @@ def require_same(made: Plan, plan: Plan) -> None:
             f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
             "made by another version of this program. Make it again, and have it reviewed."
         )
+
+
+def state_promise(plan: Plan, stream: Stream, charge: Charge, warnings: tuple[str, ...] = ()) -> Statement:
+    """What a release promises, and who paid; test randomness promises nothing."""
+    return Statement(
+        unit=plan.unit,
+        guarantee=plan.budget if stream.secure else NonPrivate(),
+        ledger=charge,
+        warnings=warnings if stream.secure else (TEST_RANDOMNESS, *warnings),
+    )
+
+
+def record_run(plan: Plan, gate: Gate | FlowGate, synthesis: Any, draws: tuple[Mapping[str, Any], ...]) -> Provenance:
+    """How a release was made; refused if the gate did not see everything that the plan announced."""
+    from understudy import __version__
+
+    if not plan.adaptive and gate.events != plan.events:
+        raise BudgetError("the run did not do everything its plan announced; no release was made.")
+    return Provenance(
+        method=plan.method,
+        package_version=__version__,
+        plan=plan,
+        events=gate.events,
+        draws=draws,
+        rows_drawn=synthesis.rows_drawn,
+        copies_share_measurements=synthesis.copies_share_measurements,
+        notes=(*plan.notes, *synthesis.notes),
+        records=gate.records if plan.unit.public_total else None,
+    )
 
 
 def _finished(destination: Destination, run: str) -> Any:

@@ -16,7 +16,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.decode import decode
-from understudy.errors import BudgetError, InputError, UnderstudyError
+from understudy.errors import InputError
 from understudy.privacy.accountant import compose, state
 from understudy.privacy.definition import NonPrivate
 from understudy.privacy.gate import Gate, Progress
@@ -31,10 +31,12 @@ from understudy.release.lifecycle import (
     charge_of,
     find,
     open_ledger,
+    record_run,
     request_of,
     require_same,
+    state_promise,
 )
-from understudy.release.value import TEST_RANDOMNESS, Provenance, Release, Statement
+from understudy.release.value import Release
 from understudy.synth.base import Synthesis, configure
 
 BYTES_PER_VALUE = 10  # a decoded value and its code
@@ -122,8 +124,8 @@ def _bounded(source: Source, plan: Plan, stream: Stream) -> Source:
 
 
 def _finish(run: Run, schema: Schema, *, gate: Gate, stream: Stream, charge: Charge) -> Release:
-    plan, destination, journal = run.plan, run.destination, run.journal
-    try:
+    plan, destination = run.plan, run.destination
+    with run.kept_if_it_fails():
         synthesis = configure(plan.method, plan.options).run(plan, schema, gate, stream)
         if plan.adaptive and charge is not None and destination.ledger is not None:
             spent = state(compose(gate.events, plan.unit), plan.budget)
@@ -131,43 +133,23 @@ def _finish(run: Run, schema: Schema, *, gate: Gate, stream: Stream, charge: Cha
         release = _release(plan, schema, gate, synthesis, stream=stream, charge=charge)
         if destination.out is not None:
             release.write(destination.out, overwrite=destination.overwrite, csv=destination.csv)
-    except UnderstudyError as problem:
-        if journal is None:
-            raise
-        kept = f"The run is kept in {journal.folder}; finish it with: understudy resume {journal.folder}"
-        raise type(problem)(f"{problem}\n{kept}") from None
-    if journal is not None:
-        journal.discard()
+    if run.journal is not None:
+        run.journal.discard()
     return release
 
 
 def _release(
     plan: Plan, schema: Schema, gate: Gate, synthesis: Synthesis, *, stream: Stream, charge: Charge
 ) -> Release:
-    from understudy import __version__
-
-    if not plan.adaptive and gate.events != plan.events:
-        raise BudgetError("the run did not do everything its plan announced; no release was made.")
-    guarantee = plan.budget if stream.secure else NonPrivate()
-    warnings = (*(() if stream.secure else (TEST_RANDOMNESS,)), *synthesis.warnings)
+    draws = tuple(
+        {"label": d.label, "margin": list(d.margin), "mechanisms": list(d.mechanisms)} for d in synthesis.draws
+    )
     return Release(
         schema=schema,
+        provenance=record_run(plan, gate, synthesis, draws),
+        statement=state_promise(plan, stream, charge, synthesis.warnings),
         tables=tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(synthesis.tables, start=1)),
         measurements=synthesis.measurements,
         # Without a guarantee the model may repeat exact counts, which are never published.
         fitted=None if isinstance(plan.budget, NonPrivate) else synthesis.fitted,
-        statement=Statement(unit=plan.unit, guarantee=guarantee, ledger=charge, warnings=warnings),
-        provenance=Provenance(
-            method=plan.method,
-            package_version=__version__,
-            plan=plan,
-            events=gate.events,
-            draws=tuple(
-                {"label": d.label, "margin": list(d.margin), "mechanisms": list(d.mechanisms)} for d in synthesis.draws
-            ),
-            rows_drawn=synthesis.rows_drawn,
-            copies_share_measurements=synthesis.copies_share_measurements,
-            notes=(*plan.notes, *synthesis.notes),
-            records=gate.records if plan.unit.public_total else None,
-        ),
     )

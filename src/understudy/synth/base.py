@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, get_type_hints
 
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Stream
+from understudy.core.places import Places
 from understudy.core.registry import Registry
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
@@ -181,7 +182,7 @@ def _enough(synthesizer: Synthesizer, schema: Schema, request: Request) -> Defin
 
 
 def planned(
-    schema: Schema,
+    domain: Schema | Places,
     request: Request,
     *,
     method: str,
@@ -193,7 +194,7 @@ def planned(
 ) -> Plan:
     """The plan that answers a request; ``budget`` where less is promised away than was asked for."""
     return Plan(
-        schema_fingerprint=schema.fingerprint,
+        schema_fingerprint=domain.fingerprint,
         method=method,
         budget=request.budget if budget is None else budget,
         unit=request.unit,

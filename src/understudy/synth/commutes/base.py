@@ -12,7 +12,7 @@ from understudy.core.registry import Registry
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.definition import Definition, Unit, read_unit
 from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, Sink
-from understudy.privacy.plan import Option, Plan, Step
+from understudy.privacy.plan import Option, Plan
 from understudy.synth.base import Request, configure_from
 
 UNIT_NOTE = "The unit is a job: a worker with two jobs is two units, unless rows_per_unit says otherwise."
@@ -70,30 +70,6 @@ def check_flow_request(kind: type[FlowSynthesizer], request: Request) -> None:
         raise InputError("commutes have no column that identifies a unit; state rows_per_unit without unit_id.")
     if request.rows is not None:
         raise InputError("the number of synthetic jobs follows from the destinations; leave rows out.")
-
-
-def flow_plan(
-    places: Places,
-    request: Request,
-    *,
-    method: str,
-    steps: tuple[Step, ...],
-    options: Mapping[str, Option],
-    budget: Definition | None = None,
-    notes: tuple[str, ...] = (),
-) -> Plan:
-    return Plan(
-        schema_fingerprint=places.fingerprint,
-        method=method,
-        budget=request.budget if budget is None else budget,
-        unit=request.unit,
-        copies=request.copies,
-        rows=None,
-        records=request.records,
-        steps=steps,
-        options=dict(options),
-        notes=(UNIT_NOTE, *notes),
-    )
 
 
 PAIR = (ORIGIN, DESTINATION)

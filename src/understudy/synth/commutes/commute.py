@@ -29,9 +29,9 @@ from understudy.privacy.flow_draws import CellUrn
 from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
 from understudy.privacy.noise import Geometric
 from understudy.privacy.plan import Plan, Step
-from understudy.synth.base import Request
+from understudy.synth.base import Request, planned
 from understudy.synth.commutes import decays as decay_steps
-from understudy.synth.commutes.base import PAIR, FlowSynthesis, check_flow_request, flow_plan, flow_synthesizers
+from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.synth.commutes.priors import build_mechanism
 from understudy.synth.commutes.settings import Shrinking, positive, read_shrinking, share
 
@@ -132,8 +132,8 @@ class Commute:
             notes.append(f"Each copy is a fresh draw: epsilon and delta are split over {request.copies}.")
         if isinstance(request.budget, NonPrivate):
             notes.append("The published method under its own rules; nothing is claimed for it here.")
-        return flow_plan(
-            places, request, method=self.name, steps=tuple(steps), options=self._options(), notes=tuple(notes)
+        return planned(
+            places, request, method=self.name, steps=tuple(steps), options=self._options(), notes=(UNIT_NOTE, *notes)
         )
 
     def _options(self) -> dict[str, str | bool]:

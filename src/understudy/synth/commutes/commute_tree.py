@@ -28,8 +28,8 @@ from understudy.privacy.noise import Geometric
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.sparse_geometric import SparseGeometric, threshold_for
 from understudy.privacy.steps import query_of
-from understudy.synth.base import Request
-from understudy.synth.commutes.base import PAIR, FlowSynthesis, check_flow_request, flow_plan, flow_synthesizers
+from understudy.synth.base import Request, planned
+from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.synth.commutes.settings import positive
 
 Integers = NDArray[np.int64]
@@ -85,8 +85,8 @@ class CommuteTree:
             notes.append("Of the pairs only those above a threshold are reported; the others are known to be below it.")
         if request.copies > 1:
             notes.append("Copies share the measurements and cost nothing more.")
-        return flow_plan(
-            places, request, method=self.name, steps=steps, options={"near": self.near}, notes=tuple(notes)
+        return planned(
+            places, request, method=self.name, steps=steps, options={"near": self.near}, notes=(UNIT_NOTE, *notes)
         )
 
     def _pairs(self, places: Places) -> AreaPairs:
