@@ -9,7 +9,7 @@
 ``run`` is resumable: it skips what is in the file. A cell of the table (release, population, epsilon) ends when the 95
 percent Wilson interval of everything read there is inside .94-.96 or outside of it, or at its last data set. ``count``
 adds up what was found to a small file (benchmarks/coverage.csv), from which ``table`` writes the tables of a page anew,
-under its text. ``copies`` is the simulation behind "20 copies of five times as many rows" in docs/theory/noise-aware.md;
+under its text. ``copies``: the simulation behind "20 copies of five times as many rows" (docs/theory/noise-aware.md);
 ``speed`` times sets of questions. Populations and releases are in coverage_cases.py.
 """
 
