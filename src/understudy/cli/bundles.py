@@ -182,7 +182,8 @@ def bundled(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def filled(**given: Any) -> None:
         whole = {
-            name: hints[name](**{member: given.pop(member) for member in names}) for name, names in members.items()
+            name: hints[name](**{member: given.pop(member) for member in names if member in given})
+            for name, names in members.items()
         }
         command(**given, **whole)
 
