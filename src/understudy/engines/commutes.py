@@ -165,7 +165,7 @@ def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Code
 
 
 class _Lookup:
-    """From ids to codes. Each batch looks up its distinct ids only, in increasing order: memory is read in order."""
+    """From ids to codes: numbers one by one from where the last was found, texts by the distinct ones of a batch."""
 
     def __init__(self, places: Places) -> None:
         self._ids = places.ids
@@ -187,16 +187,16 @@ class _Lookup:
         distinct = fixed_width(encoded.dictionary, name)
         found = np.minimum(np.searchsorted(self._ids, distinct), len(self._ids) - 1)
         known = self._ids[found] == distinct
-        _refuse_unknown(known[used], name)
+        _refuse_unknown(int((~known[used]).sum()), name)
         codes: Codes = found.astype(np.int32)[used]
         return codes
 
     def _by_number(self, numbers: NDArray[Any], name: str) -> Codes:
-        keys, codes = self._as_numbers(name)
-        distinct, used = np.unique(numbers.astype(np.int64, copy=False), return_inverse=True)
-        found = np.minimum(np.searchsorted(keys, distinct), len(keys) - 1)
-        _refuse_unknown((keys[found] == distinct)[used], name)
-        return codes[found][used]
+        from understudy.engines.places_compiled import codes_of
+
+        found, unknown = codes_of(numbers.astype(np.int64, copy=False), *self._as_numbers(name))
+        _refuse_unknown(unknown, name)
+        return found
 
     def _as_numbers(self, name: str) -> tuple[NDArray[np.int64], Codes]:
         if self._numbers is None:
@@ -217,10 +217,10 @@ class _Lookup:
         return self._numbers
 
 
-def _refuse_unknown(known: NDArray[np.bool_], name: str) -> None:
-    if not known.all():
+def _refuse_unknown(rows: int, name: str) -> None:
+    if rows:
         raise InputError(
-            f"column '{name}' of the commutes has {int((~known).sum()):,} row(s) with a place that is not among the "
+            f"column '{name}' of the commutes has {rows:,} row(s) with a place that is not among the "
             "places (values are confidential and not shown). Give all places, or correct the column."
         )
 

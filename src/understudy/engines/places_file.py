@@ -20,6 +20,7 @@ LATITUDE = ("latitude", "lat", "blklatdd", "INTPTLAT")
 LONGITUDE = ("longitude", "lon", "lng", "blklondd", "INTPTLON")
 POPULATION = ("population", "pop", "POP100")
 NAME = ("name",)
+MOST_TEXT = 2**31 - 1
 CROSSWALK_AREAS = {"st": "state", "cty": "county", "trct": "tract", "bgrp": "block group"}
 
 
@@ -112,8 +113,15 @@ def fixed_width(column: pa.ChunkedArray, name: str) -> NDArray[np.bytes_]:
 
 
 def texts(values: NDArray[np.bytes_]) -> pa.Array:
-    """Fixed-width UTF-8 as an Arrow column of text."""
-    return pa.array(values.tolist(), type=pa.binary()).cast(pa.string())
+    """Fixed-width UTF-8 as an Arrow column of text, without a Python object for each."""
+    width = values.dtype.itemsize
+    if len(values) * width > MOST_TEXT:  # more than the 32-bit offsets of a plain column can count
+        return pa.concat_arrays([texts(half).cast(pa.large_string()) for half in np.array_split(values, 2)])
+    letters = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), width)
+    written = letters != 0  # shorter texts are filled up with zeros
+    ends = np.concatenate(([0], np.cumsum(written.sum(axis=1)))).astype(np.int32)
+    flat = letters[written] if ends[-1] < letters.size else letters
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(flat)))
 
 
 def _numbers(column: pa.ChunkedArray, name: str) -> NDArray[Any]:

@@ -12,22 +12,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
-
 from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
-from understudy.core.places import DESTINATION, ELSEWHERE, Places
+from understudy.core.places import DESTINATION, Places
 from understudy.engines.commutes import open_commutes
-from understudy.engines.places_file import read_places, texts
+from understudy.engines.places_file import read_places
 from understudy.errors import InputError
 from understudy.privacy.flow_gate import FlowGate, Progress
 from understudy.privacy.plan import Plan
 from understudy.privacy.streams import SecureStream
-from understudy.release.commutes import TABLE_SCHEMA, CommuteRelease, write_commutes
-from understudy.release.folder import hash_file
+from understudy.release.commute_sink import ParquetSink
+from understudy.release.commutes import CommuteRelease, write_commutes
 from understudy.release.lifecycle import (
     Charge,
     Destination,
@@ -45,57 +40,6 @@ from understudy.synth.base import configure_from
 from understudy.synth.commutes.base import FlowSynthesis, FlowSynthesizer, flow_synthesizers
 
 KIND = "commutes"
-ROW_GROUP = 2**20
-
-
-class ParquetSink:
-    """Synthetic commutes as Parquet files of one folder; a table is there when it is closed, or not at all."""
-
-    def __init__(self, folder: Path, places: Places) -> None:
-        self.folder = folder
-        self._places = places
-        self._writer: pq.ParquetWriter | None = None
-        self._path = folder
-
-    def path(self, copy: int) -> Path:
-        return self.folder / f"drawn_{copy}.parquet"
-
-    def remembered(self, copy: int, note: dict[str, Any]) -> bool:
-        path = self.path(copy)
-        return path.is_file() and hash_file(path) == note.get("sha256")
-
-    def open(self, copy: int) -> None:
-        self._path = self.path(copy)
-        self._path.unlink(missing_ok=True)  # of a run that died while drawing: nobody was given it
-        descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        os.close(descriptor)
-        self._writer = pq.ParquetWriter(str(self._path), TABLE_SCHEMA, compression="zstd", compression_level=1)
-
-    def add(self, origins: NDArray[np.int32], destinations: NDArray[np.int32], jobs: NDArray[np.int64]) -> None:
-        assert self._writer is not None  # noqa: S101 - opened by the gate
-        for first in range(0, len(jobs), ROW_GROUP):
-            part = slice(first, first + ROW_GROUP)
-            columns = [self._texts(origins[part]), self._texts(destinations[part]), pa.array(jobs[part])]
-            self._writer.write_table(pa.Table.from_arrays(columns, schema=TABLE_SCHEMA))
-
-    def _texts(self, codes: NDArray[np.int32]) -> pa.DictionaryArray:
-        """A dictionary of the places of this part only: all ids in each part would be most of the file."""
-        used, inverse = np.unique(codes, return_inverse=True)
-        far = int(len(used) > 0 and used[0] < 0)
-        names = texts(self._places.ids[used[far:]])
-        if far:
-            names = pa.concat_arrays([pa.array([ELSEWHERE]), names])
-        return pa.DictionaryArray.from_arrays(pa.array(inverse.astype(np.int32)), names)
-
-    def close(self) -> dict[str, Any]:
-        assert self._writer is not None  # noqa: S101
-        self._writer.close()
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        return {"file": self._path.name, "sha256": hash_file(self._path)}
 
 
 def configure_flows(plan: Plan) -> FlowSynthesizer:
@@ -182,7 +126,7 @@ def _finish(run: Run, places: Places, *, gate: FlowGate, stream: Stream, charge:
         synthesis = configure_flows(plan).run(plan, places, gate, stream, sink)
         release = _release(plan, places, gate, synthesis, sink, stream=stream, charge=charge)
         if destination.out is not None:
-            write_commutes(release, destination.out, overwrite=destination.overwrite, csv=destination.csv)
+            write_commutes(release, destination.out, overwrite=destination.overwrite, csv=destination.csv, link=True)
     if destination.out is not None:
         written: Any = replace(
             release,

@@ -6,6 +6,7 @@ The tables stay in their files until they are asked for: a nation's is gigabytes
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -106,16 +107,16 @@ def _codes(column: pa.Array, places: Places) -> NDArray[np.int32]:
     return result
 
 
-def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv: bool, move: bool = False) -> Path:
-    """The folder of a release of commutes; with ``move`` the tables are taken away from where they are."""
+def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv: bool, link: bool = False) -> Path:
+    """The folder of a release of commutes; ``link`` where the drawn files are given up afterwards."""
     from understudy.release.folder import hash_file
 
     def fill(folder: Path) -> None:
         pq.write_table(places_table(release.places), folder / PLACES, compression="zstd")
         for number, file in enumerate(release.files, start=1):
             target = folder / f"synthetic_{number}.parquet"
-            if move:
-                shutil.move(file, target)
+            if link:
+                _link_or_copy(file, target)
             else:
                 shutil.copyfile(file, target)
             target.chmod(0o644)
@@ -136,6 +137,14 @@ def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv:
 
     publish_folder(path, fill, overwrite=overwrite)
     return path
+
+
+def _link_or_copy(file: Path, target: Path) -> None:
+    """A second name for a file that is never written again, where the disk allows it; gigabytes are not copied."""
+    try:
+        os.link(file, target)
+    except OSError:  # another disk, or one without such names
+        shutil.copyfile(file, target)
 
 
 def _manifest(release: CommuteRelease, rows: Sequence[int], files: dict[str, str]) -> dict[str, Any]:

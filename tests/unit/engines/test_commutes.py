@@ -8,7 +8,9 @@ import pytest
 import understudy as us
 from understudy.core.places import make_places
 from understudy.engines import commutes as module
-from understudy.engines.places_file import places_table, read_places
+from understudy.engines import places_file
+from understudy.engines.places_compiled import codes_of
+from understudy.engines.places_file import places_table, read_places, texts
 from understudy.errors import DisclosureError, InputError
 
 PLACES = make_places(["10", "11", "12", "13"], [41.0, 41.1, 41.2, 41.3], [-71.0] * 4, areas={"county": list("abab")})
@@ -73,6 +75,35 @@ def test_bad_rows_are_refused_without_showing_values(change, says):
     with pytest.raises(InputError, match=says) as refusal:
         flows({**PAIRS, **change})
     assert "99" not in str(refusal.value)
+
+
+def test_numbers_in_any_order_are_found_and_unknown_ones_counted():
+    """The search starts where the last one ended: forwards, backwards, before the first and beyond the last key."""
+    rng = np.random.default_rng(3)
+    keys = np.unique(rng.integers(0, 10**15, size=500))
+    codes = rng.permutation(len(keys)).astype(np.int32)
+    wanted = rng.integers(0, len(keys), size=4_000)
+    found, unknown = codes_of(keys[wanted], keys, codes)
+    assert unknown == 0
+    assert (found == codes[wanted]).all()
+    strange = keys[wanted].copy()
+    strange[::400] = [-1, 10**16, keys[0] + 1, keys[-1] + 1, -5, 0, 1, 10**15, keys[7] - 1, keys[7] + 1]
+    assert codes_of(strange, keys, codes)[1] == (~np.isin(strange, keys)).sum()
+    assert codes_of(np.array([5, 4]), np.array([5]), np.array([0], np.int32))[1] == 1
+
+
+@pytest.mark.parametrize("ids", [["a", "bcd", "ef"], ["abc", "def"], ["\u00e9", "zz"]])
+def test_texts_of_any_length_become_a_column(ids):
+    values = np.array([text.encode() for text in ids])
+    assert texts(values).to_pylist() == ids
+    assert texts(values[1:][::-1]).to_pylist() == ids[1:][::-1]
+    assert texts(values[:0]).to_pylist() == []
+
+
+def test_very_long_columns_of_text_have_wide_offsets(monkeypatch):
+    monkeypatch.setattr(places_file, "MOST_TEXT", 8)
+    values = np.array([b"abc", b"d", b"efg", b"hij"])
+    assert texts(values).to_pylist() == ["abc", "d", "efg", "hij"]
 
 
 def test_missing_and_doubled_columns_are_named():
