@@ -62,7 +62,7 @@ class Auto:
             reason = "ipf: without a guarantee, and too many cells for the full table."
             return _with_reason(Ipf(rows_by=self.rows_by).plan(schema, request), reason)
         whole, pairs = self._whole_table(schema, request), self._all_pairs(schema, request)
-        if whole is not None and (pairs is None or _noise(whole, len(pairs.steps)) < CLEARLY_BETTER * _noise(pairs, 1)):
+        if whole is not None and _whole_is_clearer(schema, whole, pairs):
             reason = "histogram: the full table is small enough that its noise is below that of separate margins."
             return _with_reason(whole, reason)
         if pairs is not None and self._too_noisy(schema, pairs, request):
@@ -104,6 +104,17 @@ class Auto:
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return configure(plan.method, plan.options).run(plan, schema, gate, stream)
+
+
+def _whole_is_clearer(schema: Schema, whole: Plan, pairs: Plan | None) -> bool:
+    """Whether the full table, summed to two-way tables, is clearly less noisy than those measured by themselves.
+
+    Where no one model holds all pairs there are so many cells that the sum over them drowns every pair, unless the full
+    table is the only pair there is.
+    """
+    if pairs is None:
+        return len(schema.names) <= 2
+    return _noise(whole, len(pairs.steps)) < CLEARLY_BETTER * _noise(pairs, 1)
 
 
 def _noise(plan: Plan, tables: int) -> float:

@@ -101,6 +101,14 @@ def test_a_budget_so_large_that_there_is_no_noise(method, unit):
     assert np.abs(made.counts(("x1",)) - table.counts(("x1",))).max() <= 25
 
 
+@pytest.mark.parametrize(
+    ("sizes", "method"),
+    [([8, 10, 2, 4, 3, 7, 6, 8], "aim"), ([100, 100, 100], "aim"), ([2] * 20, "aim"), ([1000, 1000], "histogram")],
+)
+def test_too_many_cells_for_one_model_are_no_reason_to_measure_them_all(sizes, method):
+    assert us.plan(schema_of(sizes), method="auto", budget=EPSILON).method == method
+
+
 def test_two_hundred_attributes():
     schema = schema_of([2] * 200)
     assert us.plan(schema, method="auto", budget=EPSILON).method == "mst"
