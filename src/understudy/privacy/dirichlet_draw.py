@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.domain import Domain
-from understudy.core.exact import float_down, float_up, to_text
+from understudy.core.exact import float_down, float_up, show_up, to_text
 from understudy.core.mechanism import Stream
-from understudy.errors import InputError
+from understudy.errors import BudgetError, InputError
 from understudy.privacy.calibrate_dirichlet import calibrated_prior
 from understudy.privacy.definition import ApproxDP, Unit
 from understudy.privacy.dirichlet import SOURCE
@@ -47,7 +47,13 @@ class DirichletDraw:
         if self.prior <= 0:
             raise InputError(f"prior ({float(self.prior):g}) must be positive: with 0 an empty cell stays empty.")
 
-    def table_event(self, unit: Unit) -> Event:  # noqa: ARG002 - the loss was set for the unit of the plan
+    def table_event(self, unit: Unit) -> Event:
+        """The loss the draw was set for. A pure one is checked: by Theorem 4.1 prior and rows settle it."""
+        if isinstance(self.loss, PureLoss) and not pure_loss_holds(self.prior, self.rows, unit, self.loss):
+            raise BudgetError(
+                f"a prior of {float(self.prior):g} with {self.rows:,} rows costs more than the epsilon = "
+                f"{show_up(self.loss.epsilon)} it is charged with. Nothing was drawn; use a larger prior or fewer rows."
+            )
         return self.loss
 
     def draw(
@@ -88,6 +94,12 @@ def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
         raise InputError(f"prior ({float(prior):g}) must be positive: with 0 an empty cell stays empty.")
     exact = math.log1p(float_up(rows / prior)) * unit.rows_per_unit
     return Fraction(float_up(Fraction(exact) * (1 + SLACK)))
+
+
+def pure_loss_holds(prior: Fraction, rows: int, unit: Unit, loss: PureLoss) -> bool:
+    """Whether prior and rows cost no more than a loss. The loss was set first and the prior rounded up from it, so only
+    the last digits can differ."""
+    return epsilon_of(prior, rows, unit) <= loss.epsilon * (1 + 4 * SLACK)
 
 
 def row_unit(unit: Unit, strata: tuple[str, ...]) -> Unit:

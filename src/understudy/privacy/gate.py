@@ -20,6 +20,7 @@ from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.charging import ChargingGate
+from understudy.privacy.dirichlet_draw import row_unit
 from understudy.privacy.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.journal import Journal, pack_array, unpack_array
 from understudy.privacy.noise import mechanism_from_json
@@ -103,7 +104,12 @@ class Gate(ChargingGate):
         public, is noted now, so that a run with all its measurements can be resumed without the data.
         """
         if self.unit.public_total:
-            _ = self.records
+            announced, records = self._plan.records, self.records
+            if announced is not None and announced != records:
+                raise InputError(
+                    f"the plan was made for {announced:,} records and the data have {records:,}; what a draw costs can "
+                    "depend on it. Make the plan again, with the right number or without."
+                )
         if self._plan.adaptive:
             self.count_ahead((name,) for name in self._schema.names)
             return
@@ -210,9 +216,14 @@ class Gate(ChargingGate):
         """A synthetic table drawn straight from the data by a mechanism that is defined on the whole domain.
 
         With ``strata``, one mechanism per cell of those attributes, in order; cells of the result are numbered over
-        the whole margin all the same.
+        the whole margin all the same. The accountant counts one stratum per row where the unit has ``fixed``
+        attributes, which is right for strata of those alone.
         """
-        events = [mechanism.table_event(self.unit) for mechanism in mechanisms]
+        if self.unit.fixed and not set(strata) <= set(self.unit.fixed):
+            raise DisclosureError(
+                f"strata by {' x '.join(strata)} are not fixed under this unit: one unit can move from one to another."
+            )
+        events = [mechanism.table_event(row_unit(self.unit, strata)) for mechanism in mechanisms]
         event = Strata(strata=tuple((one,) for one in events)) if strata else events[0]
         self._charge("draw", label, margin, event)
         remembered = self._remembered("draw", label)

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.errors import BudgetError, InputError, UnsupportedError
-from understudy.privacy.dirichlet_draw import epsilon_of, prior_for, round_prior
+from understudy.errors import BudgetError, DisclosureError, InputError, UnsupportedError
+from understudy.privacy.dirichlet_draw import DirichletDraw, epsilon_of, prior_for, pure_loss, round_prior, row_unit
 from understudy.privacy.event import PureLoss, Strata
+from understudy.privacy.gate import Gate
 from understudy.privacy.streams import SeededStream
+from understudy.synth.base import configure
 
 SCHEMA = us.Schema(
     attributes=(us.Attribute(name="area", levels=("n", "s", "w")), us.Attribute(name="sick", levels=("no", "yes")))
@@ -150,3 +152,52 @@ def test_units_of_several_rows_in_strata_are_charged_once(tmp_path):
     prior = Fraction(release.provenance.draws[0]["mechanisms"][0]["prior"])
     assert prior == prior_for(Fraction(1), 50, us.Unit())
     assert all(check.passed for check in us.verify(tmp_path / "r"))
+
+
+def test_a_plan_for_another_number_of_records_is_refused_before_the_charge(tmp_path):
+    """With a prior of one's own and no rows, epsilon was worked out from the records that the plan names."""
+    plan = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=3), records=10, prior="1")
+    assert float(plan.budget.epsilon) < math.log(1 + 80)  # what 80 records would cost
+    ledger = us.Ledger.create(tmp_path / "budget.db")
+    ledger.create_account("people", unit="replace", limit=us.PureDP(epsilon=10))
+    before = ledger.head()
+    with pytest.raises(InputError, match="10 records and the data have 80"):
+        us.synthesize(us.open_source(ROWS, SCHEMA), plan=plan, ledger=ledger.path, account="people")
+    assert ledger.head() == before
+    right = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=5), records=80, prior="1")
+    us.synthesize(us.open_source(ROWS, SCHEMA), plan=right, ledger=ledger.path, account="people", out=tmp_path / "r")
+    assert all(check.passed for check in us.verify(tmp_path / "r"))
+
+
+def test_no_gate_draws_with_less_prior_than_the_charge_asks_for():
+    """Also not for a run that died before it looked at the data, which is resumed without looking ahead."""
+    plan = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=3), records=10, prior="1")
+    stream = SeededStream(1)
+    gate = Gate(source=us.open_source(ROWS, SCHEMA), schema=SCHEMA, plan=plan, stream=stream)
+    with pytest.raises(BudgetError, match="80 rows costs more"):
+        configure(plan.method, plan.options).run(plan, SCHEMA, gate, stream)
+    assert gate.events == ()
+
+
+@pytest.mark.parametrize("per_unit", [1, 3])
+@pytest.mark.parametrize("fixed", [(), ("area",)])
+def test_what_the_prior_costs_is_checked_for_the_whole_unit(per_unit, fixed):
+    unit = us.Unit(fixed=fixed, rows_per_unit=per_unit)
+    made = row_unit(unit, fixed)
+    prior = prior_for(Fraction(1), 50, made)
+    assert DirichletDraw(prior=prior, rows=50, loss=pure_loss(Fraction(1))).table_event(made)
+    for wrong in ({"prior": prior * Fraction(999, 1000)}, {"rows": 51}):
+        draw = DirichletDraw(**{"prior": prior, "rows": 50, "loss": pure_loss(Fraction(1)), **wrong})
+        with pytest.raises(BudgetError):
+            draw.table_event(made)
+
+
+def test_strata_that_a_unit_can_leave_are_refused_by_the_gate():
+    """``fixed`` makes the accountant count one stratum per unit, which is right for fixed strata alone."""
+    unit = us.Unit(fixed=("area",))
+    plan = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=1), unit=unit)
+    gate = Gate(source=us.open_source(ROWS, SCHEMA), schema=SCHEMA, plan=plan, stream=SeededStream(1))
+    draws = [DirichletDraw(prior=Fraction(100), rows=10, loss=pure_loss(Fraction(1)))] * 2
+    with pytest.raises(DisclosureError, match="sick are not fixed"):
+        gate.draw(draws, margin=SCHEMA.names, label="copy 1", copy=1, strata=("sick",))
+    assert gate.events == ()
