@@ -39,6 +39,7 @@ __all__ = [
 Progress = Callable[[int, int | None], None]
 DEFAULT_METHOD = "auto"
 PARTS = ("utility", "risk")
+WAYS = (1, 2, 3)
 
 
 def plan(
@@ -190,7 +191,7 @@ def evaluate(
     models: Sequence[str] = (),
     keys: Sequence[str] = (),
     targets: Sequence[str] = (),
-    ways: Sequence[int] = (1, 2, 3),
+    ways: Sequence[int] = WAYS,
     parts: Sequence[str] = PARTS,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -219,6 +220,11 @@ def evaluate(
         if part not in PARTS:
             raise unknown_name("part of an evaluation", part, PARTS)
     if isinstance(release, KindOfCommutes):
+        if holdout is not None or models or keys or targets or tuple(ways) != WAYS or "utility" not in parts:
+            raise InputError(
+                "holdout, models, keys, targets, ways and the risk part are for tables of people; leave them out for a "
+                "release of commutes."
+            )
         return _evaluate_commutes(release, confidential)
     if not isinstance(release, KindOfRelease):
         raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")

@@ -72,11 +72,12 @@ def attack(
     Each attack is also played with the release's margins alone (baseline) and, given a holdout, on people who are not
     in the data (control). The residual risk is what it gains over them.
     """
+    from understudy.release.value import require_table
     from understudy.risk.evaluate import evaluate_risk
 
     folder = None if out is None else target_folder(out)
     how = reading.options()
-    made = read_synthetic(release, None if schema is None else read_schema(schema), how)
+    made = require_table(read_synthetic(release, None if schema is None else read_schema(schema), how), "attack")
     with working("attacking") as progress:
         people = api.open_source(files_of(confidential), made.schema, **how)
         others = api.open_source(files_of(holdout), made.schema, **how) if holdout else None

@@ -39,8 +39,9 @@ from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
 
 if TYPE_CHECKING:
-    from understudy.release import Release
-    from understudy.release.commutes import CommuteRelease
+    from understudy.release import CommuteRelease, Release
+
+    Evaluated = tuple[str, Release | CommuteRelease, Evaluation]
 
 SHOWN = 8
 COMMUTES = ("commutes", "workers", "destinations", "mean_absolute_error", "bias", "at_overall_average")
@@ -84,7 +85,7 @@ def evaluate(
     how = reading.options()
     named = _named(releases)
     public = None if schema is None else read_schema(schema)
-    results: list[tuple[str, Release, Evaluation]] = []
+    results: list[Evaluated] = []
     for name, path in named.items():
         release = read_synthetic(path, public, how)
         with working(f"evaluating {name}") as progress:
@@ -102,7 +103,7 @@ def evaluate(
                 progress=progress,
             )
         results.append((name, release, evaluation))
-    together = _together(results) if len(results) > 1 and all(hasattr(one, "schema") for _, one, _ in results) else {}
+    together = _together(results)
     if folder is not None:
         with working("writing"):
             _write(folder, results, together)
@@ -122,7 +123,7 @@ def evaluate(
 
 
 def _opened(release: Release | CommuteRelease, files: Sequence[str], how: Mapping[str, Any]) -> Any:
-    from understudy.release.commutes import CommuteRelease as KindOfCommutes
+    from understudy.release import CommuteRelease as KindOfCommutes
 
     if isinstance(release, KindOfCommutes):
         from understudy.engines.commutes import open_commutes
@@ -146,18 +147,24 @@ def read_ways(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _together(results: Sequence[tuple[str, Release, Evaluation]]) -> dict[str, Any]:
-    """Several releases beside each other, by epsilon: what their tables are worth, what an intruder gains."""
+def _together(results: Sequence[Evaluated]) -> dict[str, Any]:
+    """Several releases of tables beside each other, by epsilon: what they are worth, what an intruder gains."""
+    from understudy.release import Release as KindOfRelease
     from understudy.risk.evaluate import risk_against_epsilon
     from understudy.utility.evaluate import against_epsilon
 
-    tables = {"tradeoff": against_epsilon([(name, release, one.utility) for name, release, one in results])}
-    if all("attacks" in one.risk.frames for _, _, one in results):
-        tables["risk_by_epsilon"] = risk_against_epsilon([(name, release, one.risk) for name, release, one in results])
+    of_tables = [(name, release, one) for name, release, one in results if isinstance(release, KindOfRelease)]
+    if len(of_tables) < 2 or len(of_tables) < len(results):
+        return {}
+    tables = {"tradeoff": against_epsilon([(name, release, one.utility) for name, release, one in of_tables])}
+    if all("attacks" in one.risk.frames for _, _, one in of_tables):
+        tables["risk_by_epsilon"] = risk_against_epsilon(
+            [(name, release, one.risk) for name, release, one in of_tables]
+        )
     return tables
 
 
-def _write(folder: Path, results: Sequence[tuple[str, Release, Evaluation]], together: Mapping[str, Any]) -> None:
+def _write(folder: Path, results: Sequence[Evaluated], together: Mapping[str, Any]) -> None:
     def fill(place: Path) -> None:
         (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
         for name, _, evaluation in results:

@@ -13,10 +13,11 @@ from understudy.cli.options import read_output_path
 from understudy.cli.output import show_table, warn
 from understudy.core.folders import release_above
 from understudy.core.result import Evaluation, Section
+from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError
 
 if TYPE_CHECKING:
-    from understudy.release import Release
+    from understudy.release import CommuteRelease, Release
 
 INTERNAL = "INTERNAL, computed from confidential data: keep it inside the building"
 
@@ -36,13 +37,14 @@ def target_folder(out: Path) -> Path:
     return target
 
 
-def read_synthetic(path: Path, schema: Any, reading: Mapping[str, Any]) -> Release:
-    from understudy.release import read_release, wrap
-    from understudy.release.value import require_table
+def read_synthetic(path: Path, schema: Schema | None, reading: Mapping[str, Any]) -> Release | CommuteRelease:
+    """The release in a folder, or a file with anybody's synthetic rows as one."""
+    from understudy.release import Release, read_release, wrap
 
     if path.is_dir():
-        release = require_table(read_release(path), "this command")
-        if schema is not None and schema.fingerprint != release.schema.fingerprint:
+        release: Release | CommuteRelease = read_release(path)
+        own = release.schema.fingerprint if isinstance(release, Release) else None  # commutes have places instead
+        if schema is not None and schema.fingerprint != own:
             raise InputError(f"--schema is not the schema of {path}; leave it out to use the release's own.")
         return release
     if schema is None:

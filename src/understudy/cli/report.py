@@ -76,23 +76,24 @@ def report(
     check_target(to, wanted)  # type: ignore[arg-type]
     how = reading.options()
     made = read_synthetic(release, None if schema is None else read_schema(schema), how)
-    if not isinstance(made, Release) and (confidential or ask):
-        raise InputError("a release of commutes is reported as it is: leave --confidential and --ask out.")
-    answers = [api.infer(made, question) for question in ask or ()]
-    given = []
-    if confidential:
-        with working("evaluating") as progress:
-            given.append(
-                api.evaluate(
-                    made,
-                    api.open_source(files_of(confidential), made.schema, **how),
-                    holdout=api.open_source(files_of(holdout), made.schema, **how) if holdout else None,
-                    models=model or (),
-                    keys=read_names(keys),
-                    targets=read_names(targets),
-                    progress=progress,
+    answers, given = [], []
+    if confidential or ask:
+        if not isinstance(made, Release):
+            raise InputError("a release of commutes is reported as it is: leave --confidential and --ask out.")
+        answers = [api.infer(made, question) for question in ask or ()]
+        if confidential:
+            with working("evaluating") as progress:
+                given.append(
+                    api.evaluate(
+                        made,
+                        api.open_source(files_of(confidential), made.schema, **how),
+                        holdout=api.open_source(files_of(holdout), made.schema, **how) if holdout else None,
+                        models=model or (),
+                        keys=read_names(keys),
+                        targets=read_names(targets),
+                        progress=progress,
+                    )
                 )
-            )
     with working("writing"):
         place = write_report(made, *given, *answers, audience=wanted, to=to, title=title)  # type: ignore[arg-type]
     registry = place.with_name(f"{place.stem}-registry.json") if wanted == "public" else None

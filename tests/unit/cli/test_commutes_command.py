@@ -69,3 +69,28 @@ def test_what_is_for_tables_is_refused_with_a_reason(folder, command):
     verb, *rest = command
     refused = run(verb, folder / "release", *rest, *(("--out", folder / "x") if verb != "infer" else ()))
     assert refused.exit_code == 2, refused.output
+
+
+def test_a_release_of_commutes_is_measured_and_reported(folder):
+    if not (folder / "release").exists():
+        test_from_two_files_to_a_verified_release(folder)
+    measured = run("evaluate", folder / "release", "--confidential", folder / "od.parquet", "--json")
+    assert measured.exit_code == 0, measured.output
+    assert "commute_distance" in json.loads(measured.stdout)["utility"]["frames"]
+    reported = run("report", folder / "release", "--to", folder / "report.html")
+    assert reported.exit_code == 0, reported.output
+    assert "Synthetic commutes" in (folder / "report.html").read_text()
+
+
+def test_what_is_about_people_is_refused_for_commutes(folder):
+    if not (folder / "release").exists():
+        test_from_two_files_to_a_verified_release(folder)
+    given = (folder / "release", "--confidential", folder / "od.parquet")
+    for command in (
+        ("evaluate", *given, "--keys", "origin"),
+        ("evaluate", *given, "--part", "risk"),
+        ("attack", *given),
+    ):
+        refused = run(*command)
+        assert refused.exit_code == 2, refused.output
+        assert "commutes" in refused.output
