@@ -68,6 +68,8 @@ class Derived:
         mapping = tuple(self.mapping.items()) if isinstance(self.mapping, Mapping) else tuple(self.mapping)
         object.__setattr__(self, "mapping", mapping)
         for key in ("sources", "edges", "levels", "cases"):
+            if isinstance(getattr(self, key), str):
+                raise SchemaError(f"{self._where}: {'from' if key == 'sources' else key} must be a list, not a text.")
             object.__setattr__(self, key, tuple(getattr(self, key)))
         if self.function not in FUNCTIONS:
             raise unknown_name(f"{self._where}: function", str(self.function), FUNCTIONS, error=SchemaError)

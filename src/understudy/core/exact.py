@@ -13,6 +13,8 @@ from fractions import Fraction
 from understudy.errors import InputError
 
 Number = int | float | str | Decimal | Fraction
+LARGEST_POWER = 300
+LARGEST = 10**LARGEST_POWER
 
 
 def read_exact(value: Number, name: str) -> Fraction:
@@ -23,20 +25,25 @@ def read_exact(value: Number, name: str) -> Fraction:
     """
     if isinstance(value, bool):
         raise InputError(f"{name} ({value}) must be a number.")
-    if isinstance(value, Fraction):
-        return value
     try:
         if hasattr(value, "item") and not isinstance(value, str | Decimal):  # numpy scalars
             value = value.item()
-        if isinstance(value, int | Fraction):
-            return Fraction(value)
-        number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        number = (
+            value if isinstance(value, int | Fraction) else Decimal(repr(value) if isinstance(value, float) else value)
+        )
     except (InvalidOperation, TypeError, ValueError):
         raise InputError(f"{name} ({value!r}) must be a number, such as 0.5.") from None
+    if isinstance(number, int | Fraction):
+        if abs(number) >= LARGEST:
+            raise InputError(f"{name} is larger than the numbers understood here, up to 1e{LARGEST_POWER}.")
+        return Fraction(number)
     if not number.is_finite():
         raise InputError(f"{name} ({value}) must be finite.")
-    if number and not -400 <= number.adjusted() <= 400:  # 1e-999999999 would exhaust memory as a fraction
-        raise InputError(f"{name} ({value}) is outside the range of numbers understood here, 1e-400 to 1e400.")
+    # 1e-999999999 would exhaust memory as a fraction, and above the largest float nothing could be shown or drawn.
+    if number and not -400 <= number.adjusted() < LARGEST_POWER:
+        raise InputError(
+            f"{name} ({value}) is outside the range of numbers understood here, 1e-400 to 1e{LARGEST_POWER}."
+        )
     return Fraction(number)
 
 

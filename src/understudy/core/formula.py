@@ -19,6 +19,7 @@ from itertools import combinations
 from understudy.errors import InputError, unknown_name
 
 FUNCTIONS = ("C", "log", "sqrt", "square")
+MOST_FACTORS = 8  # of one term: a * b * ... of so many stands for 255 terms, and of one more for twice as many
 ALLOWED = "names of attributes, + : * . and C(), log(), sqrt(), square() of one attribute"
 TOKEN = re.compile(
     r"\s*(?:(?P<quoted>`[^`]*`)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>[0-9]+(?:\.[0-9]+)?)"
@@ -156,6 +157,10 @@ class _Reader:
         while self._ahead() in (":", "*"):
             marks.add(self._next()[1])
             factors.append(self._factor())
+        if len(factors) > MOST_FACTORS:
+            raise InputError(
+                f"model '{self.text}' joins {len(factors)} attributes in one term; at most {MOST_FACTORS} can be."
+            )
         if marks == {":", "*"}:
             raise InputError(f"model '{self.text}' mixes ':' and '*' in one term; write the interactions out.")
         if marks == {"*"}:

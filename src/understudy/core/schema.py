@@ -125,17 +125,21 @@ class Attribute:
         if any(isinstance(edge, datetime.datetime) for edge in self.edges):
             raise SchemaError(f"{where}: edges must be dates without a time of day.")
         # Beyond 2^53 a double skips whole numbers, so a value could not be put into its bin exactly.
-        whole = [value for value in (*self.edges, *(code for code, _ in self.special)) if isinstance(value, int)]
-        if any(abs(value) > 2**53 for value in whole):
-            raise SchemaError(f"{where}: whole-number edges and special codes must lie between -2^53 and 2^53.")
-        if all(numbers) and not all(math.isfinite(edge) for edge in self.edges):  # type: ignore[arg-type]
+        given = [
+            value
+            for value in (*self.edges, *(code for code, _ in self.special))
+            if not isinstance(value, datetime.date)
+        ]
+        if not all(isinstance(value, int) or math.isfinite(value) for value in given):
             raise SchemaError(f"{where}: edges must be finite; give the public lowest and highest possible value.")
+        if any(abs(value) > 2**53 for value in given if isinstance(value, int) or self.integer):
+            raise SchemaError(f"{where}: whole-number edges and special codes must lie between -2^53 and 2^53.")
         if len(self.edges) < 2 or any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):  # type: ignore[operator]
             raise SchemaError(f"{where}: edges must be at least two values in increasing order.")
         if self.level_labels:
             raise SchemaError(f"{where}: level_labels go with levels.")
-        if self.integer and (all(dates) or any(edge != int(edge) for edge in self.edges)):  # type: ignore[arg-type]
-            raise SchemaError(f"{where}: integer = true needs whole-number edges.")
+        if self.integer and (all(dates) or any(value != int(value) for value in given)):
+            raise SchemaError(f"{where}: integer = true needs whole-number edges and special codes.")
         if self.density == "log" and (all(dates) or self.edges[0] <= 0):  # type: ignore[operator]
             raise SchemaError(f'{where}: density = "log" needs positive numeric edges.')
         if self.outside == "missing" and not self.missing:

@@ -89,6 +89,8 @@ def parse_schema(text: str, where: str = "schema") -> Schema:
     except tomllib.TOMLDecodeError as problem:
         line = "" if re.search(r"line \d+", str(problem)) else f" (line {len(text.splitlines())})"
         raise SchemaError(f"{where} is not valid TOML: {problem}{line}.") from None
+    except ValueError:  # Python refuses to read a whole number of thousands of digits
+        raise SchemaError(f"{where} is not a schema: it holds a number with too many digits.") from None
     except RecursionError:
         raise SchemaError(f"{where} is not a schema: its values are nested too deeply.") from None
     try:

@@ -258,3 +258,8 @@ def test_schema_files_that_are_refused(case):
         parse_schema(f"{TOML[: TOML.index('[[derived]]')]}{text}", "people.toml")
     assert message in str(caught.value)
     assert str(caught.value).startswith("people.toml: ")
+
+
+def test_sources_that_are_one_text_are_refused():
+    with pytest.raises(SchemaError, match="from must be a list"):
+        Derived(name="adult", function="recode", sources="age")

@@ -58,6 +58,8 @@ def test_outcomes():
         ("income ~ (age + sex)", "where an attribute was expected"),
         ("income ~ age:sex", "needs its main effects"),
         ("income ~ age*age", "names an attribute twice"),
+        ("income ~ " + "*".join(["age"] * 900), "900 attributes in one term"),
+        ("income ~ " + ":".join(["age", "sex"] * 5), "10 attributes in one term"),
         ("income ~ income", "both the outcome and a predictor"),
         ("income ~", "ends too early"),
         ("income", "ends too early"),
