@@ -43,6 +43,7 @@ def kernel() -> None:
     from understudy.privacy.commute_prior import PriorRule, SizedPrior
     from understudy.privacy.event import ApproxLoss
     from understudy.privacy.flow_draws import Block, CellUrn, ShrunkUrn
+    from understudy.privacy.place_bands import PlaceBands
     from understudy.privacy.streams import SecureStream
 
     rng = np.random.default_rng(1)
@@ -59,14 +60,19 @@ def kernel() -> None:
             rows=np.full(destinations, WORKERS),
         )  # fmt: skip
 
-    urn = ShrunkUrn(
-        priors=SizedPrior(entries={1: (PLACES, prior.numerator, 14)}), event=loss, points=points,
-        edges=np.array([np.inf]), keeps=np.array([int(KEEP * 2**32), 0], dtype=np.uint64), elsewhere=False,
-    )  # fmt: skip
+    def shrunk(miles: tuple[float, ...], keeps: tuple[float, ...]) -> ShrunkUrn:
+        return ShrunkUrn(
+            priors=SizedPrior(entries={1: (PLACES, prior.numerator, 14)}), event=loss,
+            bands=PlaceBands(points=points, edges=np.array(miles) ** 2),
+            keeps=np.array([*(int(keep * 2**32) for keep in keeps), 0], dtype=np.uint64), elsewhere=False,
+        )  # fmt: skip
+
+    urn = shrunk((np.inf,), (KEEP,))
+    banded = shrunk((5.0, 20.0, 60.0, 300.0), (1.0, 0.5, 0.1, KEEP))
     rule = PriorRule(loss=loss)
     plain = CellUrn(priors=rule.table(np.array([WORKERS])), event=loss)
     cells = int(plain.priors.of(np.array([WORKERS]))[0][0])
-    for mechanism, one in ((urn, block(2)), (plain, block(2))):
+    for mechanism, one in ((urn, block(2)), (banded, block(2)), (plain, block(2))):
         mechanism.draw(one, np.full(2, PLACES), stream, "compile")
 
     table = np.zeros(PLACES)
@@ -79,15 +85,18 @@ def kernel() -> None:
     as_written(points, table.astype(int).tolist(), float(prior), random.Random(1))
     printed = time.process_time() - start
     many = block(20_000)
-    sizes = urn.sizes(many.destinations)  # public, and the same for every copy
     start = time.process_time()
-    urn.draw_in(many, sizes, stream, "run")
+    urn.draw(many, np.full(20_000, PLACES), stream, "run")
     quick = (time.process_time() - start) / 20_000
     print(
         f"per destination: {printed * 1e3:.1f} ms as printed, {slow * 1e3:.2f} ms with arrays, {quick * 1e6:.2f} us "
         f"lazily: {printed / quick:,.0f} and {slow / quick:,.0f} times less"
     )
     print(f"lazy shrinking: {WORKERS / quick / 1e6:.2f}M workers per CPU second (f = {KEEP}, {PLACES:,} places)")
+    start = time.process_time()
+    banded.draw(many, np.full(20_000, PLACES), stream, "bands")
+    slower = (time.process_time() - start) / 20_000
+    print(f"four bands of distance: {slower * 1e6:.1f} us per destination, {WORKERS / slower / 1e6:.2f}M workers per s")
     many = block(400_000)
     many = Block(
         destinations=many.destinations, starts=many.starts, cells=many.cells % cells, jobs=many.jobs, rows=many.rows

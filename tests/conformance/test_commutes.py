@@ -21,6 +21,7 @@ from understudy.privacy.event import ApproxLoss
 from understudy.privacy.flow_draws import Block, CellUrn, ShrunkUrn
 from understudy.privacy.flow_gate import FlowGate
 from understudy.privacy.ledger import Ledger
+from understudy.privacy.place_bands import PlaceBands
 from understudy.privacy.shrinking import shrunk_prior
 from understudy.privacy.streams import SeededStream
 from understudy.release import commute_run
@@ -216,7 +217,8 @@ def audited(kind, weaken):
     priors = SizedPrior(entries={3: (6, prior.numerator, prior.denominator.bit_length() - 1)})
     if kind == "shrunk":
         return ShrunkUrn(
-            priors=priors, event=loss, points=np.arange(18.0).reshape(6, 3), edges=np.array([np.inf]),
+            priors=priors, event=loss,
+            bands=PlaceBands(points=np.arange(18.0).reshape(6, 3), edges=np.array([np.inf])),
             keeps=np.array([2**31, 0], dtype=np.uint64), elsewhere=False,
         )  # fmt: skip
     urn = CellUrn(priors=priors, event=loss)

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 from understudy.privacy.commute_prior import SizedPrior
 from understudy.privacy.event import ApproxLoss
 from understudy.privacy.flow_draws import Block, CellUrn, ShrunkUrn
+from understudy.privacy.place_bands import PlaceBands
 from understudy.privacy.streams import SeededStream
 
 TRIALS = 6_000
@@ -97,8 +98,7 @@ def shrunk_draws():
     urn = ShrunkUrn(
         priors=prior_of(Fraction(1, 2), 5, 3),
         event=LOSS,
-        points=POINTS,
-        edges=np.array([4.0, 100.0]),
+        bands=PlaceBands(points=POINTS, edges=np.array([4.0, 100.0])),
         keeps=np.array([2**32, 2**30, 0], dtype=np.uint64),
         elsewhere=False,
     )

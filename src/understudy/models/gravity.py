@@ -35,9 +35,10 @@ class GravityTree:
 
     def __post_init__(self) -> None:
         from understudy.models import gravity_compiled as loops
+        from understudy.privacy.place_tree_compiled import build_order
 
         points = self.places.points()
-        order = loops.build_order(points)
+        order = build_order(points)
         rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
         mass = self.places.mass[order]

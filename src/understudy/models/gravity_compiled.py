@@ -1,7 +1,7 @@
-"""Loops over a tree of places that numba compiles: building it, and looking at it from one destination.
+"""Loops over a tree of places that numba compiles: what its nodes weigh, and looking at it from one destination.
 
-The tree halves the places again and again across their widest axis. A node is a range of positions in the resulting
-order, so a set of nodes that do not overlap is a partition of the places into ranges. Imported only by ``gravity``.
+The tree is that of ``privacy.place_tree_compiled``: a node is a range of positions in its order. Imported only by
+``gravity``.
 """
 
 from __future__ import annotations
@@ -17,61 +17,6 @@ LEAF = 8  # places below which a node's centre is computed when it is needed ins
 KNOTS_PER_OCTAVE = 8
 SMALLEST_OCTAVE = -5  # distances below 2^-5 miles count as that: the same block
 KNOTS = 144  # up to 2^13 miles
-
-
-@compiled
-def _select(  # noqa: PLR0917
-    points: NDArray[Any], order: NDArray[Any], low: int, high: int, middle: int, axis: int
-) -> None:
-    """Reorders positions low..high-1 so that those before ``middle`` are not above it along the axis."""
-    left, right = low, high - 1
-    while left < right:
-        pivot = points[order[(left + right) // 2], axis]
-        i, j = left, right
-        while i <= j:
-            while points[order[i], axis] < pivot:
-                i += 1
-            while points[order[j], axis] > pivot:
-                j -= 1
-            if i <= j:
-                order[i], order[j] = order[j], order[i]
-                i += 1
-                j -= 1
-        if middle <= j:
-            right = j
-        elif middle >= i:
-            left = i
-        else:
-            return
-
-
-@compiled
-def build_order(points: NDArray[Any]) -> NDArray[Any]:
-    """The places in the order of the tree."""
-    count = len(points)
-    order = np.arange(count).astype(np.int32)
-    lows, highs = np.empty(128, np.int64), np.empty(128, np.int64)
-    lows[0], highs[0] = 0, count
-    top = 1
-    while top:
-        top -= 1
-        low, high = lows[top], highs[top]
-        if high - low < 2:
-            continue
-        best, widest = 0, -1.0
-        for axis in range(3):
-            smallest, largest = np.inf, -np.inf
-            for position in range(low, high):
-                value = points[order[position], axis]
-                smallest, largest = min(smallest, value), max(largest, value)
-            if largest - smallest > widest:
-                best, widest = axis, largest - smallest
-        middle = (low + high) // 2
-        _select(points, order, low, high, middle, best)
-        lows[top], highs[top] = low, middle
-        lows[top + 1], highs[top + 1] = middle, high
-        top += 2
-    return order
 
 
 @compiled

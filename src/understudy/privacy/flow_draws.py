@@ -20,6 +20,7 @@ from understudy.errors import InternalError, UnsupportedError
 from understudy.privacy.commute_prior import SizedPrior
 from understudy.privacy.draws import indexed_words
 from understudy.privacy.event import Event
+from understudy.privacy.place_bands import PlaceBands
 
 Integers = NDArray[np.int64]
 RETAIN_BITS = 32
@@ -124,50 +125,35 @@ class CellUrn:
 class ShrunkUrn:
     """Algorithm 2, then Algorithm 1, over single places: empty places stay in the domain with a public probability.
 
-    ``keeps`` are multiples of 2^-32, one per band of squared distance (``edges``, the last band endless); 0 means that
-    the place is not in the domain (its workers are in the cell ``elsewhere``). The retained domain is never made.
+    ``keeps`` are multiples of 2^-32, one per band of squared distance, the endless last one included; 0 means that the
+    place is not in the domain (its workers are in the cell ``elsewhere``). The retained domain is never made.
     """
 
     priors: SizedPrior
     event: Event
-    points: NDArray[np.float64]
-    edges: NDArray[np.float64]
+    bands: PlaceBands
     keeps: NDArray[np.uint64]
     elsewhere: bool
     name: ClassVar[str] = "commute_shrunk_urn"
     covers: ClassVar[str] = "whole_domain"
 
-    def sizes(self, destinations: Integers) -> Integers:
-        """Places of each band around each destination: public."""
-        from understudy.privacy import urn_compiled as loops
-
-        if len(self.edges) == 0 or not np.isfinite(self.edges[0]):  # one band holds everything
-            found = np.zeros((len(destinations), len(self.edges) + 1), dtype=np.int64)
-            found[:, 0] = len(self.points)
-            return found
-        counted: Integers = loops.count_bands(self.points, destinations, self.edges)
-        return counted
-
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:  # noqa: ARG002
-        return self.draw_in(block, self.sizes(block.destinations), stream, *purpose)
-
-    def draw_in(self, block: Block, sizes: Integers, stream: Stream, *purpose: str | int) -> Integers:
-        """The draw, given how many places lie in each band."""
         from understudy.privacy import urn_compiled as loops
 
         _, weights, shifts = self.priors.of(block.rows)
         prefix = np.concatenate(([0], np.cumsum(block.jobs, dtype=np.int64)))
         row_starts = np.concatenate(([0], np.cumsum(block.rows)))
-        everything = np.full(len(block.rows), len(self.points) + 1, dtype=np.int64)
+        everything = np.full(len(block.rows), len(self.bands.points) + 1, dtype=np.int64)
         _check_fits(everything, weights, shifts, np.diff(prefix[block.starts]), block.rows)
         drawn = np.empty(int(row_starts[-1]), dtype=np.int64)
         states = np.full(len(block.rows), loops.MORE_WORDS, dtype=np.int8)
-        tables, bounds = retained_tables(tuple(int(keep) for keep in self.keeps), len(self.points))
+        tables, bounds = retained_tables(tuple(int(keep) for keep in self.keeps), len(self.bands.points))
 
         def run(words: Any, word_starts: Any, counts: Any, states: Any) -> None:
             loops.shrunk_urns(
-                block.starts, block.cells, prefix, block.destinations, self.points, self.edges, self.keeps > 0,
-                sizes, tables, bounds, int(self.elsewhere), weights, shifts, block.rows, row_starts,
+                block.starts, block.cells, prefix, block.destinations, self.bands.points, self.bands.edges,
+                self.bands.order, self.bands.sorted_points, self.bands.boxes, self.keeps > 0, tables, bounds,
+                int(self.elsewhere), weights, shifts, block.rows, row_starts,
                 words, word_starts, counts, drawn, states,
             )  # fmt: skip
 
@@ -178,7 +164,7 @@ class ShrunkUrn:
     def to_json(self) -> dict[str, Any]:
         return {
             "mechanism": self.name, **self.priors.to_json(),
-            "band_edges_miles": [round(float(np.sqrt(edge)), 6) for edge in self.edges],
+            "band_edges_miles": [round(float(np.sqrt(edge)), 6) for edge in self.bands.edges],
             "retained_share_of_2^32": [int(keep) for keep in self.keeps], "elsewhere": self.elsewhere,
         }  # fmt: skip
 

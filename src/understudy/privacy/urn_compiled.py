@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.privacy.compiling import compiled
+from understudy.privacy.place_tree_compiled import band_of, bands_around
 
 DONE, MORE_WORDS = 0, 1
 
@@ -82,31 +83,6 @@ def urns(  # noqa: PLR0917  (numba passes arguments by position)
 
 
 @compiled
-def band_of(squared: float, edges: NDArray[Any]) -> int:
-    """The band of a squared distance; beyond the last edge lies the last band."""
-    low, high = 0, len(edges)
-    while low < high:
-        middle = (low + high) // 2
-        if squared < edges[middle]:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@compiled
-def count_bands(points: NDArray[Any], destinations: NDArray[Any], edges: NDArray[Any]) -> NDArray[Any]:
-    """How many places lie in each band around each destination. Public."""
-    found = np.zeros((len(destinations), len(edges) + 1), np.int64)
-    for d in range(len(destinations)):
-        at = points[destinations[d]]
-        for place in range(len(points)):
-            dx, dy, dz = points[place, 0] - at[0], points[place, 1] - at[1], points[place, 2] - at[2]
-            found[d, band_of(dx * dx + dy * dy + dz * dz, edges)] += 1
-    return found
-
-
-@compiled
 def _binomial(count: int, word_at: int, words: NDArray[np.uint64], tables: NDArray[Any], bounds: NDArray[Any]) -> int:
     """How many of ``count`` empty places are retained: one table for each binary digit of the count."""
     total, digit = 0, 0
@@ -129,6 +105,44 @@ def _binomial(count: int, word_at: int, words: NDArray[np.uint64], tables: NDArr
 
 
 @compiled
+def _by_band(  # noqa: PLR0917
+    used: int, lows: NDArray[Any], highs: NDArray[Any], band_at: NDArray[Any],
+    sizes: NDArray[Any], parts: NDArray[Any], firsts: NDArray[Any], ends: NDArray[Any],
+) -> None:  # fmt: skip
+    """Ranges sorted by band: those of a band lie at parts[band]:parts[band + 1], each with its first position and with
+    the number of places of the band up to its end. ``sizes`` are the places of each band."""
+    sizes[:] = 0
+    parts[:] = 0
+    for number in range(used):
+        parts[band_at[number] + 1] += 1
+    for band in range(len(sizes)):
+        parts[band + 1] += parts[band]
+    for number in range(used):
+        band = band_at[number]
+        where = parts[band]
+        parts[band] += 1
+        sizes[band] += highs[number] - lows[number]
+        firsts[where], ends[where] = lows[number], sizes[band]
+    for band in range(len(sizes), 0, -1):
+        parts[band] = parts[band - 1]
+    parts[0] = 0
+
+
+@compiled
+def _position(number: int, first: int, last: int, firsts: NDArray[Any], ends: NDArray[Any]) -> int:
+    """The position of a place by its number in a band, whose ranges lie at first:last."""
+    low, high, begin = first, last - 1, first
+    while low < high:
+        middle = (low + high) // 2
+        if ends[middle] <= number:
+            low = middle + 1
+        else:
+            high = middle
+    before = ends[low - 1] if low > begin else 0
+    return firsts[low] + number - before  # type: ignore[no-any-return]
+
+
+@compiled
 def shrunk_urns(  # noqa: PLR0917
     starts: NDArray[Any],
     cells: NDArray[Any],
@@ -136,8 +150,10 @@ def shrunk_urns(  # noqa: PLR0917
     destinations: NDArray[Any],
     points: NDArray[Any],
     edges: NDArray[Any],
+    tree_order: NDArray[Any],
+    tree_points: NDArray[Any],
+    tree_boxes: NDArray[Any],
     inside: NDArray[np.bool_],
-    sizes: NDArray[Any],
     tables: NDArray[np.uint64],
     bounds: NDArray[Any],
     extra: int,
@@ -153,12 +169,15 @@ def shrunk_urns(  # noqa: PLR0917
 ) -> None:
     """Algorithm 2 and then Algorithm 1 of Machanavajjhala et al. 2008, without ever making the retained domain.
 
-    First the number of retained empty places of each band is drawn (``sizes`` places lie in it). The urn holds the
-    balls of the places with records, of ``elsewhere`` (``extra``), and of that many nameless places. A nameless place
-    gets its name when it is first drawn: uniform among the empty places of its band that have none yet.
+    First the number of retained empty places of each band is drawn. The urn holds the balls of the places with records,
+    of ``elsewhere`` (``extra``), and of that many nameless places. A nameless place gets its name when it is first
+    drawn: uniform among the empty places of its band that have none yet, by their number in the ranges of the band.
     """
     places, bands = len(points), len(edges) + 1
-    retained = np.empty(bands, np.int64)
+    retained, sizes = np.empty(bands, np.int64), np.empty(bands, np.int64)
+    room = 1024
+    lows, highs, band_at = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+    firsts, ends, parts = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(bands + 1, np.int64)
     for d in range(len(rows)):
         if states[d] == DONE:
             continue
@@ -168,9 +187,17 @@ def shrunk_urns(  # noqa: PLR0917
         filled = end - begin
         at, last = word_starts[d], word_starts[d] + word_counts[d]
         base = row_starts[d]
-        x, y, z = points[destinations[d], 0], points[destinations[d], 1], points[destinations[d], 2]
+        here = points[destinations[d]]
+        x, y, z = here[0], here[1], here[2]
+        used = bands_around(here, tree_points, tree_boxes, edges, lows, highs, band_at)
+        while used < 0:
+            room *= 2
+            lows, highs, band_at = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
+            firsts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+            used = bands_around(here, tree_points, tree_boxes, edges, lows, highs, band_at)
+        _by_band(used, lows, highs, band_at, sizes, parts, firsts, ends)
         for band in range(bands):
-            retained[band] = sizes[d, band]
+            retained[band] = sizes[band]
         for pair in range(begin, end):
             if cells[pair] < places:
                 there = points[cells[pair]]
@@ -224,14 +251,10 @@ def shrunk_urns(  # noqa: PLR0917
                 while at < last:
                     word = words[at]
                     at += 1
-                    whole = np.uint64(places)
+                    whole = np.uint64(sizes[band])
                     if word > ~whole and word > ~((np.uint64(0) - whole) % whole):
                         continue
-                    place = np.int64(word % whole)
-                    if sizes[d, band] < places:  # else every place lies in the band
-                        dx, dy, dz = points[place, 0] - x, points[place, 1] - y, points[place, 2] - z
-                        if band_of(dx * dx + dy * dy + dz * dz, edges) != band:
-                            continue
+                    place = tree_order[_position(np.int64(word % whole), parts[band], parts[band + 1], firsts, ends)]
                     taken = False
                     for known in range(named):
                         if names[known] == place:
@@ -242,7 +265,7 @@ def shrunk_urns(  # noqa: PLR0917
                             taken = True
                             break
                     if not taken:
-                        cell = place  # type: ignore[assignment]
+                        cell = place
                         break
                 if cell < 0:
                     break  # out of words

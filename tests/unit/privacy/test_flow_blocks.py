@@ -17,6 +17,7 @@ from understudy.privacy.event import ApproxLoss
 from understudy.privacy.flow_blocks import DrawOrder, LocalFlows, cut_blocks
 from understudy.privacy.flow_draws import CellUrn, ShrunkUrn
 from understudy.privacy.flow_gate import FlowTable
+from understudy.privacy.place_bands import PlaceBands
 from understudy.privacy.streams import SeededStream
 
 LOSS = ApproxLoss(epsilon=Fraction(3), delta=Fraction(1, 1000), source="test")
@@ -56,8 +57,9 @@ def areas(world, flows):
 def shrunk(world, flows):
     del flows
     urn = ShrunkUrn(
-        priors=SizedPrior(entries={1: (len(world.places), 1, 2)}), event=LOSS, points=world.places.points(),
-        edges=np.array([4.0, 25.0]), keeps=np.array([2**32, 2**31, 0], dtype=np.uint64), elsewhere=True,
+        priors=SizedPrior(entries={1: (len(world.places), 1, 2)}), event=LOSS,
+        bands=PlaceBands(points=world.places.points(), edges=np.array([4.0, 25.0])),
+        keeps=np.array([2**32, 2**31, 0], dtype=np.uint64), elsewhere=True,
     )  # fmt: skip
     return urn, PlaceRegions(places=world.places, cut=5.0), np.full(len(world.places), len(world.places))
 

@@ -21,6 +21,7 @@ from understudy.privacy.dirichlet_draw import round_prior
 from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
 from understudy.privacy.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
 from understudy.privacy.flow_gate import Regions
+from understudy.privacy.place_bands import PlaceBands
 from understudy.privacy.plan import Plan
 from understudy.privacy.shrinking import published_epsilon, shrunk_delta, shrunk_prior, surely_retained
 from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells, gamma_for
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from understudy.synth.commutes.commute import Commute
 
 Integers = NDArray[np.int64]
-LARGEST_COUNT = 1_000_000_000  # distances computed to count the places around every destination
+MOST_COUNTED = 200_000  # destinations around which places are counted
 LARGEST_BREACH = 60  # records up to which the breach probability of Definition 6 is reported
 Built = tuple[FlowMechanism, Integers, tuple[str, ...]]
 
@@ -96,7 +97,8 @@ def _shrunk(
     method: Commute, shrinking: Shrinking, places: Places, rows: Integers, *, event: Event, loss: ApproxLoss
 ) -> Built:
     """Algorithm 2, its prior by the sound bound, or by the published rule and then checked against that bound."""
-    inside = _least_domain(shrinking, places, np.flatnonzero(rows))
+    bands = PlaceBands(points=places.points(), edges=shrinking.edges)
+    inside = _least_domain(shrinking, bands, np.flatnonzero(rows))
     others = surely_retained(inside, float_down(loss.delta))
     entries, largest, worst = {}, 0.0, 0.0
     for least, most in sorted({size_step(int(size)) for size in np.unique(rows) if size > 0}):
@@ -123,8 +125,7 @@ def _shrunk(
     mechanism = ShrunkUrn(
         priors=SizedPrior(entries=entries),
         event=event,
-        points=places.points(),
-        edges=shrinking.edges,
+        bands=bands,
         keeps=shrinking.thresholds,
         elsewhere=True,
     )
@@ -149,18 +150,12 @@ def _published_part(total: Fraction, shrinking: Shrinking) -> Fraction:
     return Fraction(left)
 
 
-def _least_domain(shrinking: Shrinking, places: Places, destinations: Integers) -> float:
+def _least_domain(shrinking: Shrinking, bands: PlaceBands, destinations: Integers) -> float:
     """The least expected number of retained places over destinations, all of them counted exactly; 0 if too many."""
-    if len(destinations) * len(places) > LARGEST_COUNT:
+    if not 0 < len(destinations) <= MOST_COUNTED:
         return 0.0
-    points = places.points()
-    keeps = shrinking.thresholds / 2.0**32
-    least = math.inf
-    for destination in destinations:
-        squared = ((points - points[destination]) ** 2).sum(axis=1)
-        bands = np.bincount(np.searchsorted(shrinking.edges, squared, side="right"), minlength=len(keeps))
-        least = min(least, float(bands @ keeps) - 2.0)
-    return max(least, 0.0) if len(destinations) else 0.0
+    expected = bands.sizes(destinations) @ (shrinking.thresholds / 2.0**32)
+    return max(float(expected.min()) - 2.0, 0.0)
 
 
 def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integers, *, extra: int) -> tuple[str, ...]:
