@@ -23,7 +23,7 @@ def show_plan(plan: Plan) -> None:
             ("unit", plan.unit.describe()),
             ("copies", plan.copies),
             ("synthetic rows", "chosen by the method" if plan.rows is None else plan.rows),
-            ("options", ", ".join(f"{key} = {value}" for key, value in plan.options.items()) or "none"),
+            ("options", ", ".join(f"{key} = {value}" for key, value in plan.options.items() if value != "") or "none"),
             ("hash", plan.hash),
         ]
     )
@@ -34,8 +34,8 @@ def show_plan(plan: Plan) -> None:
             (
                 step.label,
                 step.action,
-                " x ".join(step.margin) or "(total)",
-                step.cells,
+                " x ".join(step.margin) or ("(total)" if step.cells else "(chosen during the run)"),
+                step.cells or None,
                 step.standard_deviation,
                 f"up to {step.repeats}" if plan.adaptive else step.repeats,
             )
@@ -75,7 +75,7 @@ def _table_rows(release: Any) -> list[int]:
     if hasattr(release, "table_rows"):  # commutes stay in their files
         rows: list[int] = release.table_rows()
         return rows
-    return [table.num_rows for table in release.tables]
+    return list(release.rows)
 
 
 def release_document(release: Release, folder: Path) -> dict[str, Any]:

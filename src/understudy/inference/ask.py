@@ -81,7 +81,7 @@ def ask(
         known = public_records(release)
         return _by_rule(release, estimand, level=level, synthesis="simple", records=known, rule=rule, outside=False)
     if rule in OF_POSTERIOR_DRAWS and has_posterior_draws(release):
-        known = public_records(release) or release.tables[0].num_rows
+        known = public_records(release) or release.rows[0]
         return _by_rule(
             release, estimand, level=level, synthesis="noise_aware", records=known, rule=rule, outside=False
         )
@@ -212,7 +212,7 @@ def _by_rule(
             "is not noise-aware: do not use it for differentially private data"
         )
     chosen = rule or RULE_OF[str(synthesis)]
-    rows = release.tables[0].num_rows
+    rows = release.rows[0]
     if records is None or isinstance(records, bool) or records < 1:
         raise InputError("say how many records the synthetic tables were made from (records=).")
     kappa = rows / records
@@ -347,7 +347,7 @@ def _why_not(release: Release, rule: str, rng: np.random.Generator) -> str:
             f"rule {rule} leaves out the noise between these copies, which were drawn from the noise-aware posterior; "
             f"{' or '.join(reversed(OF_POSTERIOR_DRAWS))} reads it. Or leave rule out: all noisy tables are then used."
         )
-    rows = release.tables[0].num_rows
+    rows = release.rows[0]
     records = public_records(release) or rows
     share = 0.25
     if provenance.draws:

@@ -116,7 +116,7 @@ def public_records(release: Release) -> int | None:
         return provenance.records
     if provenance.plan.records is not None:
         return provenance.plan.records
-    return release.tables[0].num_rows if provenance.plan.rows is None else None
+    return release.rows[0] if provenance.plan.rows is None else None
 
 
 def possible_cells(schema: Schema, margin: tuple[str, ...]) -> Integers:
@@ -245,8 +245,6 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
         )
 
     warnings = []
-    if release.provenance.plan is not None and release.provenance.plan.adaptive:
-        warnings.append("which tables were measured was chosen by noisy looks at the data; that choice is not modelled")
     if len(usable) > 1:
         warnings.append(f"{len(usable)} measured tables could answer this; the least noisy one is used")
     return Evidence(

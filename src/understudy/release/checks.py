@@ -24,7 +24,7 @@ from understudy.privacy.reverse_draw import ReverseMappedDraw
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.release.commute_checks import CHECKS as COMMUTE_CHECKS
 from understudy.release.commutes import CommuteRelease
-from understudy.release.folder import check_files, read_manifest, read_release
+from understudy.release.folder import build_release, check_files, read_manifest
 from understudy.release.value import Release
 
 WITHOUT_PROTECTION = (PlainMultinomial.name, ReverseMappedDraw.name)
@@ -52,7 +52,7 @@ def verify(path: str | Path) -> tuple[Check, ...]:
     manifest = read_manifest(path)
     try:
         check_files(path, manifest)
-        release = read_release(path)
+        release = build_release(path, manifest)
     except UnderstudyError as problem:
         return (Check(name="files", passed=False, detail=str(problem)),)
     return (
@@ -83,7 +83,7 @@ def _checks(release: Any) -> Iterator[Check]:
 
 def _rows_fit(release: Release) -> str:
     for copy in range(1, release.copies + 1):
-        release.coded(copy)  # refuses values outside the schema, structural zeros, and derived values off their rule
+        release.check_rows(copy)
     return f"all rows of {release.copies} table(s) fit the schema and its structural zeros"
 
 

@@ -20,7 +20,6 @@ from understudy.core.folders import publish_folder
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
-from understudy.engines.decode import restore_types
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.definition import Unit, definition_from_json
 from understudy.privacy.event import event_from_json
@@ -28,6 +27,7 @@ from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import plan_from_json
 from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import readme_text
+from understudy.release.stored import StoredTables
 from understudy.release.value import NOT_TRACKED, Provenance, Release, Statement
 
 FORMAT, VERSION = "understudy release", 1
@@ -65,7 +65,7 @@ def write_release(
                 pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
                 if csv:
                     pyarrow.csv.write_csv(plain_columns(table), folder / f"synthetic_{number}.csv")
-            written = WrittenTables(rows=tuple(table.num_rows for table in release.tables), hashes={})
+            written = WrittenTables(rows=release.rows, hashes={})
         else:
             written = write_tables(folder)
         pq.write_table(_measurement_table(release), folder / MEASUREMENTS, compression="zstd")
@@ -201,14 +201,10 @@ def table_files(files: Iterable[str], copy: int) -> list[str]:
     )
 
 
-def _read_tables(path: Path, names: Sequence[str]) -> pa.Table:
-    if not names:
-        raise InputError(f"{path} lacks a table that its manifest counts.")
-    return pa.concat_tables([pq.read_table(path / name) for name in names], promote_options="permissive")
-
-
 def read_release(path: str | Path) -> Any:
     """Read a release folder back, refusing anything changed, unlisted, or of another version.
+
+    Its tables stay in their files until they are asked for: ``frame`` reads one into memory, ``batches`` in pieces.
 
     >>> import tempfile, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
@@ -219,6 +215,11 @@ def read_release(path: str | Path) -> Any:
     path = Path(path)
     manifest = read_manifest(path)
     check_files(path, manifest)
+    return build_release(path, manifest)
+
+
+def build_release(path: Path, manifest: dict[str, Any]) -> Any:
+    """The release in a folder whose files were checked against its manifest."""
     try:
         if manifest.get("kind") == COMMUTES:
             from understudy.release.commutes import read_commutes
@@ -241,9 +242,13 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
     ledger = {key: value for key, value in manifest["ledger"].items() if key != "tracked"}
     return Release(
         schema=schema,
-        tables=tuple(
-            restore_types(_read_tables(path, table_files(manifest["files"], copy)), schema)
-            for copy in range(1, len(manifest["rows"]) + 1)
+        tables=StoredTables(
+            [
+                [path / name for name in table_files(manifest["files"], copy)]
+                for copy in range(1, len(manifest["rows"]) + 1)
+            ],
+            [_whole(rows) for rows in manifest["rows"]],
+            schema,
         ),
         measurements=_read_measurements(path / MEASUREMENTS, schema),
         fitted=read_model(path / MODEL, schema) if MODEL in manifest["files"] else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -20,6 +20,7 @@ from understudy.models.fitted import Fitted
 from understudy.privacy.definition import Definition, NonPrivate, Unit
 from understudy.privacy.event import Event
 from understudy.privacy.plan import Plan
+from understudy.release.stored import StoredTables
 
 NOT_TRACKED = "not tracked across runs"
 TEST_RANDOMNESS = "made with test randomness that anybody can repeat: no guarantee"
@@ -65,7 +66,7 @@ class Release:
     """Synthetic tables with their promise. ``frame(copy)`` gives one; ``write`` makes the folder."""
 
     schema: Schema
-    tables: tuple[pa.Table, ...]
+    tables: Sequence[pa.Table]  # in memory, or in files until they are asked for
     statement: Statement
     provenance: Provenance
     measurements: tuple[Measurement, ...] = field(default=())
@@ -74,7 +75,7 @@ class Release:
     def __post_init__(self) -> None:
         if not self.tables:
             raise InputError("a release needs at least one synthetic table.")
-        for table in self.tables:
+        for table in () if isinstance(self.tables, StoredTables) else self.tables:
             if tuple(table.column_names) != self.schema.columns:
                 raise InputError("the columns of a synthetic table are not the attributes of the schema.")
 
@@ -82,11 +83,44 @@ class Release:
     def copies(self) -> int:
         return len(self.tables)
 
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The rows of each table."""
+        if isinstance(self.tables, StoredTables):
+            return self.tables.rows
+        return tuple(table.num_rows for table in self.tables)
+
     def frame(self, copy: int = 1) -> pa.Table:
         """One synthetic table, derived columns last; copies are numbered from 1."""
+        return self.tables[self._place(copy)]
+
+    def batches(self, copy: int = 1) -> Iterator[pa.Table]:
+        """The same table piece by piece: of one that is read from a folder, only a piece is in memory at a time.
+
+        >>> import pyarrow as pa, understudy as us
+        >>> made = us.wrap(pa.table({"sex": ["F", "M", "M"]}), us.Schema(attributes=(us.Attribute(name="sex",
+        ...     levels=("F", "M")),)))
+        >>> sum(piece.num_rows for piece in made.batches())
+        3
+        """
+        place = self._place(copy)
+        if isinstance(self.tables, StoredTables):
+            yield from self.tables.batches(place)
+        else:
+            yield from (pa.Table.from_batches([batch]) for batch in self.tables[place].to_batches())
+
+    def check_rows(self, copy: int = 1) -> None:
+        """Refuses a table with a row that does not fit the schema, without holding it in memory."""
+        place = self._place(copy)
+        if isinstance(self.tables, StoredTables):
+            self.tables.check_rows(place)
+        else:
+            encode_table(self.tables[place], self.schema)
+
+    def _place(self, copy: int) -> int:
         if not 1 <= copy <= self.copies:
             raise InputError(f"copy ({copy}) must be between 1 and {self.copies}.")
-        return self.tables[copy - 1]
+        return copy - 1
 
     def coded(self, copy: int = 1) -> CodedTable:
         """One synthetic table as codes of the schema. Impossible combinations keep their codes: somebody else's
@@ -100,12 +134,12 @@ class Release:
         return write_release(self, Path(path), overwrite=overwrite, csv=csv)
 
     def __repr__(self) -> str:
-        rows = ", ".join(f"{table.num_rows:,}" for table in self.tables[:3]) + (", ..." if self.copies > 3 else "")
+        rows = ", ".join(f"{count:,}" for count in self.rows[:3]) + (", ..." if self.copies > 3 else "")
         return f"Release({self.provenance.method}; {self.statement.guarantee}; {self.copies} table(s) of {rows} rows)"
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<li>{escape(line)}</li>" for line in self.statement.lines())
-        head = self.tables[0].slice(0, 5)
+        head = next(self.batches(), pa.table({})).slice(0, 5)
         cells = "".join(
             "<tr>" + "".join(f"<td>{escape(str(value))}</td>" for value in row.values()) + "</tr>"
             for row in head.to_pylist()

@@ -47,7 +47,7 @@ def _people(release: Release) -> Subject:
         provenance=release.provenance,
         title=f"Synthetic data: {', '.join(names[:3])}{more}",
         copies=release.copies,
-        rows=release.tables[0].num_rows,
+        rows=release.rows[0],
         size=(f"{len(names)}", "attributes"),
         domain=tuple(
             {

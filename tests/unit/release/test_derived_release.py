@@ -97,7 +97,7 @@ def test_a_forged_file_does_not_pass(folder):
     (folder / "manifest.json").write_text(json.dumps(manifest))
     checks = verify(folder)
     assert not all(check.passed for check in checks)
-    assert "disagrees with its rule" in checks[0].detail
+    assert any("disagrees with its rule" in check.detail for check in checks)
 
 
 def test_wrapping_computes_them():
