@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from understudy.core.exact import from_text
+from understudy.core.exact import float_down, from_text
 from understudy.errors import InputError
 from understudy.privacy.accountant import compose, satisfies
 from understudy.privacy.commute_prior import size_step
 from understudy.privacy.definition import NonPrivate, Unit
+from understudy.privacy.dirichlet_breach import breach_union_bound, thresholds
 from understudy.privacy.dirichlet_profile import PriorShape, delta
-from understudy.privacy.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss
-from understudy.privacy.flow_draws import CellUrn
+from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss, Sensitivity
+from understudy.privacy.flow_draws import CellUrn, ShrunkUrn
 from understudy.privacy.plan import Plan, Step
+from understudy.privacy.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
 from understudy.release.commutes import CommuteRelease
+from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells
 from understudy.synth.commutes.priors import one_job
+from understudy.synth.commutes.settings import Shrinking, read_shrinking
+
+MOST_DISTANCES = 1_000_000_000  # computed to count the places around destinations
 
 
 def pairs_fit(release: CommuteRelease) -> str:
@@ -52,55 +58,126 @@ def plan_covers(release: CommuteRelease) -> str:
 
 
 def measurements_are_charged(release: CommuteRelease) -> str:
+    """A job is in one cell of every table that is measured, so the unit alone says how far it moves one."""
+    unit = release.statement.unit
+    moved, rows = (2 if unit.kind == "replace" else 1), unit.rows_per_unit
+    sensitivity = Sensitivity(l1=moved * rows, l2_squared=moved * rows**2, linf=rows)
     charged = Counter(release.provenance.events)
-    moved = release.statement.unit.rows_per_unit * (2 if release.statement.unit.kind == "replace" else 1)
     for one in release.measurements:
-        scale = getattr(one.mechanism, "scale", None)
-        hits = [
-            e for e in charged if isinstance(e, GeometricNoise) and e.scale == scale and e.l1 == moved and charged[e]
-        ]
-        if one.mechanism.name == "geometric" and not hits:
+        event = one.mechanism.event(sensitivity)
+        if not isinstance(event, Event) or charged[event] == 0:
             raise InputError(f"the measurement '{one.label}' was not charged as its mechanism and unit require.")
-        if hits:
-            charged[hits[0]] -= 1
+        charged[event] -= 1
     return f"{len(release.measurements)} measurement(s), each charged with the noise it states"
 
 
 def draws_are_charged(release: CommuteRelease) -> str:
-    plan = release.provenance.plan
+    plan, draws = release.provenance.plan, release.provenance.draws
     if plan is None:
         raise InputError("a release of commutes needs its plan.")
     steps = [step for step in plan.steps if step.action == "draw"]
-    for step, draw in zip(steps, release.provenance.draws, strict=True):
-        if draw["label"] != step.label:
-            raise InputError("the draws recorded are not those the plan announces.")
-        if not isinstance(step.event, PureLoss | ApproxLoss | GeometricNoise | NoNoise):
-            raise InputError(f"the draw '{step.label}' is charged with an event that no draw has.")
+    if [draw["label"] for draw in draws] != [step.label for step in steps]:
+        raise InputError("the draws recorded are not those the plan announces.")
+    for step, draw in zip(steps, draws, strict=True):
         for mechanism in draw["mechanisms"]:
-            if mechanism["mechanism"] == CellUrn.name and isinstance(step.event, PureLoss | ApproxLoss):
-                _priors_suffice(mechanism, step, plan)
+            _draw_suffices(mechanism, step, plan, release)
     return f"{len(steps)} draw(s), their priors as large as what was charged for them asks for"
 
 
-def _priors_suffice(mechanism: Mapping[str, Any], step: Step, plan: Plan) -> None:
-    """Recomputes, for the smallest size of each step, what the stated prior loses."""
-    loss = one_job(step.event, plan.unit)  # type: ignore[arg-type]
-    extra = int(bool(plan.options.get("cut_miles")))
-    epsilon = float(loss.epsilon) * (1 + 1e-9)
+def _draw_suffices(mechanism: Mapping[str, Any], step: Step, plan: Plan, release: CommuteRelease) -> None:
+    """Recomputes what the stated law of a draw loses, and compares it with what was charged."""
+    name, event = mechanism["mechanism"], step.event
+    if isinstance(event, NoNoise):
+        return  # no guarantee is claimed for it
+    if name == NoisyCells.name and isinstance(event, GeometricNoise):
+        enough = event.scale == from_text(mechanism["scale"], "scale") and event.l1 == 2 * plan.unit.rows_per_unit
+    elif name == CellUrn.name and isinstance(event, PureLoss | ApproxLoss):
+        enough = _priors_suffice(mechanism, one_job(event, plan.unit), plan)
+    elif name == AcceptingUrn.name and isinstance(event, ApproxLoss):
+        enough = _accepting_suffices(mechanism, event, plan)
+    elif name == ShrunkUrn.name and isinstance(event, ApproxLoss):
+        enough = _shrunk_suffices(mechanism, event, plan, release)
+    else:
+        raise InputError(f"the draw '{step.label}' is charged with an event that a draw by '{name}' does not have.")
+    if not enough:
+        raise InputError(f"the draw '{step.label}' loses more than was charged for it.")
+
+
+def _steps_of(mechanism: Mapping[str, Any]) -> Iterator[tuple[int, int, int, float]]:
+    """For each step of sizes the least, the most rows drawn, the cells, and the prior of each."""
     names = ("sizes_from", "cells", "priors", "rows_per_job")
     for least, cells, text, times in zip(*(mechanism[name] for name in names), strict=True):
-        prior, most = float(from_text(text, "prior")), size_step(int(least))[1] * int(times)
-        if math.log1p(most / prior) <= epsilon:
+        yield int(least), size_step(int(least))[1] * int(times), int(cells), float(from_text(text, "prior"))
+
+
+def _extra_cells(plan: Plan) -> int:
+    return int(bool(plan.options.get("cut_miles")))
+
+
+def _priors_suffice(mechanism: Mapping[str, Any], loss: PureLoss | ApproxLoss, plan: Plan) -> bool:
+    for least, most, cells, prior in _steps_of(mechanism):
+        if math.log1p(most / prior) <= float(loss.epsilon) * (1 + 1e-9):
             continue  # by Theorem 4.1
-        shape = PriorShape.symmetric(prior, int(cells) + extra, most)
-        if isinstance(loss, PureLoss) or delta(shape, int(least), Unit(), float(loss.epsilon)) > loss.delta:
-            raise InputError(f"the prior of destinations with {least} jobs is too small for what was charged.")
+        shape = PriorShape.symmetric(prior, cells + _extra_cells(plan), most)
+        if isinstance(loss, PureLoss) or delta(shape, least, Unit(), float(loss.epsilon)) > loss.delta:
+            return False
+    return True
+
+
+def _accepting_suffices(mechanism: Mapping[str, Any], loss: ApproxLoss, plan: Plan) -> bool:
+    """Lemma 5.2 for every size: ln((gamma + 1) / (1 - p)) <= epsilon and p <= delta, p bounded by a union."""
+    level = math.log1p(float(mechanism["gamma"]))
+    for least, most, cells, prior in _steps_of(mechanism):
+        if math.log1p(most / prior) <= level <= float(loss.epsilon):
+            continue  # nothing is ever rejected
+        for size in range(least, most + 1):
+            safe = thresholds(prior, size, size, level)
+            rejected = breach_union_bound(prior, cells + _extra_cells(plan), size, size, safe)
+            if rejected > loss.delta or level - math.log1p(-rejected) > float(loss.epsilon) * (1 + 1e-9):
+                return False
+    return True
+
+
+def _shrunk_suffices(mechanism: Mapping[str, Any], loss: ApproxLoss, plan: Plan, release: CommuteRelease) -> bool:
+    """The sound bound of docs/theory/commute.md, first for the smallest domain that can occur."""
+    shrinking = read_shrinking(str(plan.options.get("shrink", "")))
+    if shrinking is None or mechanism["retained_share_of_2^32"] != shrinking.thresholds.tolist():
+        return False
+
+    def holds(others: int) -> bool:
+        tail = TAIL_SHARE * float(loss.delta) if others else 0.0
+        return all(
+            tail + shrunk_delta(
+                prior, epsilon=float_down(loss.epsilon), least_keep=float_down(shrinking.least),
+                records=least, rows=most, others=others,
+            ) <= loss.delta
+            for least, most, _, prior in _steps_of(mechanism)
+        )  # fmt: skip
+
+    if holds(0):
+        return True
+    retained = _least_retained(shrinking, release) - 2.0  # without the two places in question
+    return holds(surely_retained(max(retained, 0.0), float_down(loss.delta)))
+
+
+def _least_retained(shrinking: Shrinking, release: CommuteRelease) -> float:
+    """The least expected number of retained places over the destinations, all of which have public jobs; of very many
+    only every so manieth is looked at."""
+    points, keeps = release.places.points(), shrinking.thresholds / 2.0**32
+    destinations = np.unique(release.coded(1)[1])
+    least = math.inf
+    for destination in destinations[:: 1 + len(destinations) * len(points) // MOST_DISTANCES]:
+        squared = ((points - points[destination]) ** 2).sum(axis=1)
+        least = min(least, float(keeps[np.searchsorted(shrinking.edges, squared, side="right")].sum()))
+    return least
 
 
 def events_add_up(release: CommuteRelease) -> str:
     stated = release.statement.guarantee
     if isinstance(stated, NonPrivate):
         return "NO GUARANTEE is stated, so none is checked"
+    if not release.provenance.events:
+        raise InputError("a guarantee is stated but no event is recorded.")
     if not satisfies(compose(release.provenance.events, release.statement.unit), stated):
         raise InputError(f"the recorded events cost more than the stated {stated}.")
     return f"the recorded events compose to within {stated}"

@@ -1,14 +1,20 @@
 """A release of commutes on disk: it reads back as it was, and anything changed is refused."""
 
 import json
+import shutil
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.core.exact import from_text, to_text
+from understudy.core.places import make_places
 from understudy.demo.gravity import make_world
 from understudy.errors import InputError
+from understudy.privacy.plan import plan_from_json
+from understudy.release.folder import hash_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 
@@ -65,3 +71,89 @@ def test_verify_notices(release, tmp_path, damage):
         manifest["events"] = manifest["events"][:1]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert not all(check.passed for check in us.verify(folder))
+
+
+BUDGETS = {
+    "rings": ({}, us.ApproxDP(epsilon=2, delta="1e-5")),
+    "pure": ({}, us.PureDP(epsilon=2)),
+    "accept_reject": ({"rule": "accept_reject", "coarsen": "area:county"}, us.ApproxDP(epsilon=3, delta="1e-3")),
+    "shrunk": ({"coarsen": "none", "shrink": "1:1,20:0.8"}, us.ApproxDP(epsilon=8, delta="1e-5")),
+    "geometric": ({"mechanism": "geometric"}, us.ApproxDP(epsilon=2, delta="1e-5")),
+}
+
+
+@pytest.fixture(scope="module")
+def village():
+    number = np.arange(12)
+    places = make_places(
+        [f"p{n:02d}" for n in number], 41.0 + 0.03 * (number // 4), -71.0 + 0.05 * (number % 4),
+        areas={"county": [f"c{n % 3}" for n in number]}, population=number * 3,
+    )  # fmt: skip
+    rows = [(origin, 3) for origin in number] * 4 + [(origin, 7) for origin in number[:9]]
+    flows = {"origin": [f"p{o:02d}" for o, _ in rows], "destination": [f"p{d:02d}" for _, d in rows]}
+    return us.open_commutes(pa.table({**flows, "jobs": [1] * len(rows)}), places=places)
+
+
+@pytest.mark.parametrize("kind", BUDGETS)
+def test_verify_notices_half_the_protection_of_every_draw(village, tmp_path, kind):
+    """Everything else fits: the fault is one that events and plan cannot show."""
+    options, budget = BUDGETS[kind]
+    us.synthesize(village, method="commute", budget=budget, out=tmp_path / "r", **options)
+    assert all(check.passed for check in us.verify(tmp_path / "r"))
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    (mechanism,) = manifest["draws"][0]["mechanisms"]
+    if kind == "geometric":
+        mechanism["scale"] = str(float(mechanism["scale"]) / 2)
+    else:
+        mechanism["priors"] = [to_text(from_text(text, "prior") / 2) for text in mechanism["priors"]]
+    (tmp_path / "r" / "manifest.json").write_text(json.dumps(manifest))
+    assert [check.name for check in us.verify(tmp_path / "r") if not check.passed] == ["draws"]
+
+
+def _forged(folder, change):
+    """A release whose manifest was changed and whose hashes were made to fit again, plan included."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    change(manifest)
+    manifest["plan_hash"] = plan_from_json(manifest["plan"]).hash
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return [check.name for check in us.verify(folder) if not check.passed]
+
+
+def test_verify_notices_a_draw_or_a_measurement_that_nobody_charged(village, tmp_path):
+    us.synthesize(village, method="commute", budget=us.PureDP(epsilon=2), out=tmp_path / "r")
+
+    def nothing_charged(manifest):
+        manifest["events"], manifest["plan"]["steps"], manifest["draws"] = [], [], []
+
+    def only_measured(manifest):
+        manifest["events"], manifest["plan"]["steps"] = manifest["events"][:1], manifest["plan"]["steps"][:1]
+
+    def no_draws(manifest):
+        manifest["draws"] = []
+
+    def unknown_law(manifest):
+        manifest["draws"][0]["mechanisms"][0]["mechanism"] = "something_else"
+
+    for change, noticed in (
+        (nothing_charged, ["measurements", "guarantee"]),
+        (only_measured, ["draws"]),
+        (no_draws, ["draws"]),
+        (unknown_law, ["draws"]),
+    ):
+        copy = tmp_path / change.__name__
+        shutil.copytree(tmp_path / "r", copy)
+        assert _forged(copy, change) == noticed
+
+
+@pytest.mark.parametrize("mechanism", ['{"mechanism": "exact"}', '{"mechanism": "discrete_gaussian", "scale": "4"}'])
+def test_verify_notices_a_measurement_of_another_law(village, tmp_path, mechanism):
+    folder = tmp_path / "r"
+    us.synthesize(village, method="commute", budget=us.PureDP(epsilon=2), out=folder)
+    table = pq.read_table(folder / "measurements.parquet")
+    column = pa.array([mechanism] * table.num_rows)
+    pq.write_table(table.set_column(1, "mechanism", column), folder / "measurements.parquet")
+
+    def rehash(manifest):
+        manifest["files"]["measurements.parquet"] = hash_file(folder / "measurements.parquet")
+
+    assert _forged(folder, rehash) == ["measurements"]
