@@ -39,7 +39,7 @@ from understudy.privacy.conversion import cdp_rho
 from understudy.privacy.streams import SecureStream
 
 DELTA = Fraction(1, 10**9)
-TIMEOUT = 400  # CPU seconds of one synthesis by a peer
+TIMEOUT = 600  # CPU seconds of one synthesis by a peer
 PEERS = {"mbi": "UNDERSTUDY_PEER_MBI", "opendp": "UNDERSTUDY_PEER_OPENDP", "dpmm": "UNDERSTUDY_PEER_DPMM"}
 OURS_TIMEOUT = 400
 
@@ -74,7 +74,10 @@ def cases() -> list[Case]:
     found += [Case(data=data, method=method) for data in ("Adult", "MA") for method in ("auto", "mst")]
     found += [Case(data=data, method="mbi-pairs", pure=True) for data in ("S5", "S7")]
     found += [Case(data="S7", method=method) for method in ("mbi-pairs", "opendp-aim", "opendp-mst", "dpmm-mst")]
-    found += [Case(data="NLTCS", method=method) for method in ("mbi-pairs", "opendp-mst", "opendp-aim", "dpmm-aim")]
+    found += [
+        Case(data="NLTCS", method=method)
+        for method in ("mbi-pairs", "opendp-mst", "opendp-aim", "dpmm-mst", "dpmm-aim")
+    ]
     found += [
         Case(data=data, method=method)
         for data in ("Adult", "MA")
@@ -192,15 +195,50 @@ def show(results: list[dict[str, Any]]) -> None:
         )
 
 
+def compare(results: list[dict[str, Any]]) -> None:
+    """Ours less each peer's, independent rows, as an upper limit of the difference of means (Welch, one-sided 95%).
+
+    Below 0: ours is better, established. A line is printed wherever both have two runs or more; a peer with one run
+    stands in the table above, without an interval. ``behind`` says where our mean is the larger one.
+    """
+    from scipy.stats import t
+
+    scores: dict[str, list[list[float]]] = defaultdict(list)
+    for result in results:
+        if "u_multinomial" in result:
+            scores[result["case"]].append(result["u_multinomial"])
+    print("\n| comparison, independent rows | runs | U2: difference (upper limit) | U3: difference (upper limit) | |")
+    print("|---|---|---|---|---|")
+    for peer in (case for case in cases() if not case.ours):
+        mine, theirs = scores[replace(peer, method="auto").name], scores[peer.name]
+        if len(mine) < 2 or len(theirs) < 2:
+            continue
+        cells, limits, differences = [], [], []
+        for way in (0, 1):
+            one, other = ([run[way] for run in runs] for runs in (mine, theirs))
+            parts = [statistics.variance(values) / len(values) for values in (one, other)]
+            spread = sum(parts)
+            freedom = spread**2 / sum(
+                part**2 / (len(values) - 1) for part, values in zip(parts, (one, other), strict=True)
+            )
+            differences.append(statistics.fmean(one) - statistics.fmean(other))
+            limits.append(differences[-1] + float(t.ppf(0.95, freedom)) * spread**0.5)
+            cells.append(f"{differences[-1]:+.2f} ({limits[-1]:+.2f})")
+        verdict = "better" if max(limits) < 0 else "**behind**" if max(differences) > 0 else "not shown"
+        runs = f"{len(mine)}, {len(theirs)}"
+        print(f"| {peer.data}: ours less {peer.method} | {runs} | {cells[0]} | {cells[1]} | {verdict} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--results", type=Path, default=Path("bench_margins.jsonl"))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--at-once", type=int, default=1, help="syntheses of ours in one process")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="parts of names, separated by commas; run in this order")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--ours", action="store_true")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--beside", type=Path, action="append", default=[], help="more results to show")
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--one")
     parser.add_argument("--folder", type=Path)
@@ -214,11 +252,16 @@ def main() -> None:
         print(f"skipped: no data at {DATA}; set UNDERSTUDY_DATA.")
         return
     results = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    results += [json.loads(line) for file in given.beside for line in file.read_text().splitlines()]
     begin = time.monotonic()
     at_once = 1 if given.show else given.at_once
+    wanted = [
+        (place, case) for case in cases() for place, text in enumerate(given.only.split(",")) if text in case.name
+    ]
+    chosen = [case for _, case in sorted(wanted, key=lambda pair: pair[0])]
     for first in range(0, 0 if given.show else given.seeds, at_once):
-        for case in cases():
-            if given.only not in case.name or (given.peers and case.ours) or (given.ours and not case.ours):
+        for case in chosen:
+            if (given.peers and case.ours) or (given.ours and not case.ours):
                 continue
             earlier = [run for run in results if run["case"] == case.name]
             gave_up = any("failed" in run or "absent" in run for run in earlier)
@@ -233,6 +276,7 @@ def main() -> None:
                 file.writelines(json.dumps(run) + "\n" for run in made)
             print(*(json.dumps(run) for run in made), sep="\n", file=sys.stderr, flush=True)
     show(results)
+    compare(results)
 
 
 if __name__ == "__main__":

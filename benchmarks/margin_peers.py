@@ -20,6 +20,7 @@ from typing import Any
 
 warnings.simplefilter("ignore")
 DELTA = 1e-9
+HAIRS = 20
 
 
 def opendp_table(method: str, data: Any, sizes: dict[str, int], rho: float, rows: int) -> Any:
@@ -29,11 +30,21 @@ def opendp_table(method: str, data: Any, sizes: dict[str, int], rho: float, rows
 
     dp.enable_features("contrib", "honest-but-curious")
     algorithm = dp.mbi.AIM(queries=2, oneway_split=1 / 16) if method == "opendp-aim" else dp.mbi.MST()
-    context = dp.Context.compositor(
-        data=pl.from_pandas(data).lazy(), privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(rho=rho)
-    )
     keys = {name: list(range(size)) for name, size in sizes.items()}
-    table = context.query(rho=rho).contingency_table(keys=keys, algorithm=algorithm).release()
+    for hairs in range(HAIRS):  # its own budget check fails for some rho by rounding in the last digit
+        less = rho * (1 - hairs * 1e-9)
+        context = dp.Context.compositor(
+            data=pl.from_pandas(data).lazy(),
+            privacy_unit=dp.unit_of(contributions=1),
+            privacy_loss=dp.loss_of(rho=less),
+        )
+        try:
+            table = context.query(rho=less).contingency_table(keys=keys, algorithm=algorithm).release()
+        except dp.OpenDPException as error:
+            if "insufficient budget" not in str(error) or hairs == HAIRS - 1:
+                raise
+        else:
+            break
     # It adds a level for missing values; rows drawn there are drawn again.
     drawn = [table.synthesize(rows=2 * rows, method="sample").to_pandas().dropna()]
     return drawn[0].head(rows).astype("int64")

@@ -9,6 +9,12 @@ last term is what an allowance for noise becomes in the dual: at the optimum N m
 table is followed closely where its noise is small and left to independence where it is large. r_t acts as a number of
 prior records for independence; ``models.fit`` sets it from the noisy values alone. Everything here is
 post-processing of noisy or public values.
+
+Only sums of theta over tables matter to p: of the effect of an attribute, say, that each table with it has a part of.
+Given the sum, the best parts are known in closed form. With c_t the coefficient of an effect in table t, z_t that of
+y_t, s_t its norm there, p_t = r_t v_t / N and phi = sum s_t c_t: the least of sum (p_t c_t^2 / 2 - c_t z_t) is a
+constant plus (phi - Z)^2 / 2W with W = sum s_t^2 / p_t and Z = sum s_t z_t / p_t. So the iteration runs over one phi
+for each effect (``models.contrasts``): the same optimum, and none of the directions that only the small penalty bends.
 """
 
 from __future__ import annotations
@@ -19,12 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.errors import InternalError
+from understudy.models.contrasts import EffectBasis, from_effects, second_moments, to_effects
 from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.lattice import Lattice
 from understudy.models.lbfgs import minimise
-from understudy.models.propagation import Propagation, spread
+from understudy.models.propagation import Propagation, axes_outside, spread
 
 Floats = NDArray[np.float64]
+Effects = Mapping[Margin, Floats]
+LEAST_PRIOR = 1e-6  # records: with none at all, tables could not say how to share an effect
 
 
 class Problem:
@@ -40,8 +49,6 @@ class Problem:
         self.tree = tree
         self.margins = tuple(margins)
         self._propagation = Propagation(tree)
-        self._shapes = [tree.shape(margin) for margin in margins]
-        self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
         self._base = [np.zeros(tree.shape(clique)) for clique in tree.cliques]
         for name, log_share in base.items():
             host = _host(tree, (name,))
@@ -49,34 +56,100 @@ class Problem:
         for margin, mask in zeros:
             host = _host(tree, margin)
             self._base[host] = self._base[host] + spread(mask, margin, tree.cliques[host])
+        self._shares = {name: np.exp(log_share) for name, log_share in base.items()}
 
+        # Tables inside no other come first: they hold all effects.
+        self._outer = [m for m in dict.fromkeys(self.margins) if not any(set(m) < set(other) for other in self.margins)]
+        self._basis = EffectBasis(tree.sizes, [*self._outer, *self.margins])
+        self._own = self._first_seen()
         by_host: dict[int, list[int]] = {}
-        for number, margin in enumerate(self.margins):
+        for number, margin in enumerate(self._outer):
             by_host.setdefault(_host(tree, margin), []).append(number)
         self._hosted = [
-            (host, numbers, Lattice(tree.cliques[host], tree.sizes, [self.margins[number] for number in numbers]))
+            (host, numbers, Lattice(tree.cliques[host], tree.sizes, [self._outer[number] for number in numbers]))
             for host, numbers in by_host.items()
         ]
+        self._inside = [
+            next(number for number, outer in enumerate(self._outer) if set(margin) <= set(outer))
+            for margin in self.margins
+        ]
+        of_measured = slice(len(self._outer), None)
+        self._places = np.concatenate([places.ravel() for places in self._basis.places[of_measured]])
+        self._factors = np.concatenate([factors.ravel() for factors in self._basis.factors[of_measured]])
+        self._ends = np.cumsum([places.size for places in self._basis.places[of_measured]])
 
-    def parts(self, vector: Floats) -> list[Floats]:
-        """A parameter vector as one table per margin."""
-        pieces = np.split(vector, self._ends[:-1])
-        return [piece.reshape(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
+    def _first_seen(self) -> list[NDArray[np.bool_]]:
+        """Which coefficients of each outer table are the first of their effect: the effect is put there."""
+        seen = np.zeros(self._basis.length + 1, dtype=bool)  # the last for the constant, which is no effect
+        own = []
+        for places in self._basis.places[: len(self._outer)]:
+            first = (places >= 0) & ~seen[places]
+            seen[places[first]] = True
+            own.append(first)
+        return own
+
+    def effects(self, vector: Floats) -> dict[Margin, Floats]:
+        """A parameter vector by effect."""
+        return {effect: vector[begin : begin + self._basis.counts[effect]]
+                for effect, begin in self._basis.first.items()}  # fmt: skip
+
+    def vector(self, effects: Effects) -> Floats:
+        """The parameter vector with these effects, and 0 for others."""
+        found = np.zeros(self._basis.length)
+        for effect, begin in self._basis.first.items():
+            if effect in effects:
+                found[begin : begin + self._basis.counts[effect]] = effects[effect]
+        return found
 
     def beliefs(self, vector: Floats) -> tuple[list[Floats], float]:
         """Clique tables and log Z for one parameter vector."""
-        potentials, parts = list(self._base), self.parts(vector)
+        potentials = list(self._base)
         for host, numbers, lattice in self._hosted:
-            potentials[host] = lattice.scatter(potentials[host], [parts[number] for number in numbers])
+            potentials[host] = lattice.scatter(potentials[host], [self._table(number, vector) for number in numbers])
         return self._propagation.run(potentials)
+
+    def _table(self, number: int, vector: Floats) -> Floats:
+        """The log factor of an outer table: the effects that are put there."""
+        own = self._own[number]
+        coefficients = np.zeros(own.shape)
+        coefficients[own] = vector[self._basis.places[number][own]] / self._basis.factors[number][own]
+        return from_effects(coefficients)
+
+    def _outer_tables(self, beliefs: Sequence[Floats]) -> list[Floats]:
+        found: list[Floats] = [np.zeros(0)] * len(self._outer)
+        for host, numbers, lattice in self._hosted:
+            for number, table in zip(numbers, lattice.gather(beliefs[host]), strict=True):
+                found[number] = table
+        return found
 
     def expected(self, beliefs: Sequence[Floats]) -> Floats:
         """Probabilities of every cell of every margin, in one vector."""
-        found: list[Floats] = [np.zeros(0)] * len(self.margins)
-        for host, numbers, lattice in self._hosted:
-            for number, table in zip(numbers, lattice.gather(beliefs[host]), strict=True):
-                found[number] = table.ravel()
-        return np.concatenate(found)
+        outer = self._outer_tables(beliefs)
+        return np.concatenate([
+            outer[inside].sum(axis=axes_outside(self._outer[inside], margin)).ravel()
+            for margin, inside in zip(self.margins, self._inside, strict=True)
+        ])  # fmt: skip
+
+    def _means(self, beliefs: Sequence[Floats]) -> Floats:
+        """The mean of every effect's function."""
+        found = np.zeros(self._basis.length)
+        for number, table in enumerate(self._outer_tables(beliefs)):
+            own = self._own[number]
+            found[self._basis.places[number][own]] = to_effects(table)[own] / self._basis.factors[number][own]
+        return found
+
+    def _curvature(self) -> Floats:
+        """The variance of every effect's function under independence."""
+        found = np.zeros(self._basis.length)
+        for number, margin in enumerate(self._outer):
+            shares = [self._shares[name] for name in margin]
+            means = np.ones(())
+            for share in shares:
+                means = np.multiply.outer(means, to_effects(share))
+            own, factors = self._own[number], self._basis.factors[number]
+            variances = (second_moments(shares) - means**2) / factors**2
+            found[self._basis.places[number][own]] = variances[own]
+        return found
 
     def solve(
         self, values: Floats, variances: Floats, total: float, prior: float | Floats, *,
@@ -85,30 +158,60 @@ class Problem:
         """Minimise in variables scaled to have about unit curvature.
 
         Ends when no cell's error exceeds ``tolerance`` standard deviations of its noise. Returns the parameters, the
-        clique tables, the iterations and the largest remaining error on that scale.
+        clique tables, the iterations and the largest remaining error on that scale. ``values``, ``variances`` and
+        ``prior`` (in records) have one number per cell of all margins, the latter two the same for all cells of one.
         """
-        penalty = prior / total * variances
-        begin = np.zeros(len(values)) if start is None else start
-        # Curvature is N Cov + penalty; its diagonal at independence is cheap and close enough.
-        share = self.expected(self.beliefs(np.zeros(len(values)))[0])
-        scale = 1.0 / np.sqrt(total * share * (1 - share) + penalty + 1e-12 * total)
-        in_noise = 1.0 / (np.sqrt(variances) * scale)
+        target, penalty = self._merged(values, np.maximum(prior, LEAST_PRIOR) / total * variances)
+        begin = np.zeros(self._basis.length) if start is None else start
+        scale = 1.0 / np.sqrt(total * self._curvature() + penalty + 1e-12 * total)
+        spreads = np.sqrt(variances)
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
-            theta = scaled * scale
-            beliefs, log_z = self.beliefs(theta)
-            weighted = penalty * theta
-            slope = total * self.expected(beliefs) - values + weighted
-            return float(total * log_z - theta @ values + 0.5 * weighted @ theta), slope * scale
+            phi = scaled * scale
+            beliefs, log_z = self.beliefs(phi)
+            weighted = penalty * phi
+            slope = total * self._means(beliefs) - target + weighted
+            return float(total * log_z - phi @ target + 0.5 * weighted @ phi), slope * scale
 
         def small(slope: Floats) -> bool:
-            return bool(np.abs(slope * in_noise).max() <= tolerance)
+            return self._largest_error(slope / scale, spreads, tolerance) <= tolerance
 
         found, iterations = minimise(objective, begin / scale, small=small, max_iterations=max_iterations)
-        theta = found * scale
-        beliefs, _ = self.beliefs(theta)
-        slope = total * self.expected(beliefs) - values + penalty * theta
-        return theta, beliefs, iterations, float(np.abs(slope / np.sqrt(variances)).max())
+        phi = found * scale
+        beliefs, _ = self.beliefs(phi)
+        slope = total * self._means(beliefs) - target + penalty * phi
+        return phi, beliefs, iterations, self._largest_error(slope, spreads, np.inf)
+
+    def _merged(self, values: Floats, allowances: Floats) -> tuple[Floats, Floats]:
+        """All tables' values and allowances for noise as those of effects: Z/W and 1/W (see above)."""
+        pieces = np.split(values, self._ends[:-1])
+        shapes = [self.tree.shape(margin) for margin in self.margins]
+        coefficients = np.concatenate([
+            to_effects(piece.reshape(shape)).ravel() for piece, shape in zip(pieces, shapes, strict=True)
+        ])  # fmt: skip
+        said = self._places >= 0
+        places, factors, weights = self._places[said], self._factors[said], 1.0 / allowances[said]
+        length = self._basis.length
+        weight = np.bincount(places, factors**2 * weights, minlength=length)
+        mean = np.bincount(places, factors * weights * coefficients[said], minlength=length)
+        return mean / weight, 1.0 / weight
+
+    def _largest_error(self, slope: Floats, spreads: Floats, enough: float) -> float:
+        """The largest remaining error of a cell in noise standard deviations.
+
+        Where the root mean square of a table's errors exceeds ``enough`` already, that is returned: it costs less.
+        """
+        errors = np.append(slope, 0.0)[self._places] * self._factors / spreads  # the constant, -1, has none
+        begins = np.concatenate([[0], self._ends[:-1]])
+        sizes = self._ends - begins
+        least = float(np.sqrt((np.add.reduceat(errors**2, begins) / sizes).max()))
+        if least > enough:
+            return least
+        pieces = np.split(errors, self._ends[:-1])
+        return max(
+            float(np.abs(from_effects(piece.reshape(self.tree.shape(margin)))).max())
+            for piece, margin in zip(pieces, self.margins, strict=True)
+        )
 
 
 def _host(tree: JunctionTree, margin: Margin) -> int:

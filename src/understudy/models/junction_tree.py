@@ -30,7 +30,7 @@ class JunctionTree:
 
         ``limit`` is the largest number of cells all cliques together may have.
         """
-        cliques = _eliminate(sizes, groups)
+        cliques = _cliques(sizes, groups)
         cells = sum(prod(sizes[name] for name in clique) for clique in cliques)
         if limit is not None and cells > limit:
             worst = max(cliques, key=lambda clique: prod(sizes[name] for name in clique))
@@ -58,45 +58,67 @@ class JunctionTree:
 
     def host(self, margin: Sequence[str]) -> int | None:
         """The smallest clique that holds all attributes of a margin, if one does."""
-        holding = [i for i, clique in enumerate(self.cliques) if set(margin) <= set(clique)]
+        wanted = set(margin)
+        holding = [i for i, clique in enumerate(self.cliques) if wanted.issubset(clique)]
         return min(holding, key=lambda i: prod(self.shape(self.cliques[i])), default=None)
 
 
 def tree_cells(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> int:
     """How many cells the cliques of a graph would have, without building the tree."""
-    return sum(prod(sizes[name] for name in clique) for clique in _eliminate(sizes, groups))
+    return sum(cells for _, cells in _eliminate(sizes, groups))
 
 
-def _eliminate(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> list[Margin]:
-    """Maximal cliques of a chordal completion: eliminate the attribute whose clique is smallest, and repeat."""
-    neighbours: dict[str, set[str]] = {name: set() for name in sizes}
+def _cliques(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> list[Margin]:
+    """Maximal cliques of a chordal completion, attributes in the order of the schema."""
+    names = tuple(sizes)
+    return [tuple(names[place] for place in _places(clique)) for clique, _ in _eliminate(sizes, groups)]
+
+
+def _eliminate(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> list[tuple[int, int]]:
+    """Maximal cliques and their cells: eliminate the attribute whose clique is smallest, and repeat.
+
+    Sets of attributes are bits of a number, and the cells of every attribute's clique are kept up to date: an adaptive
+    method asks this for hundreds of graphs in every round.
+    """
+    position = {name: place for place, name in enumerate(sizes)}
+    levels = list(sizes.values())
+    around = [0] * len(levels)
     for group in groups:
+        members = 0
         for name in group:
-            if name not in neighbours:
+            if name not in position:
                 raise InputError(f"'{name}' is not an attribute of the model.")
-            neighbours[name].update(group)
-    for name, around in neighbours.items():
-        around.discard(name)
-    position = {name: i for i, name in enumerate(sizes)}
-    left = set(sizes)
-    found: list[frozenset[str]] = []
-
-    def cost(name: str) -> tuple[int, int]:
-        return sizes[name] * prod(sizes[other] for other in neighbours[name]), position[name]
-
-    costs = {name: cost(name) for name in sizes}
+            members |= 1 << position[name]
+        for name in group:
+            around[position[name]] |= members
+    cells = []
+    for place in range(len(levels)):
+        around[place] &= ~(1 << place)
+        cells.append(levels[place] * prod(levels[other] for other in _places(around[place])))
+    left = list(range(len(levels)))
+    found: list[tuple[int, int]] = []
     while left:
-        name = min(left, key=costs.__getitem__)
-        around = neighbours[name]
-        clique = frozenset({name, *around})
-        if not any(clique <= other for other in found):
-            found.append(clique)
-        for other in around:
-            neighbours[other] |= around
-            neighbours[other] -= {other, name}
-        costs.update((other, cost(other)) for other in around)  # nobody else's neighbours changed
-        left.discard(name)
-    return [tuple(sorted(clique, key=position.__getitem__)) for clique in found]
+        place = min(left, key=cells.__getitem__)  # the first of equals
+        here = around[place]
+        clique = here | 1 << place
+        if not any(clique & other == clique for other, _ in found):
+            found.append((clique, cells[place]))
+        for other in _places(here):
+            new = clique & ~around[other] & ~(1 << other)
+            cells[other] = cells[other] * prod(levels[one] for one in _places(new)) // levels[place]
+            around[other] = (around[other] | new) & ~(1 << place)
+        left.remove(place)
+    return found
+
+
+def _places(bits: int) -> list[int]:
+    """The places of the ones in a number, ascending."""
+    found = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
 
 
 def _join(cliques: Sequence[Margin]) -> tuple[list[int], list[int]]:

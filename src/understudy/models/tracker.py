@@ -28,7 +28,8 @@ class Tracker:
         self._total = total
         self._prior = prior
         self._sizes = dict(zip(schema.names, schema.shape(), strict=True))
-        self._parameters: dict[Margin, Floats] = {}
+        self._margins: tuple[Margin, ...] = ()
+        self._effects: dict[Margin, Floats] = {}
         self._cells: dict[Margin, int] = {}
         self._refit()
 
@@ -37,7 +38,7 @@ class Tracker:
         return self._model
 
     def add(self, measurement: Measurement) -> None:
-        known = measurement.margin in self._parameters
+        known = measurement.margin in self._margins
         self._measured.append(measurement)
         if not known:
             self._cells = {}
@@ -48,7 +49,7 @@ class Tracker:
         if margin not in self._cells and self._model.tree.host(margin) is not None:
             self._cells[margin] = self._model.tree.cells  # its attributes share a clique already
         elif margin not in self._cells:
-            groups = [*self._parameters, *structural_groups(self._schema), margin]
+            groups = [*self._margins, *structural_groups(self._schema), margin]
             self._cells[margin] = tree_cells(self._sizes, groups)
         return self._cells[margin]
 
@@ -56,12 +57,9 @@ class Tracker:
         noisy = layout(tables_of(self._measured, self._known))
         tree = build_tree(self._schema, noisy.margins)
         problem = problem_for(self._schema, tree, noisy)
-        start = np.concatenate([
-            self._parameters.get(margin, np.zeros(table.shape)).ravel()
-            for margin, table in zip(noisy.margins, noisy.tables, strict=True)
-        ])  # fmt: skip
         solved, beliefs, _, _ = problem.solve(
-            noisy.values, noisy.noise, self._total, self._prior, start=start, tolerance=0.5, max_iterations=25
-        )
-        self._parameters = dict(zip(noisy.margins, problem.parts(solved), strict=True))
+            noisy.values, noisy.noise, self._total, self._prior, start=problem.vector(self._effects), tolerance=0.5,
+            max_iterations=25,
+        )  # fmt: skip
+        self._margins, self._effects = noisy.margins, problem.effects(solved)
         self._model = Model(tree=tree, beliefs=tuple(beliefs), total=self._total)

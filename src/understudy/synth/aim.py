@@ -9,7 +9,7 @@ noisy values only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import takewhile
@@ -27,7 +27,7 @@ from understudy.models.junction_tree import tree_cells
 from understudy.models.pairs import PairMargins
 from understudy.models.tracker import Tracker
 from understudy.privacy.definition import Unit
-from understudy.privacy.event import GumbelMax, NoisyMax
+from understudy.privacy.event import GumbelMax, NoisyMax, Sensitivity
 from understudy.privacy.gate import Candidate, Gate, Query
 from understudy.privacy.noise import DiscreteGaussian, Geometric
 from understudy.privacy.plan import Plan, Step
@@ -170,6 +170,7 @@ class Aim:
         part = currency.amount / rounds
         state = _Run(
             plan=plan, schema=schema, gate=gate, currency=currency, candidates=candidates, spent=spent,
+            sensitivities={margin: margin_sensitivity(schema, margin, plan.unit) for margin in candidates},
             tracker=Tracker(schema, measured, known=known, total=max(total, 1.0), prior=PRIOR_WHILE_CHOOSING),
         )  # fmt: skip
         while candidates and state.spent < currency.amount:
@@ -237,11 +238,15 @@ class Aim:
             return None
         offered = []
         pairs = PairMargins(tracker.model).tables(margin for margin in fitting if len(margin) == 2)
+        deviations: dict[Sensitivity, float] = {}  # margins of one sensitivity get the same noise
         for margin in fitting:
-            noise = currency.noise(part * (1 - CHOOSING), state.schema, margin, plan.unit)
+            sensitivity = state.sensitivities[margin]
+            if sensitivity not in deviations:
+                noise = currency.noise(part * (1 - CHOOSING), state.schema, margin, plan.unit)
+                deviations[sensitivity] = math.sqrt(2 / math.pi * noise.variance)
             table = pairs[margin] if margin in pairs else tracker.model.project(margin)
             expected = np.rint(table).astype(np.int64)
-            penalty = math.sqrt(2 / math.pi * noise.variance) * expected.size
+            penalty = deviations[sensitivity] * expected.size
             offered.append(Candidate(margin=margin, model=expected, weight=1, offset=round(penalty)))
         scale = currency.choice_scale(part * CHOOSING, Fraction(selection_sensitivity([1], plan.unit)))
         chosen = state.gate.select(offered, scale=scale, label=f"round {state.number}: choose", law=currency.choice_law)
@@ -257,6 +262,7 @@ class _Run:
     gate: Gate
     currency: Currency
     candidates: Sequence[Margin]
+    sensitivities: Mapping[Margin, Sensitivity]
     tracker: Tracker
     spent: Fraction
     number: int = 0

@@ -1,0 +1,92 @@
+"""Tables as effects: what an attribute does by itself, what pairs do beyond that, and so on.
+
+A table over some attributes is turned, axis by axis, by an orthonormal matrix whose first column is constant (Helmert).
+Coefficients that are constant in all axes but those of a set A are the effect of A. Tables that share attributes share
+effects, up to a factor: the effect of A in a table has norm prod of 1/sqrt(size) over its other attributes. A model
+whose parameters are one number per *effect* has none twice, while one number per cell of every table says each one-way
+effect as often as there are tables with the attribute, which makes a fit slow to converge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.models.effects import contrasts
+from understudy.models.junction_tree import Margin
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+@lru_cache(maxsize=1024)
+def helmert(levels: int) -> Floats:
+    """An orthonormal matrix, one row per level, the first column constant."""
+    return np.column_stack([np.full(levels, 1.0 / np.sqrt(levels)), contrasts(levels)])
+
+
+def to_effects(table: Floats) -> Floats:
+    """Coefficients of a table, of its own shape."""
+    return _turn(table, [helmert(size) for size in table.shape])
+
+
+def from_effects(coefficients: Floats) -> Floats:
+    """The table that has these coefficients."""
+    return _turn(coefficients, [helmert(size).T for size in coefficients.shape])
+
+
+def second_moments(shares: Sequence[Floats]) -> Floats:
+    """Mean square of every effect's function under independent attributes with these shares."""
+    moments = np.ones(())
+    for share in shares:
+        moments = np.multiply.outer(moments, share @ helmert(len(share)) ** 2)
+    return moments
+
+
+def _turn(table: Floats, matrices: Sequence[Floats]) -> Floats:
+    """Each axis multiplied by the transpose of its matrix."""
+    if table.ndim == 2:  # nearly all of them
+        return np.asarray(matrices[0].T @ table @ matrices[1])
+    for matrix in matrices:  # the axis done goes last; after all of them the order is the old one
+        table = np.tensordot(table, matrix, axes=(0, 0))
+    return np.asarray(table)
+
+
+class EffectBasis:
+    """One number for every effect of some margins.
+
+    ``places[t]``: for each coefficient of table t its number among the effects, -1 for the constant; ``factors[t]``:
+    the norm of that effect in the table.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], margins: Sequence[Margin]) -> None:
+        first: dict[Margin, int] = {}
+        self.length = 0
+        self.places: list[Places] = []
+        self.factors: list[Floats] = []
+        for margin in margins:
+            shape = tuple(sizes[name] for name in margin)
+            places, factors = np.full(shape, -1, dtype=np.int64), np.ones(shape)
+            for ways in range(len(margin) + 1):
+                for axes in combinations(range(len(margin)), ways):
+                    rest = prod(size for axis, size in enumerate(shape) if axis not in axes)
+                    where = tuple(slice(1, None) if axis in axes else 0 for axis in range(len(margin)))
+                    factors[where] = 1.0 / np.sqrt(rest)
+                    count = prod(shape[axis] - 1 for axis in axes)
+                    if not axes or not count:
+                        continue
+                    effect = tuple(margin[axis] for axis in axes)
+                    if effect not in first:
+                        first[effect] = self.length
+                        self.length += count
+                    begin = first[effect]
+                    places[where] = np.arange(begin, begin + count).reshape([shape[axis] - 1 for axis in axes])
+            self.places.append(places)
+            self.factors.append(factors)
+        self.first = first
+        self.counts = {effect: prod(sizes[name] - 1 for name in effect) for effect in first}
