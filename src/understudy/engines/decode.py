@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable, Codes
-from understudy.engines.values import calendar_days, is_text, parse_numbers, plain
+from understudy.engines.values import EPOCH, calendar_days, is_text, parse_numbers, plain, readable_column
 from understudy.errors import SchemaError
 from understudy.privacy.draws import uniform_below_each, unit_interval
 
-EPOCH = datetime.date(1970, 1, 1)
 Purpose = tuple[str | int, ...]
 
 
@@ -84,7 +83,11 @@ def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
 
 def _values(attribute: Attribute, column: pa.ChunkedArray) -> pa.Array:
     """Numbers or dates in the type of their attribute, from whatever type somebody else's table has them in."""
-    array = plain(column.combine_chunks())
+    with readable_column(attribute.name):
+        return _typed(attribute, plain(column.combine_chunks()))
+
+
+def _typed(attribute: Attribute, array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = plain(array.dictionary_decode())
     kind = _field(attribute).type

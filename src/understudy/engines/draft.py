@@ -19,7 +19,7 @@ from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.edges import round_dates, round_edges, skewed_edges
 from understudy.engines.inputs import open_reader
-from understudy.engines.profile import Profile
+from understudy.engines.profile import NUMBER, Profile
 from understudy.engines.readers import CsvReader
 from understudy.engines.statfiles import Labels, StatReader
 from understudy.errors import DisclosureError, InputError
@@ -217,7 +217,7 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
 
 
 def _numeric(profile: Profile, texts: dict[str, str], common: dict[str, Any]) -> _Entry:
-    labelled = {float(text): said for text, said in texts.items()}
+    labelled = {float(text): said or f"code {text}" for text, said in texts.items() if NUMBER.fullmatch(text)}
     probable = [code for code in profile.probable_codes() if code not in labelled]
     special = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
     low, high = profile.range_without(list(special))

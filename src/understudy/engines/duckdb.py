@@ -147,6 +147,8 @@ class DuckDBSource:
             keep[self._left_out[first:last] - done] = False
             done += raw.num_rows
             kept.append(raw.filter(pa.array(keep)))
+        if not kept:  # no row says which type a column would have
+            return pa.table({name: pa.array([], pa.null()) for name in self.schema.names})
         return pa.Table.from_batches(kept).select(list(self.schema.names))
 
     def bounded(self, unit: Unit, stream: Stream) -> DuckDBSource:

@@ -135,7 +135,7 @@ def _numba_kernel() -> NumbaKernel | ImportError:
             warnings.warn(
                 f"numba cannot be imported ({problem}), so counting takes about four times as long. Install numba, or "
                 f"set {VARIABLE}=numpy to count with numpy on purpose.",
-                RuntimeWarning,
+                UserWarning,
                 stacklevel=3,
             )
         return problem

@@ -50,9 +50,10 @@ def read_places(data: Any) -> Places:
     if not levels:
         levels = {level: name for name, level in CROSSWALK_AREAS.items() if name in reader.columns}
     wanted = list(dict.fromkeys([*found.values(), *levels.values()]))
-    table = pa.Table.from_batches(list(reader.batches(wanted)), schema=None) if reader.rows != 0 else None
-    if table is None or table.num_rows == 0:
-        raise InputError("the file of places has no rows.")
+    batches = [batch for batch in reader.batches(wanted) if batch.num_rows]
+    if not batches:
+        raise InputError("the file of places has no rows; give at least one place.")
+    table = pa.Table.from_batches(batches)
     return make_places(
         fixed_width(table[found["id"]], found["id"]),
         _numbers(table[found["latitude"]], "latitude"),

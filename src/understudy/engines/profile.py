@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.engines.readers import with_decimal_point
-from understudy.engines.values import canonical_texts, check_type, is_text, plain, readable_column
+from understudy.engines.values import (
+    EPOCH,
+    canonical_texts,
+    check_type,
+    is_text,
+    iso_day_number,
+    plain,
+    readable_column,
+)
 from understudy.errors import SchemaError
 
 MOST_DISTINCT = 20_000  # values told apart in one column; more are no levels of anything
@@ -122,13 +130,11 @@ class Profile:
     def _take_date(self, text: str) -> None:
         if not self.dates:
             return
-        try:
-            day = datetime.date.fromisoformat(text) if len(text) == 10 else None
-        except ValueError:
-            day = None
-        if day is None:
+        number = iso_day_number(text)
+        if number is None or text != text.strip():
             self.dates = False
         else:
+            day = EPOCH + datetime.timedelta(days=number)
             self.first, self.last = min(self.first, day), max(self.last, day)
 
     def probable_codes(self) -> list[float]:

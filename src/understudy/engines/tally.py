@@ -12,7 +12,6 @@ have once per thread exist once, with 64 bits, and are locked while a batch is a
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.table import Codes
+from understudy.core.threads import processors
 from understudy.engines.kernel import Kernel, Layout, kernel_for
 
 # Cells of a joint table that covers several margins: 128 KB of counts. On ten columns of 2 to 100 codes the time per
@@ -31,6 +31,7 @@ from understudy.engines.kernel import Kernel, Layout, kernel_for
 JOINT_CELLS = 2**15
 CELLS_PER_THREAD = 2**22  # 16 MB of 32-bit counts; beyond it tables are shared
 FLUSH_ROWS = 2**31  # rows a thread may count before its 32-bit counts are added to the totals
+MOST_THREADS = 4  # reading is the slower half and has its own thread
 PIECE_ROWS = 2**18  # rows counted at a time, which bounds the copy that a kernel makes of them
 
 Integers = NDArray[np.int64]
@@ -107,7 +108,7 @@ class Tally:
         self._margins = [tuple(margin) for margin in margins]
         self._expected = rows or 0
         self._choice = kernel
-        self._threads = threads or _processors()
+        self._threads = threads or min(MOST_THREADS, processors())
         self._flush_rows = flush_rows
         own: list[tuple[int, ...]] = []
         shared: list[tuple[int, ...]] = []
@@ -199,8 +200,3 @@ class Tally:
 
     def _cells(self, table: tuple[int, ...]) -> int:
         return prod(self._shape(table))
-
-
-def _processors() -> int:
-    """Processors this process may use, at most four: reading is the slower half and has its own thread."""
-    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

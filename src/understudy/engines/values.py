@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.core.schema import level_text
+from understudy.core.schema import Attribute, Edge, level_text
+from understudy.core.table import Codes
 from understudy.errors import SchemaError
 
 EPOCH = datetime.date(1970, 1, 1)
+ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")  # Python also reads weeks such as 2026-W01-1
 
 
 def canonical_texts(values: pa.Array) -> pa.Array:
@@ -91,6 +95,36 @@ def parse_numbers(texts: pa.Array) -> pa.Array:
         return pa.array([None if text is None else float(text) for text in trimmed.to_pylist()], pa.float64())
 
 
+def values_of(column: pa.ChunkedArray | pa.Array, codes: Codes, attribute: Attribute) -> NDArray[np.float64]:
+    """The numbers behind the bins of an attribute, NaN where a value is missing or a special code; dates as days.
+
+    ``codes`` are those of the same rows: they say which rows have a value at all, by the rules of the schema. With
+    ``outside = "clip"`` values are cut to the edges, as their bins are.
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = plain(pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array)
+    with readable_column(attribute.name):
+        if pa.types.is_dictionary(array.type):
+            array = plain(array.dictionary_decode())
+        array = pc.if_else(pa.array(np.asarray(codes) < attribute.bins), array, pa.scalar(None, array.type))
+        if attribute.kind == "date":
+            days = pc.utf8_trim_whitespace(array) if is_text(array.type) else array
+            numbers = calendar_days(days).cast(pa.int32())
+        elif is_text(array.type):
+            numbers = parse_numbers(array)
+        else:  # a decimal through its text, which rounds once and correctly
+            numbers = array.cast(pa.large_string()) if pa.types.is_decimal(array.type) else array
+        values = np.array(as_numpy(numbers.cast(pa.float64(), safe=False)), np.float64)
+    if attribute.outside == "clip":
+        values = np.clip(values, as_number(attribute.edges[0]), as_number(attribute.edges[-1]))
+    return values
+
+
+def as_number(edge: Edge) -> float:
+    """An edge as a number; of a date the day."""
+    return float(day_number(edge)) if isinstance(edge, datetime.date) else float(edge)
+
+
 def calendar_days(values: pa.Array) -> pa.Array:
     """The calendar day, a timestamp's in its own time zone."""
     if pa.types.is_timestamp(values.type):
@@ -105,7 +139,7 @@ def day_number(value: datetime.date) -> int:
 
 
 def iso_day_number(text: str | None) -> int | None:
-    if text is None or len(text.strip()) != 10:
+    if text is None or not ISO_DAY.fullmatch(text.strip()):
         return None
     try:
         return day_number(datetime.date.fromisoformat(text.strip()))
@@ -116,8 +150,10 @@ def iso_day_number(text: str | None) -> int | None:
 def _decimal_text(value: Decimal | None) -> str | None:
     if value is None:
         return None
+    if not value:
+        return "0"  # also minus zero
     text = format(value, "f")
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _family(kind: pa.DataType) -> str:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
-from understudy.engines.values import plain
+from understudy.engines.values import as_number, values_of
 from understudy.errors import InputError
 from understudy.privacy.definition import ApproxDP, ProbabilisticDP, PureDP
 from understudy.release import Release
 from understudy.risk.base import Floats, Integers, Material, Records, span_of
 from understudy.risk.cells import numbers_of
 
-EPOCH = datetime.date(1970, 1, 1)
 FALSE_ALARM = 1e-4  # how rarely a holdout that shares nobody with the data may be refused
 
 
@@ -101,35 +98,18 @@ def records_of(coded: CodedTable, frame: pa.Table, schema: Schema) -> Records:
         [
             codes[:, place].astype(np.float64)
             if attribute.levels
-            else _values(attribute, frame.column(attribute.name), codes[:, place])
+            else _positions(attribute, frame.column(attribute.name), codes[:, place])
             for place, attribute in enumerate(schema.attributes)
         ]
     )
     return Records(codes=codes, positions=positions)
 
 
-def _values(attribute: Attribute, column: pa.ChunkedArray, codes: Integers) -> Floats:
+def _positions(attribute: Attribute, column: pa.ChunkedArray, codes: Integers) -> Floats:
     """Numbers, or dates as days; special codes and the missing value above the range, one range apart."""
-    first, last = (_number(edge) for edge in (attribute.edges[0], attribute.edges[-1]))
-    array = plain(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    inside = codes < attribute.bins
-    array = pc.if_else(pa.array(inside), array, pa.scalar(None, array.type))
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        array = pc.replace_substring_regex(pc.utf8_trim_whitespace(array), r"^\+", "")
-    if attribute.kind == "date":
-        if pa.types.is_timestamp(array.type) and array.type.tz is not None:
-            array = pc.local_timestamp(array)
-        array = array.cast(pa.date32(), safe=False).cast(pa.int32())
-    numbers = pc.fill_null(array.cast(pa.float64(), safe=False), first).to_numpy(zero_copy_only=False)
-    beyond = last + span_of(attribute) * (1 + codes - attribute.bins)
-    positions: Floats = np.where(inside, np.clip(numbers, first, last), beyond)
+    beyond = as_number(attribute.edges[-1]) + span_of(attribute) * (1 + codes - attribute.bins)
+    positions: Floats = np.where(codes < attribute.bins, values_of(column, codes, attribute), beyond)
     return positions
-
-
-def _number(edge: Any) -> float:
-    return float((edge - EPOCH).days) if isinstance(edge, datetime.date) else float(edge)
 
 
 def null_copies(schema: Schema, copies: tuple[Records, ...], seed: int) -> tuple[Records, ...]:
@@ -150,7 +130,7 @@ def null_copies(schema: Schema, copies: tuple[Records, ...], seed: int) -> tuple
 def _within_bins(attribute: Attribute, codes: Integers, generator: np.random.Generator) -> Floats:
     if attribute.levels:
         return codes.astype(np.float64)
-    edges = np.array([_number(edge) for edge in attribute.edges])
+    edges = np.array([as_number(edge) for edge in attribute.edges])
     inside = codes < attribute.bins
     bins = np.where(inside, codes, 0)
     values = edges[bins] + (edges[bins + 1] - edges[bins]) * generator.uniform(size=len(codes))

@@ -78,7 +78,7 @@ Measure = Callable[[Comparison], Section]
 measures: Registry[Measure] = Registry(
     "measure",
     "understudy.utility",
-    not_entries=("base", "commutes", "counting", "evaluate", "features", "numbers", "tables"),
+    not_entries=("base", "commutes", "counting", "evaluate", "features", "tables"),
 )
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
+from understudy.engines.values import as_number, values_of
 from understudy.utility.base import Collected, Comparison, frame, measures
-from understudy.utility.numbers import as_number, values_of
 
 Floats = NDArray[np.float64]
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.result import Finding, Section
+from understudy.engines.values import values_of
 from understudy.errors import ConvergenceError, InputError
 from understudy.models.design import INTERCEPT, Design, Rows, make_design, numbers_needed
 from understudy.models.regression import Fit
 from understudy.utility.base import Collected, Comparison, frame, measures
-from understudy.utility.numbers import values_of
 
 Floats = NDArray[np.float64]
 LEVEL = 0.95

@@ -291,3 +291,8 @@ def test_risk_against_epsilon_has_the_worst_subject_of_each_attack(schema, table
     for row in table:
         same = [other["residual_low"] for other in outcomes(section) if other["attack"] == row["attack"]]
         assert row["residual_low"] == max(same)
+
+
+def test_data_without_rows_are_refused_in_words(schema, tables):
+    with pytest.raises(InputError, match="fewer than two records"):
+        run(schema, tables["data"], tables["data"].slice(0, 0))
