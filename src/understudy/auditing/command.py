@@ -23,7 +23,8 @@ def command_runner(
     """A ``run(side, seed)`` for :func:`sampled_audit` from a command such as ``mytool {input} {output} --seed {seed}``.
 
     ``inputs`` are two files with neighbouring data. The command must write the numbers that an attacker sees as one
-    line or more of comma-separated values to ``{output}``; lines starting with a letter are headers. No shell is used.
+    line or more of comma-separated values to ``{output}``; first lines that do not begin with a number are headers. No
+    shell is used.
     """
     if "{input}" not in template or "{output}" not in template:
         raise InputError("the command template must hold {input} and {output}; {seed} is optional.")
@@ -33,7 +34,10 @@ def command_runner(
     for file in files:
         if not file.is_file():
             raise InputError(f"{file} does not exist; expected a file with one of two neighbouring data sets.")
-    words = shlex.split(template)
+    try:
+        words = shlex.split(template)
+    except ValueError:
+        raise InputError("the command template has a quotation mark that is never closed.") from None
 
     def run(side: int, seed: int) -> NDArray[np.float64]:
         with tempfile.TemporaryDirectory(prefix="understudy-audit-") as folder:
@@ -41,7 +45,7 @@ def command_runner(
             values = {"{input}": str(files[side]), "{output}": str(out), "{seed}": str(seed)}
             command = [_fill(word, values) for word in words]
             try:
-                done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+                done = subprocess.run(command, capture_output=True, timeout=timeout, check=False)
             except OSError as problem:
                 raise InputError(f"{command[0]} could not be started: {problem.strerror}.") from None
             except subprocess.TimeoutExpired:
@@ -56,18 +60,27 @@ def command_runner(
 
 
 def read_numbers(path: Path) -> NDArray[np.float64]:
-    """Every number of a CSV file, in order; header lines (whose first field is not a number) are passed over."""
-    found: list[float] = []
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.reader(file):
-            try:
-                found += [float(value) for value in row]
-            except ValueError:
-                if found:
-                    raise InputError("the output of the command holds a value that is not a number.") from None
+    """Every number of a CSV file, in order; lines before the first whose first field is a number are headers."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError("the output of the command is not a CSV file in UTF-8.") from None
+    lines = [[_number(value) for value in row] for row in rows]
+    first = next((place for place, line in enumerate(lines) if line[0] is not None), len(lines))
+    found = [value for line in lines[first:] for value in line]
     if not found:
         raise InputError("the output of the command holds no number.")
-    return np.array(found)
+    if None in found:
+        raise InputError("the output of the command holds a value that is not a number.")
+    return np.array(found, dtype=np.float64)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _fill(word: str, values: dict[str, str]) -> str:

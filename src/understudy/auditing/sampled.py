@@ -21,7 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.auditing.verdict import Verdict, check_claim
 from understudy.errors import InputError
+from understudy.privacy.observed import check_confidence, epsilon_lower_bound, epsilon_lower_bounds
+
+__all__ = ["SampledAudit", "detection_power", "epsilon_lower_bound", "sampled_audit"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,72 +33,21 @@ Output = NDArray[Any] | Hashable
 MOST_BINS = 16
 LEAST_RUNS = 40
 GOOD_POWER = 0.995
+LARGEST_WORSE = 700.0  # its exponential is still a double; what so large an epsilon shows is certain anyway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampledAudit:
-    """What an attack on two neighbours showed.
+class SampledAudit(Verdict):
+    """What an attack on two neighbours showed; ``power`` is that of an attack of this size."""
 
-    With probability at least ``1 - alpha`` the true epsilon (at ``delta``) is at least ``epsilon_low``; so a sound
-    mechanism is caught with probability at most ``alpha``. ``power`` is the probability that a mechanism whose true
-    epsilon is ``factor`` times the claim would be caught by an attack of this size.
-    """
-
-    epsilon_low: float
-    claimed: float
-    delta: float
     runs: int  # on each of the two inputs, all three batches together
-    alpha: float
     attack: str
-    power: float
-    factor: float
     true_positives: int
     false_positives: int
     tested: int  # runs of the last batch, on each input
 
-    @property
-    def caught(self) -> bool:
-        return self.epsilon_low > self.claimed
-
     def describe(self) -> str:
-        verdict = "caught" if self.caught else "not caught"
-        return (
-            f"{verdict}: epsilon at least {self.epsilon_low:.3f} (claimed {self.claimed:g}, delta {self.delta:g}) with "
-            f"confidence {1 - self.alpha:g} from {self.runs} runs on each input; attack: {self.attack}; "
-            f"power {self.power:.3f} against {self.factor:g} times the claim"
-        )
-
-
-def epsilon_lower_bound(
-    true_positives: int,
-    positives: int,
-    false_positives: int,
-    negatives: int,
-    *,
-    delta: float = 0.0,
-    alpha: float = 0.05,
-) -> float:
-    """The least epsilon consistent, at confidence ``1 - alpha``, with how often an attack said yes on two neighbours.
-
-    Clopper and Pearson (1934) give p >= L and q <= U, each failing with probability alpha/2 at most. Both
-    p <= e^eps q + delta and, roles swapped and the answer negated, 1 - q <= e^eps (1 - p) + delta must hold; the two
-    use the same pair of bounds, so taking the better one costs no further confidence.
-
-    >>> round(epsilon_lower_bound(100, 1000, 10, 1000), 5), round(epsilon_lower_bound(1000, 1000, 0, 1000), 5)
-    (1.50038, 5.60059)
-    """
-    for name, count, total in (
-        ("true_positives", true_positives, positives),
-        ("false_positives", false_positives, negatives),
-    ):
-        if total < 1 or not 0 <= count <= total:
-            raise InputError(f"{name} ({count}) must lie between 0 and the number of runs ({total}), at least 1.")
-    _check_probability("alpha", alpha)
-    _check_delta(delta)
-    raw = _bounds(
-        np.array([true_positives]), positives, np.array([false_positives]), negatives, delta=delta, alpha=alpha
-    )
-    return max(0.0, float(raw[0]))
+        return self._described(f"{self.runs} runs on each input; attack: {self.attack}")
 
 
 def sampled_audit(
@@ -111,14 +64,10 @@ def sampled_audit(
     Every call gets a seed of its own; its randomness must be independent of the other calls'. An output is either an
     array of numbers (always of the same length: counts of cells, noisy values) or any hashable value.
     """
-    if not claimed > 0 or not math.isfinite(claimed):
-        raise InputError(f"claimed ({claimed}) must be a positive epsilon.")
-    if not factor > 1:
-        raise InputError(f"factor ({factor}) must be above 1.")
+    check_claim(claimed, factor)
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
         raise InputError(f"runs ({runs}) must be a whole number of at least {LEAST_RUNS}.")
-    _check_probability("alpha", alpha)
-    _check_delta(delta)
+    check_confidence(delta=delta, alpha=alpha)
     table = _as_columns([[run(side, 2 * number + side) for number in range(runs)] for side in (0, 1)])
     fit, choose = runs // 4, runs // 2
     tested = runs - choose
@@ -166,7 +115,7 @@ def _needed_hits(runs: int, *, claimed: float, delta: float, alpha: float) -> In
     low, high = np.zeros(runs + 1, dtype=np.int64), np.full(runs + 1, runs + 1)
     while (low < high).any():
         middle = (low + high) // 2
-        proved = _bounds(np.minimum(middle, runs), runs, alarms, runs, delta=delta, alpha=alpha) > claimed
+        proved = epsilon_lower_bounds(np.minimum(middle, runs), runs, alarms, runs, delta=delta, alpha=alpha) > claimed
         enough = proved | (middle > runs)
         low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
     return high
@@ -177,25 +126,12 @@ def _powers(rates: Floats, needed: Integers, *, worse: float, delta: float) -> F
     from scipy.stats import binom
 
     runs = len(needed) - 1
+    worse = min(worse, LARGEST_WORSE)
     shown = np.minimum(math.exp(worse) * rates + delta, 1 - math.exp(-worse) * (1 - rates - delta))
     hit_rates = np.minimum(shown, 1.0)[:, None]
     chance = binom.pmf(np.arange(runs + 1), runs, rates[:, None])
     powers: Floats = np.sum(chance * binom.sf(needed - 1, runs, hit_rates), axis=1)
     return np.minimum(powers, 1.0)
-
-
-def _bounds(hits: Integers, positives: int, alarms: Integers, negatives: int, *, delta: float, alpha: float) -> Floats:
-    """The bound for many pairs of counts at once; below 0 where the attack points the wrong way."""
-    from scipy.special import betaincinv
-
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), positives - hits + 1, alpha / 2), 0.0)
-    left = np.maximum(negatives - alarms, 1)
-    high = np.where(alarms < negatives, betaincinv(alarms + 1, left, 1 - alpha / 2), 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        forward = np.log(np.maximum(low - delta, 0.0)) - np.log(high)
-        swapped = np.log(np.maximum(1 - high - delta, 0.0)) - np.log1p(-low)
-    best: Floats = np.fmax(forward, swapped)
-    return best
 
 
 def _as_columns(outputs: Sequence[Sequence[Output]]) -> Floats:
@@ -207,7 +143,10 @@ def _as_columns(outputs: Sequence[Sequence[Output]]) -> Floats:
         flat = [[np.asarray(output, dtype=float).ravel() for output in side] for side in outputs]
         if len({len(output) for side in flat for output in side}) != 1 or not flat[0][0].size:
             raise InputError("every run must give the same number of features, at least one.")
-        return np.array(flat)
+        table = np.array(flat)
+        if np.isnan(table).any():
+            raise InputError("a run gave a value that is not a number; give numbers an attacker can compare.")
+        return table
     numbers: dict[Any, int] = {}
     return np.array([[[float(numbers.setdefault(output, len(numbers)))] for output in side] for side in outputs])
 
@@ -270,7 +209,7 @@ def _choose(score: _Score, table: Floats, powers: Floats, *, claimed: float, del
         values = score(table, features)
         thresholds = np.unique(values)
         false, true = (np.searchsorted(np.sort(side), thresholds) for side in values)  # so many lie below
-        bounds = _bounds(runs - true, runs, runs - false, runs, delta=delta, alpha=alpha)
+        bounds = epsilon_lower_bounds(runs - true, runs, runs - false, runs, delta=delta, alpha=alpha)
         for at, threshold in enumerate(thresholds):
             attack = _Attack(features=features, threshold=float(threshold), power=float(powers[runs - false[at]]))
             candidates.append((attack, float(bounds[at])))
@@ -284,13 +223,3 @@ def _choose(score: _Score, table: Floats, powers: Floats, *, claimed: float, del
 def _name_features(features: tuple[int, ...]) -> str:
     listed = ", ".join(str(feature) for feature in features[:6])
     return f"feature{'s' if len(features) > 1 else ''} {listed}{', ...' if len(features) > 6 else ''}"
-
-
-def _check_probability(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise InputError(f"{name} ({value}) must be above 0 and below 1.")
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 <= delta < 1:
-        raise InputError(f"delta ({delta}) must be at least 0 and below 1.")

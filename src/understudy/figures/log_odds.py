@@ -23,7 +23,7 @@ def log_odds_map(
     *,
     epsilon: float | None,
 ) -> Drawing:
-    """Pairs by outputs, coloured by |ln P(m|n1)/P(m|n2)|; values above epsilon are framed, infinite ones hatched."""
+    """Pairs by outputs, coloured by |ln P(m|n1)/P(m|n2)|; values above epsilon are framed, infinite ones red."""
     import pyarrow as pa
 
     if len(pairs) > LARGEST or len(outputs) > LARGEST:
@@ -42,6 +42,7 @@ def log_odds_map(
 
     def paint(figure: Any, axes: Any) -> None:
         finite = np.where(np.isfinite(values), values, np.nan)
+        half = np.nanmax(finite, initial=0) / 2
         image = axes.imshow(finite, cmap="cividis", vmin=0, aspect="auto")
         axes.set_facecolor("#b30000")  # infinite log odds show the ground
         axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7)
@@ -53,7 +54,7 @@ def log_odds_map(
             if epsilon is not None and value > epsilon + 1e-12:
                 axes.add_patch(_frame(column, row))
             if len(columns) <= WRITTEN and len(rows) <= 2 * WRITTEN:
-                light = np.isfinite(value) and value < np.nanmax(finite, initial=0) / 2
+                light = np.isfinite(value) and value < half
                 text = "inf" if np.isinf(value) else f"{value:.2f}"
                 axes.text(column, row, text, ha="center", va="center", fontsize=6, color="white" if light else "black")
         if epsilon is not None:

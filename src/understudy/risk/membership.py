@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.result import Finding
+from understudy.privacy.observed import one_run_lower_bound
 from understudy.risk import roc
 from understudy.risk.base import Floats, Found, Material, Records, attacks, columns_of
 from understudy.risk.neighbours import Neighbours
@@ -112,18 +113,12 @@ def _equal(groups: tuple[Floats, Floats], generator: np.random.Generator) -> tup
 
 
 def _tally(found: roc.Guessing) -> Tally:
-    """Right guesses beyond those of a coin: as many successes as the advantage says."""
-    right = found.true_positives + (found.others - found.false_positives)
-    return Tally(
-        successes=right, guesses=found.members + found.others, note="right guesses, member or not; a coin gets half"
-    )
+    return Tally(successes=found.right, guesses=found.guesses, note="right guesses, member or not; a coin gets half")
 
 
 def _epsilon(found: roc.Guessing, claimed: tuple[float, float] | None) -> float:
-    right = found.true_positives + (found.others - found.false_positives)
-    total = found.members + found.others
     delta = 0.0 if claimed is None else claimed[1]
-    return roc.one_run_epsilon(total, total, right, delta=delta, alpha=ALPHA)
+    return one_run_lower_bound(found.guesses, found.guesses, found.right, delta=delta, alpha=ALPHA)
 
 
 def _finding(score: str, auc: float, epsilon: float, claimed: tuple[float, float] | None) -> Finding:

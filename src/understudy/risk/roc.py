@@ -1,10 +1,9 @@
-"""How well scores tell members from others: area, advantage, true positives at few false ones, implied epsilon."""
+"""How well scores tell members from others: area, advantage, true positives at few false ones."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +65,14 @@ class Guessing:
     others: int
 
     @property
+    def right(self) -> int:
+        return self.true_positives + self.others - self.false_positives
+
+    @property
+    def guesses(self) -> int:
+        return self.members + self.others
+
+    @property
     def advantage(self) -> float:
         return self.true_positives / self.members - self.false_positives / self.others
 
@@ -88,56 +95,3 @@ def guess(members: Floats, others: Floats, generator: np.random.Generator) -> Gu
         true_positives=int(np.sum(test_members >= threshold)), members=len(test_members),
         false_positives=int(np.sum(test_others >= threshold)), others=len(test_others),
     )  # fmt: skip
-
-
-def two_world_epsilon(found: Guessing, *, delta: float = 0.0, alpha: float = 0.05) -> float:
-    """The least epsilon consistent with guesses in independent runs on two neighbours (Clopper-Pearson, both ways).
-
-    >>> found = Guessing(true_positives=100, members=1000, false_positives=10, others=1000)
-    >>> round(two_world_epsilon(found), 5)
-    1.50038
-    """
-    from scipy.stats import beta
-
-    def least(hits: int, total: int) -> float:
-        return float(beta.ppf(alpha / 2, hits, total - hits + 1)) if hits else 0.0
-
-    p, q = least(found.true_positives, found.members), 1 - least(found.others - found.false_positives, found.others)
-    bounds = [math.log((low - delta) / high) for low, high in ((p, q), (1 - q, 1 - p)) if low > delta and high > 0]
-    return max([0.0, *bounds])
-
-
-def one_run_epsilon(canaries: int, guesses: int, right: int, *, delta: float = 0.0, alpha: float = 0.05) -> float:
-    """The least epsilon consistent with so many right guesses in one run.
-
-    Steinke, Nasr and Jagielski (2023), Theorem 5.2: ``canaries`` records were in or out by
-    independent fair coins. Add-remove unit.
-
-    >>> round(one_run_epsilon(10, 10, 10), 5), round(one_run_epsilon(1000, 1000, 800), 4)
-    (1.05187, 1.2543)
-    >>> round(one_run_epsilon(1000, 200, 190, delta=1e-5), 4)
-    2.3936
-    """
-    from scipy.stats import binom
-
-    def consistent(epsilon: float) -> bool:
-        chance = 1 / (1 + math.exp(-epsilon))
-        tail = float(binom.sf(right - 1, guesses, chance))
-        worst = 0.0
-        if delta > 0 and right > 0:
-            steps = np.arange(1, right + 1)
-            reached: Any = binom.sf(right - steps - 1, guesses, chance) - tail
-            worst = float(np.max(reached / steps))
-        return min(1.0, tail + 2 * canaries * delta * worst) > alpha
-
-    if guesses == 0 or consistent(0.0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while not consistent(high):
-        low, high = high, 2 * high
-        if high > 64:
-            return low
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if consistent(middle) else (middle, high)
-    return low

@@ -18,6 +18,7 @@ import pyarrow as pa
 from understudy.core.result import Finding
 from understudy.engines.encode import encode_table
 from understudy.errors import InputError
+from understudy.privacy.observed import epsilon_lower_bound
 from understudy.risk import roc
 from understudy.risk.base import Floats, Found, Integers, Material, attacks, columns_of
 from understudy.risk.neighbours import Neighbours
@@ -42,18 +43,18 @@ class ShadowModels:
         for victim in victims(material):
             found = shadow_attack(material, material.synthesizer, int(victim), runs=RUNS)
             rows.append({"record": int(victim), **found["row"]})
-            right, guesses = found["right"], found["guesses"]
+            guesses = found["guesses"]
             outcomes.append(
                 Outcome(
                     attack=self.name,
                     subject=f"record {victim}",
-                    release=Tally(successes=right, guesses=guesses, note="right guesses; a coin gets half"),
+                    release=Tally(successes=found["right"], guesses=guesses, note="right guesses; a coin gets half"),
                     baseline=Tally(successes=guesses // 2, guesses=guesses, note="a coin"),
                 )
             )
             findings.append(
                 Finding(
-                    code="risk.shadow_models",
+                    code="risk.shadow_models.outlier",
                     title=(
                         f"shadow models on one outlier: area {found['row']['auc']:.3f}; "
                         f"implied epsilon at least {found['row']['epsilon_low']:.3f}"
@@ -84,9 +85,8 @@ def shadow_attack(
     target = material.original.codes[victim]
     features: list[list[Floats]] = [[], []]
     for run in range(2 * runs):
-        rows = others.copy()
         stand_in = int(generator.choice(others))
-        chosen = np.append(rows, victim if run % 2 == 0 else stand_in)
+        chosen = np.append(others, victim if run % 2 == 0 else stand_in)
         made = synthesizer(table.take(pa.array(np.sort(chosen))))
         frame = made.frame(1) if hasattr(made, "frame") else made
         if not hasattr(frame, "__arrow_c_stream__"):
@@ -100,17 +100,23 @@ def shadow_attack(
     true, false = int(np.sum(members > threshold)), int(np.sum(rest > threshold))
     auc = roc.area(members, rest)
     found = roc.Guessing(true_positives=true, members=len(members), false_positives=false, others=len(rest))
-    epsilon = roc.two_world_epsilon(found, delta=material.claimed[1] if material.claimed else 0.0, alpha=ALPHA)
+    delta = material.claimed[1] if material.claimed else 0.0
+    epsilon = epsilon_lower_bound(true, len(members), false, len(rest), delta=delta, alpha=ALPHA)
     row = {
         "runs": 2 * runs, "auc": auc.value, "auc_low": auc.low, "auc_high": auc.high,
         "advantage": found.advantage,
         **roc.few_false(members, rest),
         "epsilon_low": epsilon, "epsilon_claimed": None if material.claimed is None else material.claimed[0],
     }  # fmt: skip
-    return {"row": row, "right": true + len(rest) - false, "guesses": len(members) + len(rest)}
+    return {"row": row, "right": found.right, "guesses": found.guesses}
 
 
 def _features(material: Material, frame: pa.Table, target: Integers) -> Floats:
+    absent = [name for name in material.names if name not in frame.column_names]
+    if absent:
+        raise InputError(
+            f"the synthesizer returned a table without the column '{absent[0]}'; it needs every attribute."
+        )
     coded = encode_table(frame.select(list(material.names)), material.schema)
     same = np.column_stack([coded.columns[name] == code for name, code in zip(material.names, target, strict=True)])
     agree = same.sum(axis=1)

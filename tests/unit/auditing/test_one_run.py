@@ -85,6 +85,7 @@ def test_power_grows_with_the_number_of_canaries():
         lambda: one_run_audit(lambda included, seed: [1.0], canaries=5, claimed=1),
         lambda: one_run_audit(lambda included, seed: included * np.nan, canaries=5, claimed=1),
         lambda: one_run_audit(lambda included, seed: included, canaries=5, claimed=0),
+        lambda: one_run_audit(lambda included, seed: included, canaries=5, claimed=np.inf),
     ],
 )
 def test_bad_input(call):
@@ -114,6 +115,17 @@ def test_a_command_without_noise_is_caught(tool):
     assert found.caught
 
 
+def writing(content):
+    """A command that writes these bytes, and some that are no text to its standard output."""
+    code = f"import sys; sys.stdout.buffer.write(bytes([255])); open(sys.argv[2],'wb').write({content})"
+    return f'{sys.executable} -c "{code}" {{input}} {{output}}'
+
+
+def test_headers_are_passed_over_and_the_rest_is_read(tool):
+    command = command_runner(writing("b'name,2\\nother,3\\n1.0,2.0\\n\\n3.0\\n'"), tool[1])
+    assert command(0, 1).tolist() == [1.0, 2.0, 3.0]
+
+
 @pytest.mark.parametrize(
     ("template", "message"),
     [
@@ -121,6 +133,10 @@ def test_a_command_without_noise_is_caught(tool):
         ("no-such-program-here {input} {output}", "could not be started"),
         (f"{sys.executable} -c pass {{input}} {{output}}", "wrote nothing"),
         (f"{sys.executable} -c exit(3) {{input}} {{output}}", "exit code 3"),
+        ("tool '{input} {output}", "never closed"),
+        (writing("b'\\xff\\xfe'"), "not a CSV file in UTF-8"),
+        (writing("b'1.0,x\\n2.0,3.0\\n'"), "not a number"),
+        (writing("b'a,b\\n'"), "no number"),
     ],
 )
 def test_a_command_that_fails_is_refused(tool, template, message):

@@ -176,5 +176,13 @@ def test_outputs_of_different_kinds_are_refused():
         sampled_audit(lambda side, seed: np.zeros(1 + seed % 2), claimed=1.0, runs=40)
     with pytest.raises(InputError, match="same kind"):
         sampled_audit(lambda side, seed: np.zeros(1) if seed else 3, claimed=1.0, runs=40)
+    with pytest.raises(InputError, match="not a number"):
+        sampled_audit(lambda side, seed: np.array([np.nan]), claimed=1.0, runs=40)
     with pytest.raises(InputError, match="between 0"):
         epsilon_lower_bound(11, 10, 0, 10)
+
+
+def test_a_claim_whose_exponential_is_no_double_can_be_audited():
+    found = sampled_audit(lambda side, seed: np.array([side]), claimed=500.0, runs=40)
+    assert not found.caught
+    assert 0 <= found.power <= 1

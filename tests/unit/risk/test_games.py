@@ -189,19 +189,6 @@ def test_guessing_is_tested_on_records_that_did_not_choose_the_threshold():
     assert sure.advantage == 1
 
 
-def test_epsilon_bounds_are_those_of_the_audit():
-    from understudy.auditing.sampled import epsilon_lower_bound
-
-    for hits, alarms, delta in ((100, 10, 0.0), (1000, 0, 0.0), (10, 100, 0.0), (500, 20, 1e-3), (0, 0, 0.0)):
-        found = roc.Guessing(true_positives=hits, members=1000, false_positives=alarms, others=1000)
-        assert roc.two_world_epsilon(found, delta=delta) == pytest.approx(
-            epsilon_lower_bound(hits, 1000, alarms, 1000, delta=delta), abs=1e-9
-        )
-    assert roc.one_run_epsilon(200, 200, 190, delta=1e-5) == pytest.approx(2.3970, abs=5e-5)
-    assert roc.one_run_epsilon(100, 100, 50) == 0
-    assert roc.one_run_epsilon(100, 0, 0) == 0
-
-
 def test_one_copy_narrows_nothing_and_three_that_agree_on_the_truth_help():
     draw = np.random.default_rng(0)
     people = _records(np.column_stack([draw.integers(0, 3, 200), draw.integers(0, 4, 200), draw.integers(0, 9, 200)]))
