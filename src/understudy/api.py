@@ -381,7 +381,7 @@ def write_sample(
 
     if csv:
         raise InputError("engine 'spark' writes Parquet only; leave csv out.")
-    session = session_for(master, allow_insecure_cluster=allow_insecure_cluster)
+    session = session_for(master, allow_insecure_cluster=allow_insecure_cluster, jvm_reads=False)
     return sample_to(
         release, Path(out), rows=rows, copies=copies, stream=SecureStream(), session=session, overwrite=overwrite
     )

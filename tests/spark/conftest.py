@@ -43,6 +43,6 @@ def spark(spark_folder: Path) -> Iterator[Any]:
         patch.setenv("SPARK_LOCAL_DIRS", str(spark_folder / "local"))
         patch.setenv("TMPDIR", str(spark_folder))
         patch.setenv("PYSPARK_SUBMIT_ARGS", f"{arguments} pyspark-shell")
-        session = session_for(MASTER)
+        session = session_for(MASTER, jvm_reads=False)
     yield session
     session.stop()

@@ -92,7 +92,8 @@ def open_table(
             comma_columns=numeric if decimal_comma else (),
             missing_text=missing_text,
         )
-        return _files(session_for(master, allow_insecure_cluster=allow_insecure_cluster), paths, probe)
+        session = session_for(master, allow_insecure_cluster=allow_insecure_cluster, jvm_reads=False)
+        return _files(session, paths, probe)
     if len(remote) < len(listed):
         raise InputError("name the data either by paths or by URIs, not by both.")
     if any(ending_of(path) in DELIMITERS for path in remote):

@@ -33,7 +33,7 @@ def no_session(monkeypatch):
     started = []
     builder = SimpleNamespace(getActiveSession=lambda: None, builder=None)
     monkeypatch.setattr(spark_session, "import_spark", lambda: SimpleNamespace(SparkSession=builder))
-    monkeypatch.setattr(spark_session, "_start", lambda *args: started.append(args))
+    monkeypatch.setattr(spark_session, "_start", lambda *args, **_: started.append(args))
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
     yield monkeypatch
@@ -140,9 +140,18 @@ def test_settings_are_found_where_spark_finds_them(no_session, listening, tmp_pa
     assert "spark.authenticate:" not in str(caught.value)
     no_session.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.io.encryption.enabled=true pyspark-shell")
     begun = []
-    no_session.setattr(spark_session, "_start", lambda *args: begun.append(args) or session("local"))
+    no_session.setattr(spark_session, "_start", lambda *args, **_: begun.append(args) or session("local"))
     session_for(listening)
     assert len(begun) == 1
+
+
+def test_quoted_settings_are_read_as_spark_reads_them(monkeypatch):
+    quoted = '--conf "spark.x=a b" --driver-java-options "-Xss4m -Da=1" --master local[3] pyspark-shell'
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", quoted)
+    expected = {"spark.x": "a b", "spark.driver.extraJavaOptions": "-Xss4m -Da=1", "spark.master": "local[3]"}
+    assert spark_session._submitted() == expected
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", '--conf spark.x=1 --conf "spark.y=2')
+    assert spark_session._submitted()["spark.x"] == "1"
 
 
 @pytest.mark.parametrize("off", [None, *PROTECTIONS])
