@@ -23,7 +23,7 @@ from understudy.release.commutes import CommuteRelease
 from understudy.release.value import Release
 from understudy.reporting.promise import exact_lines, label_of, limits_of
 from understudy.reporting.pyramid import pyramid
-from understudy.reporting.registry import registry_fields
+from understudy.reporting.registry import TO_FILL_IN, registry_fields
 from understudy.reporting.sections import (
     answers_of,
     expectations_of,
@@ -144,6 +144,7 @@ def build_report(
         answers=answers_of(answers),
         expectations=expectations_of(subject),
         registry=_flat(fields),
+        to_fill_in=TO_FILL_IN,
         registry_json=_json_address(fields),
         pyramid=pyramid(subject, evaluated=evaluation is not None),
     )
@@ -161,24 +162,19 @@ def _refuse_internal(evaluation: Evaluation) -> None:
 
 
 def _flat(fields: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """The registry's fields as headed lists of name and text."""
-    groups = []
-    for group, content in fields.items():
-        if isinstance(content, dict):
-            groups.append((group.replace("_", " "), [(k.replace("_", " "), _text(v)) for k, v in content.items()]))
-    return groups
+    """The registry's record as headed lists of name and text."""
+    return [
+        (group.replace("_", " "), [(name.replace("_", " "), _text(value)) for name, value in content.items()])
+        for group, content in fields["deployment"].items()
+    ]
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_text(one)}" for name, one in value.items()) or "none"
     if isinstance(value, list):
-        if value and isinstance(value[0], dict):
-            return "; ".join(f"{one['attribute']} ({one['kind']}, {one['values']} values)" for one in value)
-        return "; ".join(map(str, value))
-    return str(value)
+        return "; ".join(map(_text, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _json_address(fields: dict[str, Any]) -> str:

@@ -3,6 +3,10 @@
 The publication's point is that each block rests on those below it: an epsilon says nothing if the program is wrong, and
 a right program says nothing if the data lie open. So the lower blocks are here too, where the claim is mostly what the
 agency itself has to answer for; what this program cannot know is said to be open, never left out.
+
+The blocks are those of its Fig. 1, "Components of a differential privacy guarantee", in the order of the sections that
+discuss them: the guarantee (Section 2), the algorithms (Section 3), the deployment (Section 4). Their names were
+read in the text of the initial public draft (December 2023); the figure of the final version was not at hand.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ from dataclasses import dataclass
 from understudy.privacy.definition import NonPrivate
 from understudy.reporting.subject import Subject
 
+GUARANTEE, ALGORITHMS, DEPLOYMENT = "The guarantee", "The algorithms", "The deployment"
 CLAIMED, OPEN, NOTHING = "claimed", "for the agency to answer", "nothing claimed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """One block of the pyramid."""
+    """One block of the pyramid; ``part`` is the third of the pyramid it belongs to."""
 
+    part: str
     name: str
     status: str
     claim: str
@@ -33,11 +39,18 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
     account = statement.ledger
     plan = "" if provenance.plan is None else f" {provenance.plan.hash[:12]}"
     noise = "measured counts with noise of a stated law" if subject.measured else "rows drawn by a stated mechanism"
+    if subject.measured:
+        pull = "the same noise is a larger part of a small count, and making counts non-negative moves small ones"
+        published = "The noisy counts are published as they were drawn, negative ones too, and infer works from them."
+    else:
+        pull = "a prior or a model pulls what few people have towards what is public"
+        published = "The mechanism and its parameters are published with the release."
     return (
         Level(
-            name="Privacy parameters (ε, δ, ρ)",
+            part=GUARANTEE,
+            name="ε and the other privacy parameters",
             status=status,
-            claim="None." if nothing else f"{statement.guarantee}, for the release as a whole.",
+            claim="None." if nothing else f"{str(statement.guarantee).capitalize()}, for the release as a whole.",
             evidence="No event bounds the loss."
             if nothing
             else f"{len(provenance.events)} recorded event(s) compose to it in exact fractions; understudy verify "
@@ -49,6 +62,7 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
             ),
         ),
         Level(
+            part=GUARANTEE,
             name="Unit of privacy",
             status=status,
             claim=statement.unit.describe(),
@@ -60,23 +74,32 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
             ),
         ),
         Level(
-            name="Algorithms: utility and bias",
+            part=ALGORITHMS,
+            name="Utility",
             status=CLAIMED,
-            claim=f"Method {provenance.method}: {noise}; what was lost is known and can be modelled.",
+            claim=f"Method {provenance.method}: {noise}; how far a count can be off is known.",
             evidence="Utility and risk of this very release were measured against the confidential data (this report)."
             if evaluated
             else "The law of the noise is published with the release, so analysts can widen their intervals by it; "
-            "utility was not measured in this report. Small groups carry the same noise as large ones, so their "
-            "shares are worse.",
+            "utility was not measured in this report.",
         ),
         Level(
-            name="Algorithms: correctness",
+            part=ALGORITHMS,
+            name="Bias",
+            status=CLAIMED,
+            claim=f"Small groups are hit hardest: {pull}.",
+            evidence=f"{published} Bias that was in the data before (who was asked, who answered) stays in them.",
+        ),
+        Level(
+            part=ALGORITHMS,
+            name="Algorithms and correctness",
             status=status,
             claim="Noise of the stated scale is added to every query before anything leaves the gate.",
             evidence="Each mechanism has a page with its theorem and proof; exact audits by enumeration; black-box "
             "audits that catch the same method with half its noise; tests of every sampler's distribution.",
         ),
         Level(
+            part=DEPLOYMENT,
             name="Query model",
             status=CLAIMED,
             claim="One release, not interactive: nobody outside can ask the data anything.",
@@ -84,25 +107,37 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
             "facts before the data were touched; further rows come from the noisy counts, never from the data.",
         ),
         Level(
-            name="Threat and trust model",
+            part=DEPLOYMENT,
+            name="Threat model",
             status=CLAIMED,
             claim="Central model: the curator is trusted, everybody outside is not, and may know every other row.",
             evidence="docs/threat-model.md states what is inside the building: time, memory, messages, the journal.",
         ),
         Level(
-            name="Implementation: side channels and arithmetic",
+            part=DEPLOYMENT,
+            name="Side channels",
             status=status,
             claim="Whole-number noise from the operating system's entropy; keys are never written.",
             evidence="OpenDP's exact samplers and an AES-256 counter stream; sums and parameters are exact fractions; "
-            "a release made with test randomness is labelled as having no guarantee.",
+            "a release made with test randomness is labelled as having no guarantee. Time and memory are not "
+            "protected: whoever can watch the machine is inside the building.",
         ),
         Level(
-            name="Data security and access control",
+            part=DEPLOYMENT,
+            name="Security",
             status=OPEN,
-            claim="Nothing is claimed about who can read the confidential table, the machine or its backups.",
+            claim="Nothing is claimed about the machine, its network or its backups.",
             evidence="Confidential values never enter messages, logs or release files; the rest is the agency's.",
         ),
         Level(
+            part=DEPLOYMENT,
+            name="Access control",
+            status=OPEN,
+            claim="Nothing is claimed about who can read the confidential table.",
+            evidence="Whoever may run this program on it may read it; findings computed from it are marked internal.",
+        ),
+        Level(
+            part=DEPLOYMENT,
             name="Data collection exposure",
             status=OPEN,
             claim="Nothing is claimed about how the data were collected, or who has seen them since.",

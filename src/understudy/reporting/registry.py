@@ -1,109 +1,174 @@
-"""The fields of the top tier of the Differential Privacy Deployments Registry, for a release.
+"""A draft record for the Differential Privacy Deployments Registry (registry.opendp.org), at its top tier.
 
-Tier 3 asks for the flavour with its data domain and unprotected quantities, the privacy unit in detail, the parameters,
-composition and post-processing, the deployment model, and implementation and security with the reasons for each choice
-(registry.opendp.org/transparency-tiers). What only the agency can say (its name, the intended use) is left for it to
-fill in, and says so.
+Field names and enumerated values are those of the registry's own records (``dp_variant``, ``privacy_loss``,
+``deployment_model``, ``accounting``, ``implementation``: github.com/opendp/deployments-registry-data, as of September
+2026; JSON is YAML, so the file can be handed in as it is). Tier 3 asks for the variant with its data domain and
+unprotected quantities, the privacy unit in detail, composition and post-processing, and implementation and security
+with the reasons for each choice. What only the agency can say (its name, the intended use) says so.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from understudy.core.exact import to_text
 from understudy.privacy.accountant import compose
 from understudy.privacy.definition import NonPrivate
 from understudy.reporting.subject import Subject
 
 TO_FILL_IN = "to be filled in by the agency"
+VARIANTS = {
+    "pure": "Pure DP",
+    "approx": "Approximate DP",
+    "probabilistic": "Custom",
+    "zcdp": "Zero-concentrated DP",
+    "none": "Custom",
+}
 REASONS = {
-    "pure": "pure differential privacy: a bound on the odds without an allowance, so it can be said in one sentence",
-    "approx": "approximate differential privacy: many tables with Gaussian noise compose better, at an allowance delta",
-    "probabilistic": "probabilistic differential privacy of the raw draw; accounted as the approximate one it implies",
-    "zcdp": "zero-concentrated differential privacy: Gaussian noise on many tables composes exactly in it",
-    "none": "none is claimed",
+    "pure": "Pure differential privacy: a bound on the odds without an allowance, so it can be said in one sentence.",
+    "approx": "Approximate differential privacy: Gaussian noise on many tables composes better, at an allowance.",
+    "probabilistic": "Probabilistic differential privacy of the raw draw; accounted as the approximate one it implies.",
+    "zcdp": "Zero-concentrated differential privacy: Gaussian noise on many tables composes exactly in it.",
+    "none": "No guarantee is claimed.",
 }
 
 
 def registry_fields(subject: Subject) -> dict[str, Any]:
-    """Every field of the top tier that follows from the release; plain values, ready for JSON."""
+    """The record: everything that follows from the release; plain values, ready for JSON."""
     statement, provenance = subject.statement, subject.provenance
     guarantee, unit = statement.guarantee, statement.unit
+    counts = ", with the noisy counts they were made from" if subject.measured else ""
     return {
+        "url_slug": TO_FILL_IN,
+        "status": "Draft",
         "tier": 3,
         "deployment": {
-            "curator": TO_FILL_IN,
-            "intended_use": TO_FILL_IN,
-            "publication_date": TO_FILL_IN,
-            "data_product": f"{subject.copies} synthetic table(s) of {subject.rows} rows, {' '.join(subject.size)}"
-            f"{', with their noisy counts' * bool(subject.measured)}",
-        },
-        "flavour": {
-            "name": guarantee.title,
-            "reason": REASONS[guarantee.name],
-            "data_domain": [{key: one[key] for key in ("attribute", "values", "kind")} for one in subject.domain],
-            "cells": str(subject.cells),
-            "structural_zeros": subject.structural_zeros,
-            "neighbours": unit.kind,
-            "unprotected_quantities": _unprotected(subject),
-        },
-        "privacy_unit": {
-            "name": "one person",
-            "detail": unit.describe(),
-            "rows_per_unit": unit.rows_per_unit,
-            "bound_enforced": unit.enforced,
-            "reason": "presence is protected too"
-            if unit.kind == "add_remove"
-            else "the number of rows is public, so presence needs no protection",
-        },
-        "parameters": {
-            **{name: to_text(getattr(guarantee, name)) for name in guarantee.parameters},
-            "covers": "the release as a whole: all copies, all noisy counts, the manifest",
-        },
-        "accounting": {
-            "composition": _composition(subject),
-            "events": len(provenance.events),
-            "account": None if statement.ledger is None else statement.ledger["account"],
-            "post_processing": provenance.rows_drawn or "as given",
-            "copies": "made from the same noisy counts, at no further cost"
-            if provenance.copies_share_measurements
-            else "each a fresh draw with its own part of the budget",
-        },
-        "deployment_model": {
-            "model": "central",
-            "reason": "a trusted curator holds the confidential table and runs the program inside the building",
-            "interaction": "one release, not interactive",
-        },
-        "implementation": {
-            "library": f"understudy {provenance.package_version}",
-            "mechanisms": list(subject.mechanisms),
-            "noise": "whole numbers by OpenDP's exact samplers, or an AES-256 counter stream under a fresh key; no "
-            "floating-point noise",
-            "reason": "floating-point noise and predictable generators undo the promise",
-            "side_channels": "time, memory, standard error and refusals are inside the building and not protected",
-            "method": provenance.method,
-            "plan": None if provenance.plan is None else provenance.plan.hash,
+            "basic": {
+                "name": subject.title,
+                "data_curators": [{"data_curator_name": TO_FILL_IN, "data_curator_type": TO_FILL_IN}],
+                "description": f"{subject.copies} synthetic table(s) of {subject.rows:,} rows, "
+                f"{' '.join(subject.size)}{counts}.",
+                "intended_use": TO_FILL_IN,
+                "data_product_type": "Synthetic data",
+                "data_product_region": TO_FILL_IN,
+                "data_product_sector": TO_FILL_IN,
+                "publication_date": TO_FILL_IN,
+            },
+            "dp_variant": {
+                "variant_name": VARIANTS[guarantee.name],
+                "data_domain": _domain(subject),
+                "unprotected_quantities": " ".join(_unprotected(subject)),
+            },
+            "privacy_loss": {
+                "privacy_unit": _unit_level(subject),
+                "privacy_unit_details": f"{_neighbours(subject)} {unit.describe()}",
+                "privacy_parameters": {name: float(getattr(guarantee, name)) for name in guarantee.parameters},
+                "privacy_parameters_details": f"{str(guarantee)[:1].upper()}{str(guarantee)[1:]}, for the release as a "
+                "whole: all copies, all noisy counts, the manifest.",
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "model_name_details": "A trusted curator holds the confidential table and runs the program; only the "
+                "release leaves.",
+                "actors": "The curator, trusted. Everybody who gets the release: not trusted, and taken to know every "
+                "other row, the method, the law of the noise and every earlier release.",
+                "release_type": "One release",
+                "release_type_details": _account(subject),
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+                "access_type_details": "Files; nobody outside can ask the data anything.",
+            },
+            "accounting": {
+                "post_processing": f"Rows: {provenance.rows_drawn or 'as given'}. The fit, the rows and the values "
+                f"inside bins come from noisy answers only. {_copies(subject)}",
+                "composition": _composition(subject),
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": "Values are coded by a public schema that was written "
+                "before the data were opened. " + _plan(subject) + " Looks at the data outside the account: "
+                f"{TO_FILL_IN}.",
+                "mechanisms": _mechanisms(subject),
+                "justification": " ".join(
+                    (
+                        REASONS[guarantee.name],
+                        "Presence is protected too."
+                        if unit.kind == "add_remove"
+                        else "The number of rows is public, so presence needs no protection.",
+                        "Whole-number noise, because floating-point noise and predictable generators undo the promise.",
+                        f"Why this epsilon and this unit: {TO_FILL_IN}.",
+                    )
+                ),
+            },
+            "administrative": {"sources": TO_FILL_IN, "registry_authors": [TO_FILL_IN]},
         },
     }  # fmt: skip
+
+
+def _domain(subject: Subject) -> str:
+    listed = "; ".join(f"{one['attribute']} ({one['kind']}, {one['values']} values)" for one in subject.domain)
+    zeros = f" {subject.structural_zeros} rule(s) say what cannot occur." if subject.structural_zeros else ""
+    return f"Tables with the columns of the public schema: {listed}. {subject.cells:,} cells in all.{zeros}"
 
 
 def _unprotected(subject: Subject) -> list[str]:
     unit, found = subject.statement.unit, []
     if isinstance(subject.statement.guarantee, NonPrivate):
-        found.append("everything: no guarantee is claimed")
+        found.append("Everything: no guarantee is claimed.")
     if unit.public_total:
-        found.append("the number of rows")
-    found += [f"attribute {name}, taken as known for everybody" for name in unit.fixed]
-    found.append("the schema: possible values, bin edges, structural zeros")
+        found.append("The number of rows.")
+    found += [f"The attribute {name}, taken as known for everybody." for name in unit.fixed]
+    found.append("The schema (possible values, bin edges, what cannot occur), which was public beforehand.")
     return found
 
 
+def _unit_level(subject: Subject) -> str:
+    rows = subject.statement.unit.rows_per_unit
+    return "One row" if rows == 1 else f"One unit with up to {rows} rows"
+
+
+def _neighbours(subject: Subject) -> str:
+    if subject.statement.unit.kind == "replace":
+        return "Bounded: adjacent tables have the same number of rows and differ in the rows of one unit."
+    return "Unbounded: adjacent tables differ by the rows of one unit, added or removed."
+
+
+def _account(subject: Subject) -> str:
+    ledger = subject.statement.ledger
+    if ledger is None:
+        return "Not tracked across runs: other releases of the same data are not accounted for."
+    return f"Charged to the account '{ledger['account']}', which adds up all releases of these data under one limit."
+
+
+def _copies(subject: Subject) -> str:
+    if subject.copies == 1:
+        return ""
+    if subject.provenance.copies_share_measurements:
+        return "All copies are made from the same noisy counts, at no further cost."
+    return "Each copy is a fresh draw with its own part of the budget."
+
+
+def _plan(subject: Subject) -> str:
+    plan = subject.provenance.plan
+    return "" if plan is None else f"Method and noise were fixed by the plan {plan.hash[:12]} from public facts."
+
+
+def _mechanisms(subject: Subject) -> str:
+    provenance = subject.provenance
+    return (
+        f"Method {provenance.method} of understudy {provenance.package_version}"
+        f"{': ' + ', '.join(subject.mechanisms) if subject.mechanisms else ''}. Noise on counts in whole numbers by "
+        "OpenDP's exact samplers; other draws from an AES-256 counter stream under a fresh key, never written; no "
+        "floating-point noise. Time, memory, messages and refusals stay inside the building and are not protected. "
+        f"Access control for the confidential data: {TO_FILL_IN}."
+    )
+
+
 def _composition(subject: Subject) -> str:
-    if not subject.provenance.events:
-        return "no event is recorded"
-    loss = compose(subject.provenance.events, subject.statement.unit)
+    events = subject.provenance.events
+    if not events:
+        return "No event is recorded."
+    loss = compose(events, subject.statement.unit)
     if loss.unbounded:
-        return "without bound"
+        return "Without bound."
     parts = []
     if loss.epsilon:
         parts.append(f"pure epsilon {float(loss.epsilon):.6g}")
@@ -111,4 +176,4 @@ def _composition(subject: Subject) -> str:
         parts.append(f"zCDP rho {float(loss.rho):.6g}")
     if loss.approx_delta or loss.approx_epsilon:
         parts.append(f"(epsilon {float(loss.approx_epsilon):.6g}, delta {float(loss.approx_delta):.3g})")
-    return "sums over events, in exact fractions: " + ", ".join(parts)
+    return f"Sequential, {len(events)} recorded event(s), summed in exact fractions: {', '.join(parts)}."
