@@ -99,12 +99,15 @@ def show(
         )
         return
     _show_accounts(ledger, accounts, as_json=False)
-    show_table(
-        "Runs, in order of time",
-        ("entry", "time (UTC)", "account", "run", "method", "charged", "left unused", "plan"),
-        [_run_row(entry, left.get(entry.run)) for entry in runs],
-        right=("entry",),
-    )
+    if runs:
+        show_table(
+            "Runs, in order of time",
+            ("entry", "time (UTC)", "account", "run", "method", "charged", "left unused", "plan"),
+            [_run_row(entry, left.get(entry.run)) for entry in runs],
+            right=("entry",),
+        )
+    else:
+        say("Nothing was charged so far.")
     say(f"Head of the chain: {opened.head()}")
 
 

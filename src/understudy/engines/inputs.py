@@ -196,7 +196,7 @@ def _csv(
     if len(reader.columns) == 1 and reader.columns[0] not in names:
         for other in ";\t|,":
             if other in reader.columns[0]:
-                raise InputError(f"{paths[0]} has one column when read with {chosen!r}; try delimiter={other!r}.")
+                raise InputError(f"{paths[0]} has one column when read with {chosen!r}; try the delimiter {other!r}.")
     return reader
 
 

@@ -83,10 +83,11 @@ def check_joined(margins: Sequence[Margin], wanted: Margin) -> None:
     """
     for pair in combinations(wanted, 2):
         if not any(set(pair) <= set(margin) for margin in margins):
-            listed = "; ".join(" x ".join(margin) for margin in margins[:6])
+            near = [" x ".join(one) for one in margins if len(one) > 1 and set(pair) & set(one)]
             raise UnsupportedError(
                 f"this release measured no table with both {pair[0]} and {pair[1]} in it, so how they go together is "
-                f"an assumption of its model and not evidence. Measured: {listed}."
+                f"an assumption of its model and not evidence. Tables with one of them: {'; '.join(near) or 'none'}. "
+                "Ask about attributes that share a table, or ask for a release that measures these together."
             )
 
 
@@ -237,14 +238,10 @@ def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = 
         if not holding:
             raise
         return gather(release, estimand, prior=prior)
-    warnings: tuple[str, ...] = ()
-    if release.provenance.plan is not None and release.provenance.plan.adaptive:
-        warnings = ("which tables were measured was chosen by noisy looks at the data; that choice is not modelled",)
     return NoiseAware(
         estimand=estimand,
         local=local,
         records=public_records(release),
-        warnings=warnings,
         exact=(lambda: gather(release, estimand)) if holding else None,
     )
 

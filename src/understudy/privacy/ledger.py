@@ -291,7 +291,7 @@ def _amounts(account: Account, unit: Unit, cost: Definition) -> Amounts:
         raise BudgetError(
             f"account '{account.name}' protects another unit than this run, and their losses do not add. "
             f"The account: {_say(account.unit)}. The run: {_say(unit)}. Nothing was charged; plan the run with "
-            "the account's unit."
+            "the account's unit, or open another account with the run's."
         )
     return cost_in(account.limit, cost)
 
@@ -311,7 +311,8 @@ def _refusal(account: Account, asked: Amounts) -> str:
 def _say(unit: Unit) -> str:
     identified = f", identified by {unit.unit_id}" if unit.unit_id else ""
     fixed = f", fixed {' and '.join(unit.fixed)}" if unit.fixed else ""
-    return f"{unit.kind}, {unit.rows_per_unit} rows per unit{identified}{fixed}"
+    rows = "1 row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
+    return f"{unit.kind}, {rows} per unit{identified}{fixed}"
 
 
 def _name(name: str, kind: str) -> str:

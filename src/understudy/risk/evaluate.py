@@ -17,6 +17,11 @@ from understudy.risk.material import material_of
 from understudy.risk.success import LEVEL, Outcome, Z
 
 Progress = Callable[[int, int | None], None]
+NEEDED = {
+    "holdout": "a holdout: people of the same kind who are not in the data",
+    "keys": "keys: the attributes an intruder knows about a person",
+    "synthesizer": "a synthesizer: a callable that makes a synthetic table (in Python only)",
+}
 NOTABLE = 0.05  # a residual risk above this, with its whole interval above 0, is worth a warning
 
 
@@ -54,10 +59,10 @@ def evaluate_risk(
         missing = _missing(attack, material)
         if missing:
             if only is not None:
-                raise InputError(f"attack '{name}' needs a {missing}; give one.")
+                raise InputError(f"attack '{name}' needs {missing}.")
             findings.append(
                 Finding(
-                    code=f"risk.{name}.not_run", title=f"{attack.summary}: not tried, it needs a {missing}", value=None
+                    code=f"risk.{name}.not_run", title=f"{attack.summary}: not tried, it needs {missing}", value=None
                 )
             )
             continue
@@ -86,7 +91,7 @@ def _missing(attack: type[Attack], material: Material) -> str:
         "keys": bool(material.keys),
         "synthesizer": material.synthesizer is not None,
     }
-    return " and a ".join(need for need in attack.needs if not has[need])
+    return " and ".join(NEEDED[need] for need in attack.needs if not has[need])
 
 
 def _headlines(outcomes: Sequence[Outcome]) -> list[Finding]:

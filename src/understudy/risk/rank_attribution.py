@@ -206,7 +206,7 @@ def _finding(worst: dict[str, Any], copies: int) -> Finding:
         code="risk.rank_attribution.worst",
         title=(
             f"{worst['attribute']}: of {worst['people']:,} people {worst['claims']:,} get a value that all linked "
-            f"records agree on ({copies} copies); {worst['correct']:,} of these are right and {worst['false']:,} wrong"
+            f"records agree on ({copies} {'copy' if copies == 1 else 'copies'}); {worst['correct']:,} of these are right and {worst['false']:,} wrong"
         ),
         value=worst["correct"] / worst["people"],
         severity="info",
