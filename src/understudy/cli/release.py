@@ -61,7 +61,7 @@ def sample(
     """
     from understudy import api
     from understudy.release import read_release
-    from understudy.release.folder import read_manifest
+    from understudy.release.manifest import read_manifest
     from understudy.release.parts import BLOCK_ROWS
 
     target, before = read_output_path(out), read_release(folder)

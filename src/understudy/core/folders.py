@@ -85,7 +85,7 @@ def publish_folder(
     final = Path(os.path.abspath(final))
     if not final.parent.is_dir():
         raise InputError(f"{final} cannot be written: the folder {final.parent} does not exist; create it first.")
-    before = _check_target(final, overwrite)
+    before = check_target(final, overwrite)
     partial = scratch_path(final.parent)
     with explained_disk_errors(final):
         os.mkdir(partial, 0o700 if private else 0o777)
@@ -95,7 +95,7 @@ def publish_folder(
                 raise InputError(f"nothing was written for {final}.")
             _sync_tree(partial)
             with _ordered(final.parent):
-                if _check_target(final, overwrite) != before:
+                if check_target(final, overwrite) != before:
                     raise InputError(f"{final} was changed by another process in the meantime; nothing was written.")
                 _move_into_place(partial, final, replacing=before is not None)
         except BaseException:
@@ -103,8 +103,11 @@ def publish_folder(
             raise
 
 
-def _check_target(final: Path, overwrite: bool) -> tuple[int, ...] | None:
-    """Which folder stands at the target, if any: enough to notice that another process replaced it."""
+def check_target(final: Path, overwrite: bool) -> tuple[int, ...] | None:
+    """Refuses a target that is taken: anything at all, or with ``overwrite`` anything but a release.
+
+    Says which folder stands there, if any: enough to notice that another process replaced it.
+    """
     try:
         found = os.lstat(final)
     except FileNotFoundError:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from understudy.core.exact import float_down, from_text
 from understudy.errors import InputError
-from understudy.privacy.accountant import compose, satisfies
 from understudy.privacy.commute_prior import size_step
-from understudy.privacy.definition import NonPrivate, Unit
+from understudy.privacy.definition import Unit
 from understudy.privacy.dirichlet_breach import breach_union_bound, thresholds
 from understudy.privacy.dirichlet_profile import PriorShape, delta
-from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss, Sensitivity
+from understudy.privacy.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
 from understudy.privacy.flow_draws import CellUrn, ShrunkUrn
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
+from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.commutes import CommuteRelease
 from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells
 from understudy.synth.commutes.priors import one_job
@@ -29,46 +28,38 @@ MOST_DISTANCES = 1_000_000_000  # computed to count the places around destinatio
 
 
 def pairs_fit(release: CommuteRelease) -> str:
-    """Every pair names known places once, has jobs, and all copies have the same total where jobs are public."""
+    """Every pair names known places, is listed once, and has jobs."""
     for copy in range(1, release.copies + 1):
-        origins, destinations, jobs = release.coded(copy)
-        if (destinations < 0).any():
-            raise InputError("a destination is not a place; only an origin can be elsewhere.")
-        if (jobs < 1).any():
-            raise InputError("a pair has no jobs; only pairs with jobs are listed.")
-        keys = destinations.astype(np.int64) * (len(release.places) + 1) + origins + 1
-        if len(np.unique(keys)) != len(keys):
-            raise InputError("a pair of origin and destination is listed twice.")
+        last = -1
+        for origins, destinations, jobs in release.coded_batches(copy):
+            if (destinations < 0).any():
+                raise InputError("a destination is not a place; only an origin can be elsewhere.")
+            if (jobs < 1).any():
+                raise InputError("a pair has no jobs; only pairs with jobs are listed.")
+            # By destination and origin, as they are written: then a pair listed twice is seen without holding them all.
+            keys = destinations.astype(np.int64) * (len(release.places) + 1) + origins + 1
+            if (np.diff(keys, prepend=last) <= 0).any():
+                raise InputError(
+                    "pairs are not listed once each, by destination and origin in the order of the places."
+                )
+            last = int(keys[-1]) if len(keys) else last
     return f"all pairs of {release.copies} table(s) are between known places"
 
 
-def plan_covers(release: CommuteRelease) -> str:
-    plan, events = release.provenance.plan, release.provenance.events
+def _plan_covers(release: CommuteRelease) -> str:
+    plan = release.provenance.plan
     if plan is None:
         raise InputError("a release of commutes needs its plan.")
-    if plan.schema_fingerprint != release.places.fingerprint:
-        raise InputError("the plan was made for other places.")
-    if plan.unit != release.statement.unit:
-        raise InputError("the plan protects another unit than the manifest states.")
-    if not plan.adaptive and Counter(events) != Counter(plan.events):
-        raise InputError("the events recorded are not those the plan announces.")
-    if not satisfies(compose(events, plan.unit), plan.budget):
-        raise InputError("the events recorded cost more than the plan's budget.")
-    return f"{len(events)} event(s), as planned"
+    fingerprint = release.places.fingerprint
+    return plan_covers(plan, release.provenance, release.statement, domain=fingerprint, named="other places")
 
 
-def measurements_are_charged(release: CommuteRelease) -> str:
+def _measurements_are_charged(release: CommuteRelease) -> str:
     """A job is in one cell of every table that is measured, so the unit alone says how far it moves one."""
     unit = release.statement.unit
     moved, rows = (2 if unit.kind == "replace" else 1), unit.rows_per_unit
     sensitivity = Sensitivity(l1=moved * rows, l2_squared=moved * rows**2, linf=rows)
-    charged = Counter(release.provenance.events)
-    for one in release.measurements:
-        event = one.mechanism.event(sensitivity)
-        if not isinstance(event, Event) or charged[event] == 0:
-            raise InputError(f"the measurement '{one.label}' was not charged as its mechanism and unit require.")
-        charged[event] -= 1
-    return f"{len(release.measurements)} measurement(s), each charged with the noise it states"
+    return measurements_are_charged(release.measurements, release.provenance, lambda _: sensitivity)
 
 
 def draws_are_charged(release: CommuteRelease) -> str:
@@ -172,21 +163,10 @@ def _least_retained(shrinking: Shrinking, release: CommuteRelease) -> float:
     return least
 
 
-def events_add_up(release: CommuteRelease) -> str:
-    stated = release.statement.guarantee
-    if isinstance(stated, NonPrivate):
-        return "NO GUARANTEE is stated, so none is checked"
-    if not release.provenance.events:
-        raise InputError("a guarantee is stated but no event is recorded.")
-    if not satisfies(compose(release.provenance.events, release.statement.unit), stated):
-        raise InputError(f"the recorded events cost more than the stated {stated}.")
-    return f"the recorded events compose to within {stated}"
-
-
-CHECKS = (
+CHECKS: tuple[tuple[str, Callable[[CommuteRelease], str]], ...] = (
     ("places", pairs_fit),
-    ("plan", plan_covers),
-    ("measurements", measurements_are_charged),
+    ("plan", _plan_covers),
+    ("measurements", _measurements_are_charged),
     ("draws", draws_are_charged),
-    ("guarantee", events_add_up),
+    ("guarantee", lambda release: events_add_up(release.provenance, release.statement)),
 )

@@ -5,7 +5,7 @@ Drawn tables go straight into files of the run folder (see privacy.flow_gate), a
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,10 +36,9 @@ from understudy.release.lifecycle import (
     require_same,
     state_promise,
 )
+from understudy.release.manifest import COMMUTES
 from understudy.synth.base import configure_from
 from understudy.synth.commutes.base import FlowSynthesis, FlowSynthesizer, flow_synthesizers
-
-KIND = "commutes"
 
 
 def configure_flows(plan: Plan) -> FlowSynthesizer:
@@ -57,7 +56,7 @@ def start_commute_run(
     require_same(configure_flows(plan).plan(places, request_of(plan)), plan)
     destination.check_free()
     ledger = open_ledger(destination, plan, stream)
-    run = begin(plan, destination, stream, kind=KIND, places=places.fingerprint)
+    run = begin(plan, destination, stream, kind=COMMUTES, places=places.fingerprint)
     gate = FlowGate(source=source, places=places, plan=plan, stream=stream, journal=run.journal, progress=progress)
 
     def check() -> None:
@@ -138,25 +137,13 @@ def _finish(run: Run, places: Places, *, gate: FlowGate, stream: Stream, charge:
         for copy in range(1, plan.copies + 1):
             target = Path(keeper.name) / f"drawn_{copy}.parquet"
             if sink.path(copy) != target:
-                os.replace(sink.path(copy), target) if _same_disk(sink.path(copy), target) else _copy(
-                    sink.path(copy), target
-                )
+                shutil.move(sink.path(copy), target)
             files.append(target)
         written = replace(release, files=tuple(files), keeper=keeper)
     if journal is not None:
         journal.discard()
     result: CommuteRelease = written
     return result
-
-
-def _same_disk(one: Path, other: Path) -> bool:
-    return one.stat().st_dev == other.parent.stat().st_dev
-
-
-def _copy(one: Path, other: Path) -> None:
-    import shutil
-
-    shutil.copyfile(one, other)
 
 
 def _release(

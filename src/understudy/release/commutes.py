@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,16 +24,12 @@ from understudy.core.folders import publish_folder
 from understudy.core.places import ELSEWHERE, ELSEWHERE_CODE, Places
 from understudy.engines.places_file import fixed_width, places_table, read_places
 from understudy.errors import InputError
-from understudy.privacy.definition import Unit, definition_from_json
-from understudy.privacy.event import event_from_json
 from understudy.privacy.flow_gate import FlowMeasurement
 from understudy.privacy.noise import mechanism_from_json
-from understudy.privacy.plan import plan_from_json
-from understudy.release.value import NOT_TRACKED, Provenance, Statement
+from understudy.release.manifest import COMMUTES, MANIFEST, manifest_text, provenance_of, statement_of, text_in
+from understudy.release.value import Provenance, Statement
 
-KIND = "commutes"
-FORMAT, VERSION = "understudy release", 1
-MANIFEST, PLACES, MEASUREMENTS, README = "manifest.json", "places.parquet", "measurements.parquet", "README.md"
+PLACES, MEASUREMENTS, README = "places.parquet", "measurements.parquet", "README.md"
 TEXT = pa.dictionary(pa.int32(), pa.string())
 TABLE_SCHEMA = pa.schema([("origin", TEXT), ("destination", TEXT), ("jobs", pa.int64())])
 
@@ -69,11 +64,7 @@ class CommuteRelease:
 
     def coded(self, copy: int = 1) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
         """Codes of origins (-1 for elsewhere) and destinations, and jobs."""
-        parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]] = []
-        with pq.ParquetFile(self._file(copy), read_dictionary=["origin", "destination"]) as file:
-            for batch in file.iter_batches(2**20):
-                columns = [_codes(batch.column(number), self.places) for number in (0, 1)]
-                parts.append((columns[0], columns[1], batch.column(2).to_numpy()))
+        parts = list(self.coded_batches(copy))
         if not parts:
             return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
         return (
@@ -81,6 +72,13 @@ class CommuteRelease:
             np.concatenate([part[1] for part in parts]),
             np.concatenate([part[2] for part in parts]),
         )
+
+    def coded_batches(self, copy: int = 1) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]]:
+        """The same, a million pairs at a time."""
+        with pq.ParquetFile(self._file(copy), read_dictionary=["origin", "destination"]) as file:
+            for batch in file.iter_batches(2**20):
+                origins, destinations = (_codes(batch.column(number), self.places) for number in (0, 1))
+                yield origins, destinations, batch.column(2).to_numpy()
 
     def table_rows(self) -> list[int]:
         return [pq.read_metadata(file).num_rows for file in self.files]
@@ -132,7 +130,10 @@ def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv:
         rows = [pq.read_metadata(folder / f"synthetic_{n}.parquet").num_rows for n in range(1, release.copies + 1)]
         (folder / README).write_text(_readme(release, rows), encoding="utf-8")
         files = {file.name: hash_file(file) for file in sorted(folder.iterdir())}
-        text = json.dumps(_manifest(release, rows, files), indent=2, ensure_ascii=False) + "\n"
+        text = manifest_text(
+            release.statement, release.provenance, rows=rows, files=files,
+            domain={"kind": COMMUTES, "places_fingerprint": release.places.fingerprint},
+        )  # fmt: skip
         (folder / MANIFEST).write_text(text, encoding="utf-8")
 
     publish_folder(path, fill, overwrite=overwrite)
@@ -145,28 +146,6 @@ def _link_or_copy(file: Path, target: Path) -> None:
         os.link(file, target)
     except OSError:  # another disk, or one without such names
         shutil.copyfile(file, target)
-
-
-def _manifest(release: CommuteRelease, rows: Sequence[int], files: dict[str, str]) -> dict[str, Any]:
-    statement, provenance = release.statement, release.provenance
-    ledger: dict[str, Any] = {"tracked": False, "text": NOT_TRACKED}
-    if statement.ledger is not None:
-        ledger = {"tracked": True, **statement.ledger}
-    return {
-        "format": FORMAT, "version": VERSION, "kind": KIND,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "package_version": provenance.package_version,
-        "unit": statement.unit.to_json(), "unit_in_words": statement.unit.describe(),
-        "guarantee": statement.guarantee.to_json(), "guarantee_in_words": str(statement.guarantee),
-        "warnings": list(statement.warnings), "ledger": ledger, "method": provenance.method,
-        "plan_hash": provenance.plan.hash if provenance.plan else None,
-        "plan": provenance.plan.to_json() if provenance.plan else None,
-        "events": [event.to_json() for event in provenance.events],
-        "draws": [dict(draw) for draw in provenance.draws],
-        "rows": list(rows), "records": provenance.records, "rows_drawn": provenance.rows_drawn,
-        "copies_share_measurements": provenance.copies_share_measurements, "notes": list(provenance.notes),
-        "places_fingerprint": release.places.fingerprint, "files": files,
-    }  # fmt: skip
 
 
 def _readme(release: CommuteRelease, rows: Sequence[int]) -> str:
@@ -233,10 +212,6 @@ def read_commutes(path: Path, manifest: dict[str, Any]) -> CommuteRelease:
     places = read_places(str(path / PLACES))
     if places.fingerprint != manifest["places_fingerprint"]:
         raise InputError(f"the places in {path} are not those its manifest names.")
-    plan = plan_from_json(manifest["plan"]) if manifest["plan"] else None
-    if plan is not None and plan.hash != manifest["plan_hash"]:
-        raise InputError(f"the plan in {path} does not have the hash its manifest states.")
-    ledger = {key: value for key, value in manifest["ledger"].items() if key != "tracked"}
     files = tuple(path / f"synthetic_{copy}.parquet" for copy in range(1, len(manifest["rows"]) + 1))
     for file in files:
         if pq.read_schema(file).names != TABLE_SCHEMA.names:
@@ -245,21 +220,14 @@ def read_commutes(path: Path, manifest: dict[str, Any]) -> CommuteRelease:
         places=places,
         files=files,
         measurements=_read_measurements(path / MEASUREMENTS),
-        statement=Statement(
-            unit=Unit.from_json(manifest["unit"]),
-            guarantee=definition_from_json(manifest["guarantee"]),
-            ledger=ledger if manifest["ledger"]["tracked"] else None,
-            warnings=tuple(manifest["warnings"]),
-        ),
-        provenance=Provenance(
-            method=manifest["method"],
-            package_version=manifest["package_version"],
-            plan=plan,
-            events=tuple(event_from_json(event) for event in manifest["events"]),
-            draws=tuple(manifest["draws"]),
-            rows_drawn=manifest["rows_drawn"],
-            copies_share_measurements=manifest["copies_share_measurements"],
-            notes=tuple(manifest["notes"]),
-            records=manifest.get("records"),
-        ),
+        statement=statement_of(manifest),
+        provenance=provenance_of(path, manifest, _draw),
     )
+
+
+def _draw(draw: dict[str, Any]) -> dict[str, Any]:
+    """One recorded draw: its label, and its mechanisms, whose priors are lists with an entry for each size."""
+    mechanisms = [{text_in(key): value for key, value in one.items()} for one in draw["mechanisms"]]
+    for one in mechanisms:
+        text_in(one["mechanism"])
+    return {**draw, "label": text_in(draw["label"]), "mechanisms": mechanisms}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,31 @@ from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.errors import InputError, UnderstudyError
-from understudy.privacy.definition import Unit, definition_from_json
-from understudy.privacy.event import event_from_json
 from understudy.privacy.noise import mechanism_from_json
-from understudy.privacy.plan import plan_from_json
+from understudy.release.manifest import (
+    COMMUTES,
+    MANIFEST,
+    manifest_text,
+    provenance_of,
+    read_manifest,
+    statement_of,
+    text_in,
+    whole_in,
+)
 from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import readme_text
 from understudy.release.stored import StoredTables
-from understudy.release.value import NOT_TRACKED, Provenance, Release, Statement
+from understudy.release.value import Release
 
-FORMAT, VERSION = "understudy release", 1
-MANIFEST, SCHEMA, MEASUREMENTS, README = "manifest.json", "schema.toml", "measurements.parquet", "README.md"
+SCHEMA, MEASUREMENTS, README = "schema.toml", "measurements.parquet", "README.md"
 MODEL = "model.parquet"  # where there is one
-COMMUTES, PLACES = "commutes", "places.parquet"  # a release of commutes has places where another has a schema
+PLACES = "places.parquet"  # a release of commutes has places where another has a schema
 TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
+
+
+# How files that say anything but what a release says make themselves felt while they are read.
+NOT_COMPLETE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, OSError,
+                pa.ArrowException)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +84,11 @@ def write_release(
             write_model(release.fitted, folder / MODEL)
         (folder / README).write_text(readme_text(release, written.rows), encoding="utf-8")
         files = {file.name: written.hashes.get(file.name) or hash_file(file) for file in sorted(folder.iterdir())}
-        (folder / MANIFEST).write_text(_manifest_text(release, files, written.rows), encoding="utf-8")
+        text = manifest_text(
+            release.statement, release.provenance, rows=written.rows, files=files,
+            domain={"schema_fingerprint": release.schema.fingerprint},
+        )  # fmt: skip
+        (folder / MANIFEST).write_text(text, encoding="utf-8")
 
     publish_folder(path, fill, overwrite=overwrite)
     return path
@@ -85,38 +100,6 @@ def plain_columns(table: pa.Table) -> pa.Table:
     for column in table.columns:
         columns.append(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
     return pa.table(columns, names=table.column_names)
-
-
-def _manifest_text(release: Release, files: dict[str, str], rows: Sequence[int]) -> str:
-    statement, provenance = release.statement, release.provenance
-    ledger: dict[str, Any] = {"tracked": False, "text": NOT_TRACKED}
-    if statement.ledger is not None:
-        ledger = {"tracked": True, **statement.ledger}
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "package_version": provenance.package_version,
-        "unit": statement.unit.to_json(),
-        "unit_in_words": statement.unit.describe(),
-        "guarantee": statement.guarantee.to_json(),
-        "guarantee_in_words": str(statement.guarantee),
-        "warnings": list(statement.warnings),
-        "ledger": ledger,
-        "method": provenance.method,
-        "plan_hash": provenance.plan.hash if provenance.plan else None,
-        "plan": provenance.plan.to_json() if provenance.plan else None,
-        "events": [event.to_json() for event in provenance.events],
-        "draws": [dict(draw) for draw in provenance.draws],
-        "rows": list(rows),
-        "records": provenance.records,
-        "rows_drawn": provenance.rows_drawn,
-        "copies_share_measurements": provenance.copies_share_measurements,
-        "notes": list(provenance.notes),
-        "schema_fingerprint": release.schema.fingerprint,
-        "files": files,
-    }
-    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
 
 
 def _measurement_table(release: Release) -> pa.Table:
@@ -147,24 +130,6 @@ def hash_file(file: Path) -> str:
         while block := handle.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a release folder, after its form is checked."""
-    if not path.is_dir():
-        raise InputError(f"{path} is not a release folder.")
-    file = path / MANIFEST
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path} has no {MANIFEST}; it is not a release folder.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise InputError(f"{file} cannot be read as JSON.") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{file} is not the manifest of an understudy release.")
-    if manifest.get("version") != VERSION:
-        raise InputError(f"{path} has format version {manifest.get('version')}; this program understands {VERSION}.")
-    return manifest
 
 
 def check_files(path: Path, manifest: dict[str, Any]) -> None:
@@ -228,7 +193,7 @@ def build_release(path: Path, manifest: dict[str, Any]) -> Any:
         return _build(path, manifest)
     except UnderstudyError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, pa.ArrowException) as problem:
+    except NOT_COMPLETE as problem:
         raise InputError(f"{path} is not a complete release ({type(problem).__name__}).") from None
 
 
@@ -236,10 +201,6 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
     schema = parse_schema((path / SCHEMA).read_text(encoding="utf-8"), str(path / SCHEMA))
     if schema.fingerprint != manifest["schema_fingerprint"]:
         raise InputError(f"the schema in {path} is not the one its manifest names.")
-    plan = plan_from_json(manifest["plan"]) if manifest["plan"] else None
-    if plan is not None and plan.hash != manifest["plan_hash"]:
-        raise InputError(f"the plan in {path} does not have the hash its manifest states.")
-    ledger = {key: value for key, value in manifest["ledger"].items() if key != "tracked"}
     return Release(
         schema=schema,
         tables=StoredTables(
@@ -247,50 +208,26 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
                 [path / name for name in table_files(manifest["files"], copy)]
                 for copy in range(1, len(manifest["rows"]) + 1)
             ],
-            [_whole(rows) for rows in manifest["rows"]],
+            [whole_in(rows) for rows in manifest["rows"]],
             schema,
         ),
         measurements=_read_measurements(path / MEASUREMENTS, schema),
         fitted=read_model(path / MODEL, schema) if MODEL in manifest["files"] else None,
-        statement=Statement(
-            unit=Unit.from_json(manifest["unit"]),
-            guarantee=definition_from_json(manifest["guarantee"]),
-            ledger=ledger if manifest["ledger"]["tracked"] else None,
-            warnings=tuple(_text(warning) for warning in manifest["warnings"]),
-        ),
-        provenance=Provenance(
-            method=_text(manifest["method"]),
-            package_version=_text(manifest["package_version"]),
-            plan=plan,
-            events=tuple(event_from_json(event) for event in manifest["events"]),
-            draws=tuple(_draw(draw) for draw in manifest["draws"]),
-            rows_drawn=_text(manifest["rows_drawn"]),
-            copies_share_measurements=bool(manifest["copies_share_measurements"]),
-            notes=tuple(_text(note) for note in manifest["notes"]),
-            records=None if manifest.get("records") is None else _whole(manifest["records"]),
-        ),
+        statement=statement_of(manifest),
+        provenance=provenance_of(path, manifest, _draw),
     )
-
-
-def _text(value: object) -> str:
-    """What a manifest states as text; the caller says which folder is not a release if it is none."""
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise TypeError
-    return value
 
 
 def _draw(draw: dict[str, Any]) -> dict[str, Any]:
     """One recorded draw: its label, its margin, and the law of each stratum in texts."""
-    mechanisms = [{_text(key): _text(value) for key, value in one.items()} for one in draw["mechanisms"]]
+    mechanisms = [{text_in(key): text_in(value) for key, value in one.items()} for one in draw["mechanisms"]]
     if not mechanisms or any("mechanism" not in one for one in mechanisms):
         raise TypeError
-    return {"label": _text(draw["label"]), "margin": [_text(name) for name in draw["margin"]], "mechanisms": mechanisms}
+    return {
+        "label": text_in(draw["label"]),
+        "margin": [text_in(name) for name in draw["margin"]],
+        "mechanisms": mechanisms,
+    }
 
 
 def _read_measurements(file: Path, schema: Schema) -> tuple[Measurement, ...]:
@@ -302,7 +239,7 @@ def _read_measurements(file: Path, schema: Schema) -> tuple[Measurement, ...]:
         margin = tuple(json.loads(rows["margin"][0].as_py()))
         cells = rows["cells"][0].as_py()
         shape = schema.shape(margin) if cells == "all" else ()
-        values = np.zeros(int(np.prod(shape)), dtype=np.int64)
+        values = np.zeros(prod(shape), dtype=np.int64)
         values[rows["cell"].to_numpy()] = rows["value"].to_numpy()
         found.append(
             Measurement(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from understudy.core.folders import RELEASE_MARK, check_target, release_above
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.definition import NonPrivate
@@ -55,11 +56,15 @@ class Destination:
         return cls(**paths, overwrite=data["overwrite"], csv=data["csv"], account=data["account"])
 
     def check_free(self) -> None:
-        """Refuses a target that is taken, before anything is charged."""
-        if self.out is not None and self.out.exists() and not self.overwrite:
-            raise InputError(f"{self.out} already exists; choose another folder, or say overwrite.")
-        if self.out is not None and self.out.exists() and not (self.out / "manifest.json").is_file():
-            raise InputError(f"{self.out} exists and is not a release folder; it will not be overwritten.")
+        """Refuses a target that is taken or lies in another release, before anything is charged."""
+        if self.out is None:
+            return
+        check_target(self.out, self.overwrite)
+        if (inside := release_above(self.out.absolute().parent)) is not None:
+            raise InputError(
+                f"{self.out} lies in the release folder {inside}, which holds nothing but its own files; choose "
+                "another place."
+            )
 
     def run_folder(self, run: str) -> Path | None:
         """The journal lies beside what it belongs to: the release folder, or else the ledger."""
@@ -192,7 +197,7 @@ def record_run(plan: Plan, gate: Gate | FlowGate, synthesis: Any, draws: tuple[M
 
 
 def _finished(destination: Destination, run: str) -> Any:
-    if destination.out is None or not (destination.out / "manifest.json").is_file():
+    if destination.out is None or not (destination.out / RELEASE_MARK).is_file():
         return None
     release: Any = read_release(destination.out)
     return release if (release.statement.ledger or {}).get("run") == run else None

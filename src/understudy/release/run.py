@@ -36,6 +36,7 @@ from understudy.release.lifecycle import (
     require_same,
     state_promise,
 )
+from understudy.release.manifest import COMMUTES
 from understudy.release.value import Release
 from understudy.synth.base import Synthesis, configure
 
@@ -67,7 +68,7 @@ def start_run(
 
 def is_of_commutes(folder: Path) -> bool:
     """Whether a run folder belongs to a run for commutes."""
-    return Journal.open(folder).header.get("kind") == "commutes"
+    return Journal.open(folder).header.get("kind") == COMMUTES
 
 
 def resume_run(

@@ -243,7 +243,7 @@ def test_other_errors_of_the_writer_pass_and_leave_nothing(tmp_path: Path) -> No
 
 def test_a_rival_that_ignores_the_lock_still_wins_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the last look and the rename a foreign program may create the target: the kernel refuses the rename."""
-    check = folders._check_target
+    check = folders.check_target
 
     def check_then_rival(final: Path, overwrite: bool) -> object:
         found = check(final, overwrite)
@@ -252,7 +252,7 @@ def test_a_rival_that_ignores_the_lock_still_wins_alone(tmp_path: Path, monkeypa
             (final / "theirs").write_text("theirs")
         return found
 
-    monkeypatch.setattr(folders, "_check_target", check_then_rival)
+    monkeypatch.setattr(folders, "check_target", check_then_rival)
     with pytest.raises(InputError, match="created by another process"):
         publish_folder(tmp_path / "release", release())
     assert names(tmp_path) == ["release"]

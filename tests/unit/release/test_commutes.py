@@ -56,7 +56,10 @@ def test_codes_and_texts_agree(release):
     assert jobs.sum() == sum(table["jobs"].to_pylist())
 
 
-@pytest.mark.parametrize("damage", ["changed file", "other file", "smaller prior", "smaller events"])
+@pytest.mark.parametrize(
+    "damage",
+    ["changed file", "other file", "smaller prior", "smaller events", "no draw", "no prior", "draws of numbers"],
+)
 def test_verify_notices(release, tmp_path, damage):
     folder = release.write(tmp_path / "r")
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -67,6 +70,12 @@ def test_verify_notices(release, tmp_path, damage):
     elif damage == "smaller prior":
         mechanism = manifest["draws"][0]["mechanisms"][0]
         mechanism["priors"] = ["1/1024" for _ in mechanism["priors"]]
+    elif damage == "no draw":
+        manifest["draws"] = []
+    elif damage == "no prior":
+        del manifest["draws"][0]["mechanisms"][0]["priors"]
+    elif damage == "draws of numbers":
+        manifest["draws"] = [1]
     else:
         manifest["events"] = manifest["events"][:1]
     (folder / "manifest.json").write_text(json.dumps(manifest))

@@ -13,7 +13,7 @@ import pytest
 import understudy as us
 from understudy.errors import DisclosureError, InputError, SchemaError
 from understudy.privacy.streams import SeededStream
-from understudy.release.folder import read_manifest
+from understudy.release.manifest import read_manifest
 
 SCHEMA = us.Schema(
     attributes=(
@@ -104,6 +104,17 @@ def edit_manifest(folder, **changes):
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
+def edit_measurement(folder, column, value):
+    import hashlib
+
+    table = pq.read_table(folder / "measurements.parquet")
+    place = table.column_names.index(column)
+    pq.write_table(table.set_column(place, column, pa.array([value] * table.num_rows)), folder / "measurements.parquet")
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    digest = hashlib.sha256((folder / "measurements.parquet").read_bytes()).hexdigest()
+    edit_manifest(folder, files={**files, "measurements.parquet": digest})
+
+
 def failed(folder):
     return [check.name for check in us.verify(folder) if not check.passed]
 
@@ -146,6 +157,7 @@ def test_verify_notices_an_unannounced_event(folder):
         (lambda f: (f / "manifest.json").unlink(), "not a release folder"),
         (lambda f: (f / "manifest.json").write_text("{"), "cannot be read as JSON"),
         (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe"), "cannot be read as JSON"),
+        (lambda f: (f / "manifest.json").write_text("9" * 5000), "cannot be read as JSON"),
         (lambda f: (f / "manifest.json").write_text("[]"), "not the manifest"),
         (lambda f: edit_manifest(f, version=99), "version 99"),
         (lambda f: edit_manifest(f, files={"../../etc/passwd": "0"}), "does not list the files"),
@@ -154,6 +166,8 @@ def test_verify_notices_an_unannounced_event(folder):
         (lambda f: edit_manifest(f, guarantee={"guarantee": "perfect"}), "unknown"),
         (lambda f: edit_manifest(f, guarantee=None), "not a complete release"),
         (lambda f: edit_manifest(f, events=[{"event": "magic"}]), "unknown"),
+        (lambda f: edit_measurement(f, "cell", 10**6), "not a complete release"),
+        (lambda f: edit_measurement(f, "margin", "[]"), "not a complete release"),
     ],
 )
 def test_a_spoiled_folder_is_refused_with_a_reason(folder, spoil, words):
@@ -246,16 +260,20 @@ def test_decoded_rows_repeat_with_the_stream():
     assert not one.equals(other)
 
 
-def test_verify_recomputes_what_a_dirichlet_draw_costs(tmp_path):
+@pytest.mark.parametrize("budget", [us.PureDP(epsilon=1), us.ApproxDP(epsilon=1, delta="1e-3")], ids=["pure", "approx"])
+def test_verify_recomputes_what_a_dirichlet_draw_costs(tmp_path, budget):
     import warnings
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        us.synthesize(us.open_source(ROWS, SCHEMA), method="dirichlet", budget=us.PureDP(epsilon=1), out=tmp_path / "r")
+        us.synthesize(us.open_source(ROWS, SCHEMA), method="dirichlet", budget=budget, out=tmp_path / "r")
     assert not failed(tmp_path / "r")
     draws = json.loads((tmp_path / "r" / "manifest.json").read_text())["draws"]
-    draws[0]["mechanisms"][0]["prior"] = "0.5"
-    edit_manifest(tmp_path / "r", draws=draws)
+    for spoiled in ({"prior": "0.5"}, {"rows": "many"}, {"prior": "0"}, {"mechanism": "another"}):
+        edit_manifest(tmp_path / "r", draws=[{**draws[0], "mechanisms": [{**draws[0]["mechanisms"][0], **spoiled}]}])
+        assert failed(tmp_path / "r") == ["draws"], spoiled
+    without = {key: text for key, text in draws[0]["mechanisms"][0].items() if key != "prior"}
+    edit_manifest(tmp_path / "r", draws=[{**draws[0], "mechanisms": [without]}])
     assert failed(tmp_path / "r") == ["draws"]
 
 

@@ -91,6 +91,18 @@ def test_a_folder_of_the_users_is_never_overwritten(tmp_path, source):
     assert (tmp_path / "thesis" / "chapter1.txt").read_text() == "years of work"
 
 
+def test_a_place_that_is_not_free_is_refused_before_the_charge(tmp_path, source, ledger):
+    us.synthesize(source, budget=HALF, out=tmp_path / "release", **paid(ledger))
+    before = sorted(path.name for path in (tmp_path / "release").iterdir())
+    with pytest.raises(InputError, match="lies in the release folder"):
+        us.synthesize(source, budget=HALF, out=tmp_path / "release" / "second", **paid(ledger))
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="already exists"):
+        us.synthesize(source, budget=HALF, out=tmp_path / "link", **paid(ledger))
+    assert spent(ledger) == HALF.epsilon
+    assert sorted(path.name for path in (tmp_path / "release").iterdir()) == before
+
+
 def synthesize_untracked(source, **asked):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrackedWarning)

@@ -1,0 +1,53 @@
+"""What ``verify`` checks of every release, whatever it is of: that plan, measurements and guarantee were paid for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from understudy.errors import InputError
+from understudy.privacy.accountant import compose, satisfies
+from understudy.privacy.definition import NonPrivate
+from understudy.privacy.event import Event, Sensitivity
+from understudy.privacy.plan import Plan
+from understudy.release.value import Provenance, Statement
+
+
+def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, domain: str, named: str) -> str:
+    """The events are those the plan announces, for this domain (a fingerprint, and what it is called) and unit."""
+    if plan.schema_fingerprint != domain:
+        raise InputError(f"the plan was made for {named}.")
+    if plan.unit != statement.unit:
+        raise InputError("the plan protects another unit than the manifest states.")
+    events = provenance.events
+    if not plan.adaptive and Counter(events) != Counter(plan.events):
+        raise InputError("the events recorded are not those the plan announces.")
+    if not satisfies(compose(events, plan.unit), plan.budget):
+        raise InputError("the events recorded cost more than the plan's budget.")
+    return f"{len(events)} event(s), as planned"
+
+
+def measurements_are_charged(
+    measurements: Iterable[Any], provenance: Provenance, sensitivity_of: Callable[[Any], Sensitivity]
+) -> str:
+    """Each measurement has an event of its own, which is what its mechanism costs for its sensitivity."""
+    charged, count = Counter(provenance.events), 0
+    for count, one in enumerate(measurements, start=1):  # noqa: B007 - its last value is told
+        event = one.mechanism.event(sensitivity_of(one))
+        if not isinstance(event, Event) or charged[event] == 0:
+            raise InputError(f"the measurement '{one.label}' was not charged as its mechanism and unit require.")
+        charged[event] -= 1
+    return f"{count} measurement(s), each charged with the noise it states"
+
+
+def events_add_up(provenance: Provenance, statement: Statement) -> str:
+    """The recorded events compose to no more than what is stated."""
+    stated = statement.guarantee
+    if isinstance(stated, NonPrivate):
+        return "NO GUARANTEE is stated, so none is checked"
+    if not provenance.events:
+        raise InputError("a guarantee is stated but no event is recorded.")
+    if not satisfies(compose(provenance.events, statement.unit), stated):
+        raise InputError(f"the recorded events cost more than the stated {stated}.")
+    return f"the recorded events compose to within {stated}"
