@@ -63,6 +63,11 @@ def test_a_column_read_as_the_wrong_type_is_named(spark, tmp_path):
         us.open_source(guessed, SCHEMA)
     as_text = spark.read.csv(str(tmp_path / "a.csv"), header=True)
     assert us.open_source(as_text, SCHEMA).total() == 2
+    whole = write(tmp_path / "whole.parquet")
+    for place, change in enumerate(({"code": [1, 2, 2, 3] * 30}, {"age": [True] * 120})):
+        number = write(tmp_path / f"{place}.parquet", **change)
+        with pytest.raises(SchemaError, match=f"column '{next(iter(change))}' was read as"):
+            us.open_source([whole, number], SCHEMA, engine="spark")
     for kind, expression in (("date", "DATE '2026-01-01'"), ("boolean", "true"), ("array", "array(1)")):
         with pytest.raises(SchemaError, match=f"column 'age' was read as {kind}"):
             us.open_source(as_text.selectExpr("code", f"{expression} AS age", "id"), SCHEMA)
@@ -83,7 +88,7 @@ def test_a_damaged_file_is_named(spark, tmp_path):
         us.open_source(str(path), SCHEMA, engine="spark")
     with pytest.raises(InputError, match="opening the data failed in Spark"):
         us.open_source(f"file://{path}", SCHEMA, engine="spark")
-    with pytest.raises(InputError, match="failed in Spark"):
+    with pytest.raises(InputError, match="there is nothing at a path that was named"):
         us.open_source(f"file://{tmp_path}/nowhere.parquet", SCHEMA, engine="spark")
 
 

@@ -67,6 +67,7 @@ class Table:
     rows: Rows
     columns: tuple[str, ...]
     read_by_tasks: bool  # whether the frame holds numbers of tasks
+    kinds: tuple[dict[str, str], ...] = ()  # the types of columns, of every file, where a type says anything
     missing_text: str | None = None
 
     def select(self, columns: Sequence[str]) -> Any:

@@ -37,9 +37,8 @@ def open_spark(data: Any, schema: Schema, *, unit_id: str | None = None, **readi
     described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
     numeric = tuple(attribute.name for attribute in described if attribute.kind == "numeric")
     table = open_table(data, numeric=numeric, **reading)
-    if not table.read_by_tasks:
-        kinds = dict(table.frame.dtypes)
-        for attribute in schema.attributes:
+    for attribute in schema.attributes:
+        for kinds in table.kinds:
             if attribute.name in kinds:
                 _check_kind(attribute, kinds[attribute.name])
     return SparkSource(table, schema, unit_id=unit_id)
@@ -132,7 +131,14 @@ def _frame(frame: Any, *, master: str | None = None, allow_insecure_cluster: boo
     if master is not None and master != session.sparkContext.master:
         raise InputError(f"the DataFrame belongs to a session on {session.sparkContext.master}; leave master out.")
     check_protection(session, allow_insecure_cluster=allow_insecure_cluster)
-    return Table(session=session, frame=frame, rows=FrameRows(), columns=tuple(frame.columns), read_by_tasks=False)
+    return Table(
+        session=session,
+        frame=frame,
+        rows=FrameRows(),
+        columns=tuple(frame.columns),
+        read_by_tasks=False,
+        kinds=(dict(frame.dtypes),),
+    )
 
 
 def _check_kind(attribute: Attribute, kind: str) -> None:
@@ -151,7 +157,7 @@ def _check_kind(attribute: Attribute, kind: str) -> None:
     if expected is not None:
         raise SchemaError(
             f"column '{attribute.name}' was read as {family}, and its attribute has {expected}. Read it as text (no "
-            "inferSchema), or cast it where it is read."
+            "inferSchema), or cast it where it is read; in a file, write it as text."
         )
 
 
@@ -189,6 +195,7 @@ def _files(session: Any, paths: Sequence[str], probe: FileRows) -> Table:
         rows=replace(probe, pieces=share(session, tasks)),
         columns=columns,
         read_by_tasks=True,
+        kinds=tuple(shape["kinds"] for shape in shapes),
         missing_text=probe.missing_text if probe.kind == "csv" else None,
     )
 

@@ -34,6 +34,11 @@ QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 # For one machine where Python does the work and the JVM only hands it out: compiling its code for a speed that it never
 # needs took 7 of the 16 CPU seconds of a first count, and half of what it took later.
 LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+NOT_THERE = {  # conditions that are about names alone
+    "PATH_NOT_FOUND": "there is nothing at a path that was named. Check the URI, and that Spark may read it.",
+    "TABLE_OR_VIEW_NOT_FOUND": "its catalogue has no table or view of that name.",
+    "PARSE_SYNTAX_ERROR": "the query is not SQL that Spark understands.",
+}
 ALLOW = "allow_insecure_cluster=True (--allow-insecure-cluster)"
 
 
@@ -257,8 +262,11 @@ def _explained(problem: Exception, what: str) -> Exception:
         return InputError("the data changed between two scans; nothing may write to them during a run.")
     if fault:
         return InternalError(f"{what} failed in a task ({fault.group(1)}).")
+    condition = _condition(problem)
+    if condition in NOT_THERE:
+        return InputError(f"{what} failed in Spark ({condition}): {NOT_THERE[condition]}")
     return InputError(
-        f"{what} failed in Spark ({_condition(problem)}). Its message may quote confidential values and is not shown; "
+        f"{what} failed in Spark ({condition}). Its message may quote confidential values and is not shown; "
         "Spark's own log has it."
     )
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from understudy import errors
@@ -36,6 +37,11 @@ MESSAGE = "kind int, number long, data binary"  # what tasks that count send
 COUNTS, NEWS = 0, 1
 CHUNK = 2**15  # counts sent in one piece: 256 KB, summed by one task
 SPARSE_CELLS = "cell long, rows long"
+SPARK_KINDS: dict[str, Callable[[pa.DataType], bool]] = {
+    "boolean": pa.types.is_boolean, "bigint": pa.types.is_integer, "double": pa.types.is_floating,
+    "decimal": pa.types.is_decimal, "date": pa.types.is_date, "timestamp": pa.types.is_timestamp,
+    "struct": pa.types.is_struct, "map": pa.types.is_map, "array": pa.types.is_nested, "binary": pa.types.is_binary,
+}  # fmt: skip
 MERGED_ROWS = 2**20  # cell numbers that are put together before they are sent on
 _MESSAGE = pa.schema([("kind", pa.int32()), ("number", pa.int64()), ("data", pa.binary())])
 
@@ -155,8 +161,18 @@ class FileRows:
         require_file(path)
         if self.kind == "parquet":
             columns, groups = parquet_shape(path)
-            return {"columns": columns, "groups": groups}
-        return {"columns": self.csv(path).columns, "groups": None}
+            return {"columns": columns, "groups": groups, "kinds": parquet_kinds(path)}
+        return {"columns": self.csv(path).columns, "groups": None, "kinds": {}}
+
+
+def parquet_kinds(path: str) -> dict[str, str]:
+    """The type of every column of a Parquet file, by the names that Spark has for types."""
+    kinds = {}
+    for column in pq.read_schema(path):
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        found = [name for name, is_one in SPARK_KINDS.items() if is_one(kind)]
+        kinds[column.name] = found[0] if found else "string"
+    return kinds
 
 
 def require_file(path: str) -> None:

@@ -35,6 +35,7 @@ from understudy.errors import InputError, SchemaError
 from understudy.privacy.dirichlet_draw import DirichletDraw, pure_loss
 from understudy.privacy.streams import SeededStream
 
+KINDS = {"x": "bigint", "y": "string", "id": "string"}
 MARKER = "Zorbl-7741"
 SCHEMA = us.Schema(
     attributes=(
@@ -144,7 +145,7 @@ def test_files_are_read_piece_by_piece(tmp_path):
         for number in range(3)
     ]
     assert sizes == [40, 60, 0]
-    assert rows.shape(path) == {"columns": ("x", "y", "id"), "groups": [20] * 5}
+    assert rows.shape(path) == {"columns": ("x", "y", "id"), "groups": [20] * 5, "kinds": KINDS}
     with pytest.raises(InputError, match="does not exist on a worker"):
         rows.shape(str(tmp_path / "b.parquet"))
 
