@@ -176,7 +176,7 @@ def _enough(synthesizer: Synthesizer, schema: Schema, request: Request) -> Defin
     if low >= high or not enough(high):
         return None
     while high > 1.02 * low:
-        middle = (low * high) ** 0.5
+        middle = low**0.5 * high**0.5  # their product may be too small for a float
         low, high = (low, middle) if enough(middle) else (middle, high)
     return larger(1.01 * high)
 
