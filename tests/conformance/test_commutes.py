@@ -35,6 +35,8 @@ SETTINGS = {
     "rings": {},
     "cut": {"cut_miles": "6"},
     "areas": {"coarsen": "area:county"},
+    "areas by distance": {"coarsen": "areas:place:2,row"},
+    "areas by distance, cut": {"coarsen": "areas:place:1,block:3,row", "cut_miles": "6"},
     "accept_reject": {"rule": "accept_reject"},
     "theorem": {"rule": "theorem"},
     "geometric": {"mechanism": "geometric"},
@@ -54,7 +56,11 @@ def places():
         [f"p{n:02d}" for n in number],
         41.0 + 0.03 * (number // 4),
         -71.0 + 0.05 * (number % 4),
-        areas={"county": [f"c{n % 3}" for n in number]},
+        areas={
+            "county": [f"c{n % 3}" for n in number],
+            "row": [f"r{n // 4}" for n in number],
+            "block": [f"b{n // 2}" for n in number],
+        },
         population=number * 3,
     )
 

@@ -131,11 +131,13 @@ class PriorRule:
         if self.rule not in RULES:
             raise InputError(f"rule ({self.rule!r}) must be one of {', '.join(RULES)}.")
 
-    def table(self, sizes: Integers, cells: int | None = None) -> SizedPrior:
-        """The prior for all sizes that occur; with ``cells`` the domain is given, else it is chosen by the share."""
+    def table(self, sizes: Integers, cells: int | Mapping[int, int] | None = None) -> SizedPrior:
+        """The prior for all sizes that occur; with ``cells`` the domain is given (the same for all, or the fewest cells
+        by the least size of each step), else it is chosen by the share."""
         steps = sorted({size_step(int(size)) for size in np.unique(sizes) if size > 0})
         times = {least: self.times_for(least) for least, _ in steps}
-        entries = {least: self._entry(least, most * times[least], cells) for least, most in steps}
+        given = cells if isinstance(cells, Mapping) else dict.fromkeys((least for least, _ in steps), cells)
+        entries = {least: self._entry(least, most * times[least], given[least]) for least, most in steps}
         return SizedPrior(entries=entries, times=times)
 
     def times_for(self, size: int) -> int:

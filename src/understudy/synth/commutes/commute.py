@@ -21,6 +21,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.gravity import GravityTree
+from understudy.models.nested_areas import NestedAreas
 from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, belief
 from understudy.models.sample import apportion
 from understudy.privacy.definition import ApproxDP, NonPrivate, PureDP
@@ -33,7 +34,14 @@ from understudy.synth.base import Request, planned
 from understudy.synth.commutes import decays as decay_steps
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.synth.commutes.priors import build_mechanism
-from understudy.synth.commutes.settings import Shrinking, positive, read_shrinking, share
+from understudy.synth.commutes.settings import (
+    AREAS,
+    Shrinking,
+    positive,
+    read_area_steps,
+    read_shrinking,
+    share,
+)
 
 Integers = NDArray[np.int64]
 THEOREM = "docs/theory/commute.md"
@@ -54,7 +62,8 @@ class Commute:
     """Synthetic commutes, destination by destination.
 
     ``coarsen``: ``rings`` (adaptive, the default), ``area:LEVEL`` (the areas of a level, or a partition of one's own
-    given as a level), or ``none`` (single places). ``cut_miles``: workers beyond it are ``elsewhere``. ``shrink``:
+    given as a level), ``areas:place:2,tract:10,county`` (areas by distance, nearby ones fine), or ``none`` (single
+    places). ``cut_miles``: workers beyond it are ``elsewhere``. ``shrink``:
     Algorithm 2 for single places, as MILES:PROBABILITY pairs. ``rule``: ``exact``, ``theorem`` (4.4; with shrink 5.2)
     or ``accept_reject``. ``mechanism``: ``urn``, or ``geometric`` noise on every cell. ``decay_share``: part of
     epsilon that measures jobs by distance; ``decay_level``: by areas of which level. ``prior_share``: prior mass per
@@ -79,12 +88,21 @@ class Commute:
     published_delta: str = "1e-5"
 
     def __post_init__(self) -> None:
-        if self.coarsen not in COARSENINGS and not self.coarsen.startswith("area:"):
-            raise InputError(f"coarsen ({self.coarsen!r}) must be 'rings', 'area:LEVEL' or 'none'.")
+        if self.coarsen not in COARSENINGS and not self.coarsen.startswith(("area:", AREAS)):
+            raise InputError(
+                f"coarsen ({self.coarsen!r}) must be 'rings', 'area:LEVEL', 'areas:LEVEL:MILES,...,LEVEL' or 'none'."
+            )
         if self.rule not in ("exact", "theorem", "accept_reject"):
             raise InputError(f"rule ({self.rule!r}) must be 'exact', 'theorem' or 'accept_reject'.")
         if self.mechanism not in ("urn", "geometric"):
             raise InputError(f"mechanism ({self.mechanism!r}) must be 'urn' or 'geometric'.")
+        if self.coarsen.startswith(AREAS):
+            read_area_steps(self.coarsen)
+            if self.rule != "exact":
+                raise InputError(
+                    "with areas by distance every destination has its own number of cells; only rule=exact is proved "
+                    "to hold for the fewest."
+                )
         shrinking = read_shrinking(self.shrink)
         if shrinking is not None and (self.coarsen != "none" or self.mechanism != "urn"):
             raise InputError("shrink is for single places: say coarsen=none, and mechanism=urn.")
@@ -118,6 +136,8 @@ class Commute:
         check_flow_request(type(self), request)
         if self.coarsen.startswith("area:"):
             places.area(self.coarsen.removeprefix("area:"))
+        if self.coarsen.startswith(AREAS):
+            self._nested(places)  # refuses levels that are not there or do not nest
         if self.decay_level not in ("auto", "none"):
             places.area(self.decay_level)
         self._check_unit(request)
@@ -285,6 +305,9 @@ class Commute:
             kept = apportion(kept, gate.records)
         return found, kept.astype(np.int64)
 
+    def _nested(self, places: Places) -> NestedAreas:
+        return NestedAreas(places=places, steps=read_area_steps(self.coarsen), cut=self.cut)
+
     def _regions(
         self,
         plan: Plan,
@@ -296,6 +319,8 @@ class Commute:
     ) -> tuple[Regions, tuple[str, ...]]:
         if self.coarsen.startswith("area:"):
             return AreaRegions(places=places, level=self.coarsen.removeprefix("area:"), cut=self.cut), ()
+        if self.coarsen.startswith(AREAS):
+            return self._nested(places), ()
         if self.coarsen == "none":
             return PlaceRegions(places=places, cut=self.cut), ()
         step = next((s for s in plan.steps if s.label == decay_steps.LABEL), None)

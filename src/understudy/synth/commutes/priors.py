@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from understudy.core.exact import float_down, read_exact, show_up
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import BudgetError
+from understudy.models.nested_areas import NestedAreas
 from understudy.models.regions import AreaRegions, rings_and_sectors
 from understudy.privacy.calibrate_dirichlet import theorem_prior
 from understudy.privacy.commute_prior import PriorRule, SizedPrior, size_step
 from understudy.privacy.definition import Unit
-from understudy.privacy.dirichlet_breach import breach_union_bound, thresholds
+from understudy.privacy.dirichlet_breach import breach_quick_bound
 from understudy.privacy.dirichlet_draw import round_prior
 from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
 from understudy.privacy.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 MOST_COUNTED = 200_000  # destinations around which places are counted
-LARGEST_BREACH = 60  # records up to which the breach probability of Definition 6 is reported
 Built = tuple[FlowMechanism, Integers, tuple[str, ...]]
 
 
@@ -68,13 +68,31 @@ def build_mechanism(
         usable=_rings_times_sectors,
         **shares,
     )
-    given = regions.cells if isinstance(regions, AreaRegions) else len(places) if method.coarsen == "none" else None
-    priors = rule.table(rows, cells=given)
-    cells, _, _ = priors.of(rows)
+    if isinstance(regions, NestedAreas):
+        cells = np.zeros_like(rows)
+        cells[rows > 0] = regions.cells_of(np.flatnonzero(rows))
+        priors = rule.table(rows, cells=_fewest(rows, cells))
+    else:
+        given = regions.cells if isinstance(regions, AreaRegions) else len(places) if method.coarsen == "none" else None
+        priors = rule.table(rows, cells=given)
+        cells, _, _ = priors.of(rows)
     urn = CellUrn(priors=priors, event=event)
     if method.rule == "accept_reject" and isinstance(loss, ApproxLoss):
         return AcceptingUrn(urn=urn, gamma=gamma_for(loss.epsilon, loss.delta)), cells, ()
-    return urn, cells, _definition_6(loss, priors, rows, extra=rule.extra_cells)
+    return urn, cells, _definition_6(loss, priors, rows, cells + rule.extra_cells)
+
+
+def _fewest(rows: Integers, cells: Integers) -> dict[int, int]:
+    """The fewest cells of a destination for each step of sizes, by its least size: a prior that suffices there suffices
+    with more cells (docs/theory/commute.md, Theorem 2)."""
+    sizes, which = np.unique(rows[rows > 0], return_inverse=True)
+    least = np.full(len(sizes), np.iinfo(np.int64).max)
+    np.minimum.at(least, which, cells[rows > 0])
+    fewest: dict[int, int] = {}
+    for size, count in zip(sizes.tolist(), least.tolist(), strict=True):
+        step = size_step(size)[0]
+        fewest[step] = min(count, fewest.get(step, count))
+    return fewest
 
 
 def one_job(loss: PureLoss | ApproxLoss, unit: Unit) -> PureLoss | ApproxLoss:
@@ -158,26 +176,23 @@ def _least_domain(shrinking: Shrinking, bands: PlaceBands, destinations: Integer
     return max(float(expected.min()) - 2.0, 0.0)
 
 
-def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integers, *, extra: int) -> tuple[str, ...]:
+def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integers, cells: Integers) -> tuple[str, ...]:
     """What Definition 6 of the paper says of the same draw: its breach probabilities add over destinations."""
     if isinstance(loss, PureLoss):
         return ("Every destination is pure; nothing adds over destinations (docs/theory/commute.md, Theorem 1).",)
-    epsilon = float(loss.epsilon)
-    total, largest, left_out = 0.0, 0.0, 0
-    sizes, counts = np.unique(rows[rows > 0], return_counts=True)
-    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
-        if size > LARGEST_BREACH:
-            left_out += count
-            continue
-        cells, weight, shift = (int(part[0]) for part in priors.of(np.array([size])))
-        prior = weight / 2**shift
-        drawn = size * int(priors.times_of(np.array([size]))[0])
-        bound = breach_union_bound(prior, cells + extra, size, drawn, thresholds(prior, size, drawn, epsilon))
+    total, largest = 0.0, 0.0
+    kinds, counts = np.unique((rows[rows > 0] << 32) | cells[rows > 0], return_counts=True)
+    sizes, domains = kinds >> 32, kinds & 0xFFFFFFFF
+    _, weights, shifts = priors.of(sizes)
+    drawn = sizes * priors.times_of(sizes)
+    for size, domain, prior, made, count in zip(
+        sizes.tolist(), domains.tolist(), (weights / 2.0**shifts).tolist(), drawn.tolist(), counts.tolist(), strict=True
+    ):
+        bound = breach_quick_bound(prior, domain, size, made, float(loss.epsilon))
         total, largest = min(1.0, total + bound * count), max(largest, bound)
-    beyond = f"; {left_out:,} destinations with more than {LARGEST_BREACH} jobs are not included" if left_out else ""
     return (
         f"Approximate differential privacy holds with the maximum over destinations: epsilon {show_up(loss.epsilon)}, "
         f"delta {show_up(loss.delta)} for each copy.",
         f"Breach probability of the raw draw at the same epsilon in the sense of Definition 6 (upper bound): at most "
-        f"{largest:.3g} for one destination, and {total:.3g} for all together, because there it adds{beyond}.",
+        f"{largest:.3g} for one destination, and {total:.3g} for all together, because there it adds.",
     )

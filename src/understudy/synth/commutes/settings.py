@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from understudy.core.exact import read_exact
 from understudy.errors import InputError
+from understudy.models.nested_areas import PLACE, AreaStep
 
 RETAIN_ONE = 2**32
 
@@ -64,6 +65,39 @@ def read_shrinking(text: str) -> Shrinking | None:
     if any(b <= a for a, b in pairwise(miles)):
         raise InputError(f"the distances of shrink ({text!r}) must increase.")
     return Shrinking(miles=tuple(miles), keeps=tuple(keeps))
+
+
+AREAS = "areas:"
+
+
+def read_area_steps(text: str) -> tuple[AreaStep, ...]:
+    """Read "areas:place:2,tract:10,county": within 2 miles single places, up to 10 miles tracts, beyond it counties.
+
+    >>> [(step.level, step.miles) for step in read_area_steps("areas:place:2,tract:10,county")]
+    [('county', 10.0), ('tract', 2.0), ('place', 0.0)]
+    """
+    levels, miles = [], []
+    parts = [part.strip() for part in text.removeprefix(AREAS).split(",")]
+    for number, part in enumerate(parts):
+        level, colon, distance = part.rpartition(":")
+        last = number == len(parts) - 1
+        if last == bool(colon) or not (level or last) or not part:
+            raise InputError(
+                f"coarsen ({text!r}) must be LEVEL:MILES pairs from fine to coarse and a last LEVEL without a "
+                "distance, for example 'areas:place:2,tract:10,county:50,state'."
+            )
+        levels.append(part if last else level)
+        if not last:
+            miles.append(positive(distance, "a distance of coarsen"))
+    if len(levels) < 2:
+        raise InputError(f"coarsen ({text!r}) names one level; say area:{levels[0]} for the areas of one level alone.")
+    if any(b <= a for a, b in pairwise(miles)):
+        raise InputError(f"the distances of coarsen ({text!r}) must increase.")
+    if len(set(levels)) < len(levels) or PLACE in levels[1:]:
+        raise InputError(f"coarsen ({text!r}) must name each level once, and 'place' only as the first and finest.")
+    return tuple(
+        AreaStep(level=level, miles=mile) for level, mile in zip(levels[::-1], [*miles[::-1], 0.0], strict=True)
+    )
 
 
 def positive(text: str, name: str) -> float:

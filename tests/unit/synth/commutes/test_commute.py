@@ -12,6 +12,7 @@ from understudy.demo.gravity import make_world
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
 from understudy.models.decay import BANDS, band_middles, band_of, fit_decays
 from understudy.models.gravity import GravityTree, decay_from, knots
+from understudy.models.nested_areas import AreaStep, NestedAreas
 from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, rings_and_sectors
 from understudy.privacy.commute_prior import PriorRule, SizedPrior, size_step
 from understudy.privacy.definition import Unit
@@ -59,6 +60,19 @@ def commutes(places, pairs):
         ({"cut_miles": "-3"}, "positive"),
         ({"decay_share": "1"}, "below 1"),
         ({"coarsen": "area:village"}, "level"),
+        ({"coarsen": "areas:place:2,village"}, "level"),
+        ({"coarsen": "areas:tract:2,place"}, "finest"),
+        ({"coarsen": "areas:"}, "LEVEL:MILES"),
+        ({"coarsen": "areas:place,tract"}, "LEVEL:MILES"),
+        ({"coarsen": "areas:place:1,tract:4"}, "LEVEL:MILES"),
+        ({"coarsen": "areas::1,tract"}, "LEVEL:MILES"),
+        ({"coarsen": "areas:tract"}, "area:tract"),
+        ({"coarsen": "areas:place:4,tract:4,county"}, "increase"),
+        ({"coarsen": "areas:place:0,tract"}, "positive"),
+        ({"coarsen": "areas:place:x,tract"}, "distance of coarsen"),
+        ({"coarsen": "areas:county:1,tract"}, "one area only"),
+        ({"coarsen": "areas:tract:1,tract"}, "once"),
+        ({"coarsen": "areas:place:1,tract", "rule": "theorem"}, "rule=exact"),
         ({"decay_level": "village"}, "level"),
         ({"suppress_as_published": True}, "no theorem covers"),
         ({"budget": us.NonPrivate()}, "rule=theorem"),
@@ -250,3 +264,32 @@ def test_more_rows_are_drawn_only_where_epsilon_is_large():
     small = ApproxLoss(epsilon=Fraction(1, 10), delta=Fraction(1, 10**6), source="test")
     assert [PriorRule(loss=LOSS).times_for(size) for size in (10, 50, 500)] == [1, 2, 4]
     assert PriorRule(loss=small).times_for(500) == 1
+
+
+def test_definition_6_is_reported_for_destinations_of_every_size(world):
+    everywhere = [(0, 1, 3), (1, 1, 500), (5, 9, 40_000), (2, 7, 70)]
+    notes = make(commutes(world.places, everywhere), coarsen="area:tract").provenance.notes
+    (said,) = (note for note in notes if "Definition 6" in note)
+    assert "for one destination" in said
+    assert "not included" not in said
+
+
+def test_a_division_with_other_cells_for_each_destination_keeps_the_prior_of_the_fewest(world):
+    """The prior of a size is exact for the destination with fewest cells; the others have more, and lose less."""
+    source = commutes(world.places, [(0, 0, 12), (150, 150, 12), (390, 390, 12), (3, 50, 90)])
+    release = make(source, coarsen="areas:place:0.4,tract")
+    (drawn,) = release.provenance.draws[0]["mechanisms"]
+    steps = (AreaStep(level="tract", miles=0.4), AreaStep(level="place", miles=0.0))
+    cells = NestedAreas(places=world.places, steps=steps).cells_of(np.array([0, 150, 390, 50]))
+    assert len(set(cells[:3].tolist())) > 1
+    assert drawn["sizes_from"][0] == 12
+    assert drawn["cells"][0] == cells[:3].min()
+    prior = float(Fraction(drawn["priors"][0]))
+    budget = next(step.event for step in release.provenance.plan.steps if step.action == "draw")
+    losses = [
+        delta(PriorShape.symmetric(prior, int(count), 12), 12, us.Unit(), float(budget.epsilon))
+        for count in sorted(set(cells[:3].tolist()))
+    ]
+    assert losses[0] <= budget.delta
+    assert losses[0] > 0.9 * float(budget.delta)  # not larger than it need be
+    assert losses == sorted(losses, reverse=True)
