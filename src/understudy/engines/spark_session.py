@@ -226,9 +226,10 @@ def _start(sql: Any, master: str | None, submitted: bool, *, light: bool) -> Any
     try:
         return builder.getOrCreate()
     except Exception as problem:
+        tried = " after trying for a minute" if str(master).startswith("spark://") else ""
         raise InputError(
-            f"Spark could not be started on {master or 'the submitted master'} ({_condition(problem)}). Is Java "
-            f"{JAVA_VERSION} in place, the master of the same Spark version, and its settings complete?"
+            f"Spark could not be started on {master or 'the submitted master'}{tried} ({_condition(problem)}). Is Java "
+            f"{JAVA_VERSION} in place, a Spark master of the same version there, and its settings complete?"
         ) from None
     finally:
         if before is None:
