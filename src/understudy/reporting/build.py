@@ -164,7 +164,10 @@ def _refuse_internal(evaluation: Evaluation) -> None:
 def _flat(fields: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """The registry's record as headed lists of name and text."""
     return [
-        (group.replace("_", " "), [(name.replace("_", " "), _text(value)) for name, value in content.items()])
+        (
+            group.replace("_", " ").replace("dp ", "DP "),
+            [(name.replace("_", " "), _text(value)) for name, value in content.items()],
+        )
         for group, content in fields["deployment"].items()
     ]
 

@@ -205,7 +205,8 @@ def exact_lines(subject: Subject) -> list[tuple[str, str]]:
     statement, provenance = subject.statement, subject.provenance
     loss = compose(provenance.events, statement.unit) if provenance.events else None
     ledger = statement.ledger
-    composed = f"{len(provenance.events)} recorded event(s): {_loss_text(loss)}" if loss else "no event is recorded"
+    count = len(provenance.events)
+    composed = f"{count} recorded event{'s' * (count != 1)}: {_loss_text(loss)}" if loss else "no event is recorded"
     return [
         ("Guarantee", str(statement.guarantee)),
         ("Neighbours", "one unit's rows replaced" if statement.unit.kind == "replace" else "one unit added or removed"),
@@ -222,8 +223,10 @@ def _loss_text(loss: Loss) -> str:
         return "without bound"
     parts = []
     if loss.epsilon is not None and loss.epsilon > 0:
-        parts.append(f"epsilon {show_up(loss.epsilon)}")
-    if loss.rho:
+        parts.append(f"epsilon {show_up(loss.epsilon)}{' in all' if loss.rho else ''}")
+    if loss.rho and parts:
+        parts.append(f"which is also within rho {show_up(loss.rho)} (zero-concentrated)")
+    elif loss.rho:
         parts.append(f"rho {show_up(loss.rho)}")
     if loss.approx_epsilon or loss.approx_delta:
         parts.append(f"(epsilon {show_up(loss.approx_epsilon)}, delta {show_up(loss.approx_delta)})")

@@ -53,7 +53,7 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
             claim="None." if nothing else f"{str(statement.guarantee).capitalize()}, for the release as a whole.",
             evidence="No event bounds the loss."
             if nothing
-            else f"{len(provenance.events)} recorded event(s) compose to it in exact fractions; understudy verify "
+            else f"The {len(provenance.events)} recorded charges add up to it in exact fractions; understudy verify "
             "recomputes the sum from the release folder alone. "
             + (
                 "Other releases of the same data are not accounted for."

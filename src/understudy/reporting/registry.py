@@ -45,7 +45,7 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
             "basic": {
                 "name": subject.title,
                 "data_curators": [{"data_curator_name": TO_FILL_IN, "data_curator_type": TO_FILL_IN}],
-                "description": f"{subject.copies} synthetic table(s) of {subject.rows:,} rows, "
+                "description": f"{_count(subject.copies, 'synthetic table')} of {subject.rows:,} rows, "
                 f"{' '.join(subject.size)}{counts}.",
                 "intended_use": TO_FILL_IN,
                 "data_product_type": "Synthetic data",
@@ -101,6 +101,10 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
             "administrative": {"sources": TO_FILL_IN, "registry_authors": [TO_FILL_IN]},
         },
     }  # fmt: skip
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _domain(subject: Subject) -> str:
@@ -173,7 +177,7 @@ def _composition(subject: Subject) -> str:
     if loss.epsilon:
         parts.append(f"pure epsilon {float(loss.epsilon):.6g}")
     if loss.rho:
-        parts.append(f"zCDP rho {float(loss.rho):.6g}")
+        parts.append(f"{'which is also within ' * bool(parts)}zCDP rho {float(loss.rho):.6g}")
     if loss.approx_delta or loss.approx_epsilon:
         parts.append(f"(epsilon {float(loss.approx_epsilon):.6g}, delta {float(loss.approx_delta):.3g})")
-    return f"Sequential, {len(events)} recorded event(s), summed in exact fractions: {', '.join(parts)}."
+    return f"Sequential, {_count(len(events), 'recorded event')}, summed in exact fractions: {', '.join(parts)}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from understudy.core.result import Evaluation, Section
@@ -60,6 +60,7 @@ class Part:
     grids: tuple[Grid, ...] = ()
     more: tuple[Grid, ...] = ()
     findings: Grid | None = None
+    in_short: tuple[str, ...] = ()
 
 
 def made_of(subject: Subject) -> Part:
@@ -78,8 +79,10 @@ def made_of(subject: Subject) -> Part:
         )
     steps = [] if subject.provenance.plan is None else [
         {
-            "step": step.label, "action": step.action, "table": " × ".join(step.margin), "cells": step.cells,
-            "noise_sd": step.standard_deviation, "times": step.repeats,
+            "step": step.label, "action": step.action,
+            "table": " × ".join(step.margin) or ("" if step.cells else "chosen during the run"),
+            "cells": step.cells or None, "noise_sd": step.standard_deviation,
+            "times": f"up to {step.repeats}" if subject.provenance.plan.adaptive else step.repeats,
         }
         for step in subject.provenance.plan.steps
     ]  # fmt: skip
@@ -93,7 +96,10 @@ def made_of(subject: Subject) -> Part:
         for draw in subject.provenance.draws
         for one in draw.get("mechanisms", ())
     ]
-    attributes = list(subject.domain)
+    attributes = [dict(one) for one in subject.domain]
+    if not any(one["label"] for one in attributes):
+        for one in attributes:
+            del one["label"]
     listed = (
         grid("plan", "The plan: every use of the data", steps),
         grid("draws", "Draws straight from the data", drawn),
@@ -115,7 +121,7 @@ def privacy_pictures(subject: Subject) -> Part:
         pictures=(
             picture(
                 "profile",
-                "Privacy profile",
+                "What the recorded events prove",
                 "For every epsilon the delta that the recorded events prove: the chance that the odds move by more "
                 "than e^epsilon is no larger.",
                 proved_profile(pa.Table.from_pylist(profile), stated=stated),
@@ -132,13 +138,53 @@ def privacy_pictures(subject: Subject) -> Part:
 
 
 def utility_of(evaluation: Evaluation) -> Part:
-    return _part(evaluation.utility, evaluation, UTILITY_TABLES, "utility")
+    return replace(
+        _part(evaluation.utility, evaluation, UTILITY_TABLES, "utility"), in_short=_worth(evaluation.utility)
+    )
 
 
 def risk_of(evaluation: Evaluation, *, copies: int) -> Part:
     # With one copy there is nothing for further copies to narrow or to blur.
-    return _part(
-        evaluation.risk, evaluation, RISK_TABLES, "risk", without=("help_or_confusion",) if copies == 1 else ()
+    without = ("help_or_confusion",) if copies == 1 else ()
+    part = _part(evaluation.risk, evaluation, RISK_TABLES, "risk", without=without)
+    return replace(part, in_short=_gained(evaluation.risk))
+
+
+def _worth(section: Section) -> tuple[str, ...]:
+    """The tables of two attributes (or of as many as were compared) in one sentence."""
+    frame = section.frames.get("ways")
+    rows = [] if frame is None else [row for row in frame.to_pylist() if row["mean_s_pmse"] is not None]
+    if not rows:
+        return ()
+    row = next((one for one in rows if one["way"] == 2), rows[-1])
+    return (
+        f"Of {row['tables']:,} tables of {_attributes(row['way'])}, {row['good']:,} are good, {row['usable']:,} usable "
+        f"and {row['poor']:,} poor. Their mean S_pMSE is {shown_value(row['mean_s_pmse'])}: 1 is what a correct model "
+        "gives, below 10 is good, below 30 usable. The worst: "
+        f"{row['worst_table']} ({shown_value(row['worst_s_pmse'])}).",
+    )
+
+
+def _attributes(way: int) -> str:
+    return {1: "one attribute", 2: "two attributes", 3: "three attributes"}.get(way, f"{way} attributes")
+
+
+def _gained(section: Section) -> tuple[str, ...]:
+    """How many attacks got anything beyond guessing, and the one that got most."""
+    frame = section.frames.get("attacks")
+    rows = [] if frame is None else [row for row in frame.to_pylist() if row["residual"] is not None]
+    if not rows:
+        return ()
+    beyond = sum(row["residual_low"] > 0 for row in rows)
+    most = max(rows, key=lambda row: float(row["residual"]))
+    tried = len({row["attack"] for row in rows})
+    return (
+        f"{tried} attacks on {len(rows)} subjects (attributes, copies, sets of keys). Residual risk is what an "
+        "intruder gains beyond guessing: 0 is nothing, 1 everything.",
+        f"For {beyond or 'none'} of the {len(rows)} the whole 95 % interval lies above 0"
+        f"{f' (about {len(rows) / 40:.0f} would by chance)' if len(rows) >= 20 else ''}. The greatest is "
+        f"{most['residual']:.3f} ({most['residual_low']:.3f} to {most['residual_high']:.3f}): "
+        f"{most['attack'].replace('_', ' ')}, {most['subject']}.",
     )
 
 
@@ -219,7 +265,7 @@ def answers_of(answers: Sequence[Answer]) -> tuple[Answered, ...]:
                 method=answer.method,
                 validity=answer.validity,
                 level=f"{answer.estimates[0].level:.0%}",
-                warnings=answer.warnings,
+                warnings=tuple(f"{text[:1].upper()}{text[1:]}." for text in answer.warnings),
                 grid=grid(f"answer-{number}", answer.question, rows, shown=30),
             )
         )

@@ -111,6 +111,7 @@ def _histogram(attribute: Attribute, original: Floats, copies: list[Floats]) -> 
     return [
         {
             "attribute": attribute.name,
+            "kind": attribute.kind,
             "from": float(edges[place]),
             "to": float(edges[place + 1]),
             "original": float(shares[0][place]),

@@ -173,3 +173,17 @@ def test_a_model_of_intercepts_only(frames):
     rows = [row for row in frames["regressions"].to_pylist() if row["term"] == "(intercept)"]
     drawing = figures["forest"]({"regressions": pa.Table.from_pylist(rows)})
     assert drawing.table.num_rows == 0
+
+
+def test_days_are_shown_as_dates():
+    days = table(
+        *(
+            {"attribute": "admitted", "kind": "date", "from": 19_723.0 + 18 * n, "to": 19_741.0 + 18 * n}
+            | {"original": 0.025, "synthetic": 0.025}
+            for n in range(40)
+        )
+    )
+    (axis,) = figures["densities"]({"histograms": days}).figure.axes
+    labels = [label.get_text() for label in axis.get_xticklabels()]
+    assert "2025" in labels
+    assert not any("19" in label for label in labels)

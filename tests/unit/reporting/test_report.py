@@ -136,6 +136,8 @@ def test_an_internal_report_says_so_and_stays_outside(release, evaluation, peopl
     assert not (tmp_path / "board-registry.json").exists()
     for heading in ("Utility: what", "Risk: what", "Every pair of attributes", "Attacks: success"):
         assert heading in page
+    for in_short in ("tables of two attributes", "the whole 95 % interval lies above 0"):
+        assert in_short in page
     made(people, out=tmp_path / "release")
     with pytest.raises(DisclosureError, match="release folder"):
         us.report(release, evaluation, to=tmp_path / "release" / "board.html")

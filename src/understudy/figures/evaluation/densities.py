@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
@@ -14,7 +16,7 @@ MOST = 12
 @draws_from("histograms")
 def densities(frames: Frames) -> Drawing:
     """Histograms of every numeric attribute between its public bounds, as steps."""
-    by_attribute: dict[str, list[dict[str, float]]] = {}
+    by_attribute: dict[str, list[dict[str, Any]]] = {}
     for row in frames["histograms"].to_pylist():
         by_attribute.setdefault(row["attribute"], []).append(row)
     chosen = list(by_attribute)[:MOST]
@@ -30,8 +32,19 @@ def densities(frames: Frames) -> Drawing:
             axis.stairs([100 * row[side] for row in rows], edges, color=colour, label=side, linewidth=1.4)
         axis.set_title(shortened(name, 30))
         axis.tick_params(labelsize=7)
+        if rows[0].get("kind") == "date":
+            _dates_below(axis)
     for axis in list(canvas.axes.flat)[len(chosen) :]:
         axis.set_visible(False)
     canvas.axes[0, 0].legend(frameon=False, fontsize=7)
     canvas.figure.supylabel("percent of rows", fontsize=8)
     return canvas.finished(pa.Table.from_pylist(drawn))
+
+
+def _dates_below(axis: Any) -> None:
+    """Days since 1970, as the values of a date are, read as dates; both count the same days."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(minticks=3, maxticks=6)  # type: ignore[no-untyped-call]
+    axis.xaxis.set_major_locator(locator)
+    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
