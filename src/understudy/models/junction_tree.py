@@ -68,6 +68,27 @@ def tree_cells(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> int
     return sum(cells for _, cells in _eliminate(sizes, groups))
 
 
+def cells_with(
+    sizes: Mapping[str, int], groups: Iterable[Sequence[str]], margins: Sequence[Sequence[str]]
+) -> list[float]:
+    """``tree_cells`` of a graph with one margin added, for each margin."""
+    if not margins:
+        return []
+    import numpy as np
+
+    from understudy.models.elimination_compiled import cells_with_each
+
+    position = {name: place for place, name in enumerate(sizes)}
+    joined = np.zeros((len(sizes), len(sizes)), dtype=np.bool_)
+    for group in groups:
+        places = [position[name] for name in group]
+        joined[np.ix_(places, places)] = True
+    flags = np.zeros((len(margins), len(sizes)), dtype=np.bool_)
+    for number, margin in enumerate(margins):
+        flags[number, [position[name] for name in margin]] = True
+    return [float(cells) for cells in cells_with_each(joined, np.array(list(sizes.values()), dtype=float), flags)]
+
+
 def _cliques(sizes: Mapping[str, int], groups: Iterable[Sequence[str]]) -> list[Margin]:
     """Maximal cliques of a chordal completion, attributes in the order of the schema."""
     names = tuple(sizes)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.models.fit import Known, build_tree, layout, problem_for, structural_groups, tables_of
-from understudy.models.junction_tree import Margin, tree_cells
+from understudy.models.junction_tree import Margin, cells_with
 from understudy.models.model import Model
 
 Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ class Tracker:
         self._sizes = dict(zip(schema.names, schema.shape(), strict=True))
         self._margins: tuple[Margin, ...] = ()
         self._effects: dict[Margin, Floats] = {}
-        self._cells: dict[Margin, int] = {}
+        self._cells: dict[Margin, float] = {}
         self._refit()
 
     @property
@@ -44,14 +44,20 @@ class Tracker:
             self._cells = {}
         self._refit()
 
-    def cells_with(self, margin: Margin) -> int:
-        """Cells of the model if this margin were added."""
-        if margin not in self._cells and self._model.tree.host(margin) is not None:
-            self._cells[margin] = self._model.tree.cells  # its attributes share a clique already
-        elif margin not in self._cells:
-            groups = [*self._margins, *structural_groups(self._schema), margin]
-            self._cells[margin] = tree_cells(self._sizes, groups)
-        return self._cells[margin]
+    def cells_with(self, margins: Sequence[Margin]) -> Floats:
+        """Cells of the model if one of these margins were added, for each of them."""
+        unknown = [margin for margin in margins if margin not in self._cells]
+        apart = []
+        for margin in unknown:
+            if self._model.tree.host(margin) is None:
+                apart.append(margin)
+            else:  # its attributes share a clique already
+                self._cells[margin] = float(self._model.tree.cells)
+        self._cells.update(zip(apart, cells_with(self._sizes, self._groups(), apart), strict=True))
+        return np.array([self._cells[margin] for margin in margins])
+
+    def _groups(self) -> list[Margin]:
+        return [*self._margins, *structural_groups(self._schema)]
 
     def _refit(self) -> None:
         noisy = layout(tables_of(self._measured, self._known))

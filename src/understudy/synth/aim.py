@@ -57,6 +57,7 @@ CHOOSING = Fraction(1, 10)
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0
 MOST_ATTRIBUTES = 100
+MORE_RHO, MORE_EPSILON = 4, 2  # by which a round grows: half the noise
 
 
 @synthesizers.add
@@ -189,8 +190,7 @@ class Aim:
             state.tracker.add(answer)
             moved = float(np.abs(state.tracker.model.project(margin) - before).sum())
             if moved <= math.sqrt(2 / math.pi * noise.variance) * before.size:
-                # Half the noise: four times the rho, or twice the epsilon.
-                part *= 4 if currency.concentrated else 2
+                part *= MORE_RHO if currency.concentrated else MORE_EPSILON
         notes = (f"{state.number} rounds of choosing and measuring.",)
         return self._rows(plan, strata, measured, total=total, stream=stream, known=known, notes=notes)
 
@@ -233,7 +233,8 @@ class Aim:
         tracker, currency, plan = state.tracker, state.currency, state.plan
         # The model may grow in step with what was spent, so that early rounds cannot use up the room.
         room = max(self.model_cells * float((state.spent + part) / currency.amount), tracker.model.tree.cells)
-        fitting = [margin for margin in state.candidates if tracker.cells_with(margin) <= room]
+        cells = tracker.cells_with(state.candidates)
+        fitting = [margin for margin, needed in zip(state.candidates, cells, strict=True) if needed <= room]
         if not fitting:
             return None
         offered = []

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 import understudy as us
 from understudy.errors import UnsupportedError
-from understudy.models.junction_tree import JunctionTree, tree_cells
+from understudy.models.junction_tree import JunctionTree, cells_with, tree_cells
 from understudy.models.lattice import Lattice
 from understudy.models.lbfgs import minimise
 from understudy.models.model import Model
@@ -163,3 +163,10 @@ def test_conditional_rounding_invents_no_dependence():
     mean = total / (repeats * rows)
     expected = model.project(("a", "b", "c"))
     assert np.abs(mean - expected).max() < 5 * 0.5 / rows / np.sqrt(repeats) * 2
+
+
+@given(groups_of_attributes)
+@settings(max_examples=50, deadline=None)
+def test_cells_with_each_margin_are_those_of_the_tree_built_with_it(groups):
+    margins = [*combinations(NAMES, 2), ("a", "c", "e")]
+    assert cells_with(SIZES, groups, margins) == [tree_cells(SIZES, [*groups, margin]) for margin in margins]
