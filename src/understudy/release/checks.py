@@ -15,7 +15,7 @@ import numpy as np
 from understudy.core.domain import Domain
 from understudy.core.exact import float_down, from_text
 from understudy.errors import InputError, UnderstudyError
-from understudy.privacy.definition import Unit
+from understudy.privacy.definition import NonPrivate, Unit
 from understudy.privacy.dirichlet_draw import DirichletDraw, pure_loss_holds, row_unit
 from understudy.privacy.dirichlet_profile import PriorShape, delta
 from understudy.privacy.event import ApproxLoss, NoNoise, PureLoss, Strata
@@ -92,6 +92,8 @@ def _rows_fit(release: Release) -> str:
 def _plan_covers(release: Release) -> str:
     plan = release.provenance.plan
     if plan is None:
+        if not isinstance(release.statement.guarantee, NonPrivate):
+            raise InputError("a guarantee is stated but there is no plan that says what was done for it.")
         return "no plan: the release was not made by understudy"
     fingerprint = release.schema.fingerprint
     return plan_covers(plan, release.provenance, release.statement, domain=fingerprint, named="another schema")
@@ -111,11 +113,11 @@ def _measurements_are_charged(release: Release) -> str:
 def _draws_are_charged(release: Release) -> str:
     """What each draw's stated law loses is no more than the loss that was charged for it."""
     plan, draws = release.provenance.plan, release.provenance.draws
-    if plan is None or not draws:
-        return "no draw straight from the data"
-    steps = [step for step in plan.steps if step.action == "draw"]
+    steps = [step for step in plan.steps if step.action == "draw"] if plan is not None else []
     if len(steps) != len(draws):
         raise InputError(f"the plan announces {len(steps)} draw(s) and the release records {len(draws)}.")
+    if plan is None or not draws:
+        return "no draw straight from the data"
     unknown = 0
     for step, draw in zip(steps, draws, strict=True):
         strata = release.schema.margin(plan.unit.fixed) if isinstance(step.event, Strata) else ()
