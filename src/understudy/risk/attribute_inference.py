@@ -65,13 +65,6 @@ def infer(material: Material, scene: Scene, target: str, people: Integers) -> tu
     codes = np.concatenate([copy.codes[:, column] for copy in scene.copies])
     tree = Neighbours(positions[:, known], nominal=material.nominal(known), weights=material.spans(known))
     groups = tree.nearest(scene.people.positions[people][:, known])
-    table = np.empty((len(groups.ties), material.schema.shape()[column]), np.int64)
-    ordered, first = codes[tree.records.records], np.empty(len(groups.ties), np.int64)
-    for part, offsets, members in tree.chunks(groups):
-        table[part] = tree._kernel.summarise(
-            offsets, members, tree.records.offsets, ordered.astype(np.float64), ordered, table.shape[1]
-        )[2]
-        first[part] = members[offsets[:-1]]
-    chosen = table[groups.queries.point_of]
-    worth = independent_guesses(np.bincount(first[groups.queries.point_of]))
-    return chosen.argmax(axis=1), (chosen > 0).sum(axis=1) == 1, worth
+    found = tree.summaries(groups, codes.astype(np.float64), codes, material.schema.shape()[column])
+    worth = independent_guesses(np.bincount(found.first))
+    return found.table.argmax(axis=1), (found.table > 0).sum(axis=1) == 1, worth

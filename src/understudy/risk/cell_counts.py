@@ -8,6 +8,7 @@ the data: if it is near 100%, an empty synthetic cell tells that nobody is there
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,6 +51,7 @@ class CellCounts:
             return tallies
 
         outcomes = material.play(self.name, play)
+        left_out = {ways: _left_out(material, ways) for ways in WAYS}
         empty = [row for row in rows if row["synthetic_count"] == "0"]
         findings = [
             Finding(
@@ -65,26 +67,47 @@ class CellCounts:
             for row in empty
             if row["copy"] == 1
         ]
+        findings += [
+            Finding(
+                code=f"risk.cell_counts.left_out_{ways}",
+                title=f"{ways}-way tables left out: all of them together have more than {MOST_CELLS:,} cells",
+                value=number,
+            )
+            for ways, number in left_out.items()
+            if number
+        ]
         return Found(outcomes=tuple(outcomes), frames={"cell_counts": columns_of(rows)}, findings=tuple(findings))
 
 
 def tables(material: Material, people: Records, copy: Records, ways: int) -> tuple[Integers, Integers]:
-    """Counts of the possible cells of all tables of that many attributes, one after the other."""
+    """Counts of the possible cells of tables of that many attributes, one after the other, while there is room."""
     shape = material.schema.shape()
     d: list[Integers] = []
     s: list[Integers] = []
-    room = MOST_CELLS
-    for columns in combinations(range(len(shape)), ways):
+    for columns in _with_room(shape, ways):
         sizes = tuple(shape[column] for column in columns)
-        room -= int(np.prod(sizes))
-        if room < 0:
-            break
         allowed = material.schema.allowed(tuple(material.names[column] for column in columns)).ravel()
         for counts, records in ((d, people), (s, copy)):
             flat = np.ravel_multi_index(tuple(records.codes[:, column] for column in columns), sizes)
             counts.append(np.bincount(flat, minlength=int(np.prod(sizes)))[allowed])
     empty = [np.zeros(0, np.int64)]
     return np.concatenate(d or empty), np.concatenate(s or empty)
+
+
+def _with_room(shape: tuple[int, ...], ways: int) -> list[tuple[int, ...]]:
+    """The tables that are counted: each that still fits ``MOST_CELLS`` cells together with those before it."""
+    chosen, room = [], MOST_CELLS
+    for columns in combinations(range(len(shape)), ways):
+        cells = prod(shape[column] for column in columns)
+        if cells <= room:
+            chosen.append(columns)
+            room -= cells
+    return chosen
+
+
+def _left_out(material: Material, ways: int) -> int:
+    shape = material.schema.shape()
+    return comb(len(shape), ways) - len(_with_room(shape, ways))
 
 
 def real_given_synthetic(d: Integers, s: Integers) -> list[dict[str, Any]]:

@@ -154,9 +154,10 @@ def link(
     >>> [group.tolist() for group in found.indices], found.distances.tolist()
     ([[0, 1], [2]], [1.0, 0.0])
     """
-    if isinstance(synthetic_ranks, list | tuple) and not np.isscalar(synthetic_ranks[0]):
-        shapes = {np.ndim(one) for one in synthetic_ranks}
-        several = shapes == {2}
+    if isinstance(synthetic_ranks, list | tuple):
+        if not synthetic_ranks:
+            raise InputError("synthetic_ranks is empty; give a matrix of ranks, or a list of some.")
+        several = {np.ndim(one) for one in synthetic_ranks} == {2}
     else:
         several = np.ndim(synthetic_ranks) == 3
     if criterion not in CRITERIA:

@@ -62,6 +62,16 @@ class Groups:
     ties: Integers  # how many distinct points have it
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Summaries:
+    """Of each query's nearest records: least and greatest rank, records by code, the first point they lie on."""
+
+    low: Floats
+    high: Floats
+    table: Integers
+    first: Integers
+
+
 class Neighbours:
     """Records to search among. ``nominal`` columns differ by their whole weight or not at all.
 
@@ -127,6 +137,20 @@ class Neighbours:
             chosen = np.arange(start, stop)
             yield chosen, *self.members(groups, chosen)
             start = stop
+
+    def summaries(self, groups: Groups, ranks: Floats, codes: Integers, levels: int) -> Summaries:
+        """What the records nearest to each query say of one attribute; ``ranks`` and ``codes`` are of the records."""
+        count = len(groups.ties)
+        low, high, first = np.empty(count), np.empty(count), np.empty(count, np.int64)
+        table = np.empty((count, levels), np.int64)
+        by_point = ranks[self.records.records], codes[self.records.records]
+        for part, offsets, members in self.chunks(groups):
+            low[part], high[part], table[part] = self._kernel.summarise(
+                offsets, members, self.records.offsets, *by_point, levels
+            )
+            first[part] = members[offsets[:-1]]
+        of = groups.queries.point_of
+        return Summaries(low=low[of], high=high[of], table=table[of], first=first[of])
 
     def k_nearest(self, matrix: Floats, k: int, *, themselves: bool = False) -> Floats:
         """The k least distances of each row to records; ``themselves``: the rows are these records, each left out."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.errors import unknown_name
+from understudy.errors import InputError, unknown_name
 from understudy.release import Release
 from understudy.risk.base import Integers, Material, Records, Scene
 from understudy.risk.linking import link
@@ -92,7 +92,9 @@ def compare_protections(release: Release, confidential: Any, *, target: str, see
     ``true_links``: the share of records whose only nearest record is their own protected one (a synthetic table has no
     such record). ``clones``: mutual nearest. ``hit``: the true value of the target is among the linked records'.
     """
-    material = material_of(release, confidential, seed=seed)
+    material = material_of(release, confidential, targets=(target,), seed=seed)
+    if len(material.names) < 2:
+        raise InputError(f"'{target}' is the only attribute; protections are compared by what others tell about it.")
     copy = material.copies[0].take(same_size(len(material.copies[0]), len(material.original), seed))
     distance = two_way_distance(material, copy)
     tables = {"synthetic": (None, copy)} | {

@@ -20,7 +20,7 @@ import numpy as np
 
 from understudy.core.result import Finding
 from understudy.risk.base import Flags, Floats, Found, Integers, Material, Records, Scene, attacks, columns_of
-from understudy.risk.neighbours import Neighbours
+from understudy.risk.neighbours import Neighbours, Summaries
 from understudy.risk.ranks import mid_rank_matrix, mid_ranks, same_size
 from understudy.risk.success import Tally, independent_guesses
 
@@ -162,12 +162,12 @@ def attack_attribute(material: Material, scene: Scene, target: str) -> Guesses:
     low, high, hits, pooled = [], [], [], np.zeros((len(chosen), material.schema.shape()[column]), np.int64)
     for copy in scene.copies:
         sized = copy.take(same_size(len(copy), n, material.seed))
-        least, greatest, table, first = linked_ranks(ranks, sized, known, column, pooled.shape[1])
-        low.append(of_rank[np.floor(least).astype(np.int64) - 1])
-        high.append(of_rank[np.floor(greatest).astype(np.int64) - 1])
-        hits.append(table[np.arange(len(chosen)), true_code] > 0)
-        pooled += table
-        together.append(independent_guesses(np.bincount(first)))
+        linked = linked_ranks(ranks, sized, known, column, pooled.shape[1])
+        low.append(of_rank[np.floor(linked.low).astype(np.int64) - 1])
+        high.append(of_rank[np.floor(linked.high).astype(np.int64) - 1])
+        hits.append(linked.table[np.arange(len(chosen)), true_code] > 0)
+        pooled += linked.table
+        together.append(independent_guesses(np.bincount(linked.first)))
     return Guesses(
         people=chosen,
         size=n,
@@ -181,32 +181,20 @@ def attack_attribute(material: Material, scene: Scene, target: str) -> Guesses:
     )
 
 
-def linked_ranks(
-    ranks: Floats, copy: Records, known: list[int], column: int, levels: int
-) -> tuple[Floats, Floats, Integers, Integers]:
-    """Of each person's linked group: least and greatest rank of the target, records by code, the first point of it."""
+def linked_ranks(ranks: Floats, copy: Records, known: list[int], column: int, levels: int) -> Summaries:
+    """What each person's linked records say of the target: its ranks, and how many have which code."""
     tree = Neighbours(mid_rank_matrix(copy.positions[:, known]))
-    groups = tree.nearest(ranks)
-    records = tree.records.records
-    target_ranks = mid_ranks(copy.positions[:, column])[records]
-    codes = copy.codes[records, column]
-    low, high = np.empty(len(groups.ties)), np.empty(len(groups.ties))
-    table, first = np.empty((len(groups.ties), levels), np.int64), np.empty(len(groups.ties), np.int64)
-    for part, offsets, members in tree.chunks(groups):
-        low[part], high[part], table[part] = tree._kernel.summarise(
-            offsets, members, tree.records.offsets, target_ranks, codes, levels
-        )
-        first[part] = members[offsets[:-1]]
-    person = groups.queries.point_of
-    return low[person], high[person], table[person], first[person]
+    target_ranks = mid_ranks(copy.positions[:, column])
+    return tree.summaries(tree.nearest(ranks), target_ranks, copy.codes[:, column], levels)
 
 
 def _finding(worst: dict[str, Any], copies: int) -> Finding:
+    tables = f"{copies} {'copy' if copies == 1 else 'copies'}"
     return Finding(
         code="risk.rank_attribution.worst",
         title=(
             f"{worst['attribute']}: of {worst['people']:,} people {worst['claims']:,} get a value that all linked "
-            f"records agree on ({copies} {'copy' if copies == 1 else 'copies'}); {worst['correct']:,} of these are right and {worst['false']:,} wrong"
+            f"records agree on ({tables}); {worst['correct']:,} of these are right and {worst['false']:,} wrong"
         ),
         value=worst["correct"] / worst["people"],
         severity="info",

@@ -48,7 +48,7 @@ def reverse_map(
     >>> bool(np.all(z + noise == y)), bool(np.all(np.take_along_axis(x, permutation, axis=0) == z))
     (True, True)
     """
-    x, y = np.asarray(original), np.asarray(synthetic)
+    x, y = _signed(original), _signed(synthetic)
     if x.ndim != y.ndim or x.ndim not in (1, 2) or x.shape[1:] != y.shape[1:]:
         raise InputError(f"original {x.shape} and synthetic {y.shape} must have the same attributes.")
     for name, table in (("original", x), ("synthetic", y)):
@@ -64,10 +64,17 @@ def reverse_map(
         wanted = np.arange(1, len(x) + 1).reshape((-1,) + (1,) * (x.ndim - 1))
         if k.shape != x.shape or y.shape != x.shape or not np.all(np.sort(k, axis=0) == wanted):
             raise InputError("ranks must be the numbers 1 to n, each once, one for each synthetic value.")
+        k = k.astype(np.int64)
     order = np.argsort(x, axis=0, kind="stable")
     permutation = np.take_along_axis(order, k - 1, axis=0)
     values = np.take_along_axis(x, permutation, axis=0)
     return ReverseMapped(values=values, noise=y - values, permutation=permutation.astype(np.int64))
+
+
+def _signed(values: ArrayLike) -> NDArray[Any]:
+    """Numbers that have negatives: a difference of unsigned ones would wrap around."""
+    array = np.asarray(values)
+    return array.astype(np.int64) if array.dtype.kind == "u" else array
 
 
 @attacks.add

@@ -55,11 +55,11 @@ def _pairs(origins: NDArray[Any], destinations: NDArray[Any], jobs: NDArray[Any]
 
 def compare_commutes(places: Places, true: JobPairs, copies: Sequence[JobPairs]) -> Section:
     """All measures of a commuting release. Internal: it is computed from confidential data."""
-    if not len(true.jobs) or not true.jobs.sum():
-        raise InputError("the confidential table has no jobs; there is nothing to compare.")
-    for number, copy in enumerate(copies, start=1):
-        if not len(copy.jobs) or not copy.jobs.sum():
-            raise InputError(f"synthetic table {number} has no jobs; there is nothing to compare.")
+    named = [("the confidential table", true)]
+    named += [(f"synthetic table {number}", copy) for number, copy in enumerate(copies, start=1)]
+    for name, pairs in named:
+        if not pairs.jobs[np.asarray(pairs.origins) >= 0].sum():
+            raise InputError(f"{name} has no jobs whose origin is a place; there is nothing to compare.")
     found = Collected()
     truth = _Measured(places, true)
     measured = [_Measured(places, copy) for copy in copies]

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.result import Finding, Section, Severity
+from understudy.core.result import Finding, Section
 from understudy.utility.base import Collected, Comparison, frame, label, measures
 from understudy.utility.counting import count_together
-from understudy.utility.tables import MEASURES, band, k_marginal_score, measure_table
+from understudy.utility.tables import MEASURES, band, k_marginal_score, measure_table, severity_of
 
 WORST = 10
 SHOWN_CELLS = 2_000  # cells of a worst table that are written out
-SEVERITY: dict[str, Severity] = {"good": "good", "usable": "warning", "poor": "problem"}
 RAAB = "Raab (2022), section 3"
 NIST = "NIST Diverse Communities, k-marginal"
 
@@ -115,14 +114,14 @@ def _findings(summary: dict[str, Any]) -> list[Finding]:
             code=f"utility.s_pmse.{way}",
             title=f"mean S_pMSE of the {way}-way tables ({band(mean)}; 1 is a correct model)",
             value=mean,
-            severity=SEVERITY[band(mean)],
+            severity=severity_of(mean),
             reference=RAAB,
         ),
         Finding(
             code=f"utility.worst.{way}",
             title=f"worst {way}-way table by S_pMSE: {summary['worst_table']} ({band(worst)})",
             value=worst,
-            severity=SEVERITY[band(worst)],
+            severity=severity_of(worst),
             reference=RAAB,
         ),
         Finding(

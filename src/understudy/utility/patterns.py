@@ -9,7 +9,7 @@ import numpy as np
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
 from understudy.utility.base import Collected, Comparison, Integers, frame, measures
-from understudy.utility.tables import band, measure_table
+from understudy.utility.tables import band, measure_table, severity_of
 
 SHOWN = 50
 LARGEST = 62  # attributes with missing values whose patterns a 64-bit number can name
@@ -90,7 +90,7 @@ def _missing(comparison: Comparison, found: Collected) -> None:
             code="utility.missing",
             title=f"S_pMSE of the patterns of missing values ({band(value)})",
             value=value,
-            severity={"good": "good", "usable": "warning", "poor": "problem"}[band(value)],  # type: ignore[arg-type]
+            severity=severity_of(value),
         )
     )
 

@@ -27,7 +27,7 @@ from understudy.core.table import CodedTable
 from understudy.models.regression import fit_logit, probabilities
 from understudy.utility.base import Collected, Comparison, frame, measures, missing_extra, shuffled
 from understudy.utility.features import Features, dummy_features, tree_features
-from understudy.utility.tables import band
+from understudy.utility.tables import band, severity_of
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
@@ -152,7 +152,7 @@ def _null(
             for first, second in pairs
             if (scored := classify(comparison, first, second, None)) is not None
         ]
-        return null, float(np.mean(found)) * 8 * (c * (1 - c)) ** 2 or None, {}
+        return null, (float(np.mean(found)) * 8 * (c * (1 - c)) ** 2 or None) if found else None, {}
     values: list[float] = []
     importance: dict[str, float] = {}
     for number in range(comparison.permutations):
@@ -297,14 +297,13 @@ def _histogram(name: str, scores: Floats, labels: Labels) -> list[dict[str, Any]
 def _findings(row: dict[str, Any]) -> list[Finding]:
     if row["s_pmse"] is None:
         return []
-    severity = {"good": "good", "usable": "warning", "poor": "problem"}[row["band"]]
     return [
         Finding(
             code=f"utility.propensity.{row['classifier'].lower()}",
             title=f"S_pMSE by {row['classifier']} on all attributes ({row['band']}; null by {row['null']}; "
             f"area under the curve {row['auc']:.3f})",
             value=row["s_pmse"],
-            severity=severity,  # type: ignore[arg-type]
+            severity=severity_of(row["s_pmse"]),
             reference=SNOKE,
         )
     ]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.core.result import Severity
 from understudy.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -205,6 +206,12 @@ def band(value: float) -> str:
     ['good', 'usable', 'poor']
     """
     return "good" if value < GOOD else "usable" if value < USABLE else "poor"
+
+
+def severity_of(value: float) -> Severity:
+    """How much an S_pMSE in its band matters."""
+    severities: dict[str, Severity] = {"good": "good", "usable": "warning", "poor": "problem"}
+    return severities[band(value)]
 
 
 def k_marginal_score(distances: ArrayLike) -> float:

@@ -122,6 +122,11 @@ def test_bad_ranks_are_refused(original, synthetic, settings, words):
         link(original, np.array(synthetic), **settings)
 
 
+def test_a_list_of_no_copies_is_refused():
+    with pytest.raises(InputError, match="empty"):
+        link(np.ones((2, 2)), [])
+
+
 def test_an_unknown_criterion_names_the_nearest():
     with pytest.raises(UnknownNameError, match="'maximum'"):
         link([[1.0]], np.array([[1.0]]), "maxinum")

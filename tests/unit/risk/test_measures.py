@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import understudy as us
+from understudy.risk import cell_counts
 from understudy.risk.anonymity import anonymity
 from understudy.risk.attribution import Claims
 from understudy.risk.base import Material, Records
@@ -147,6 +148,19 @@ def test_anonymity(ordered, table):
     assert found["t"] == pytest.approx(max(distances))
     assert found["l_entropy"] == pytest.approx(np.exp(min(entropies)))
     assert found["below_5"] == pytest.approx(100 * sum(len(g) for g in groups if len(g) < 5) / len(table))
+
+
+def test_tables_that_do_not_fit_are_left_out_and_told(monkeypatch):
+    people = np.array([[0, 0, 0], [1, 1, 1], [2, 1, 3]])
+    monkeypatch.setattr(cell_counts, "MOST_CELLS", 3 * 2 + 2 * 4)  # the second table, of 3 x 4 cells, has no room
+    d, s = tables(material(people, people), records(people), records(people), 2)
+    assert len(d) == len(s) == 3 * 2 + 2 * 4
+    told = {finding.code: finding.value for finding in cell_counts.CellCounts().run(material(people, people)).findings}
+    assert told["risk.cell_counts.left_out_2"] == 1
+    assert told["risk.cell_counts.left_out_3"] == 1
+    monkeypatch.undo()
+    told = {finding.code for finding in cell_counts.CellCounts().run(material(people, people)).findings}
+    assert not any("left_out" in code for code in told)
 
 
 @settings(max_examples=40, deadline=None)

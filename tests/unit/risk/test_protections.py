@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.errors import UnknownNameError
+from understudy.errors import InputError, UnknownNameError
 from understudy.risk.material import material_of
 from understudy.risk.protections import PROTECTIONS, compare_protections, protect, strength_for, two_way_distance
 from understudy.risk.ranks import order_ranks
@@ -61,6 +61,15 @@ def test_a_comparison_at_like_utility(schema, tables):
         assert 0 <= row["true_links"] <= 1
         assert row["claims_correct"] + row["claims_false"] <= 1
     assert rows[0]["true_links"] is None
+
+
+def test_a_target_that_cannot_be_attacked_is_refused(schema, tables):
+    with pytest.raises(UnknownNameError, match="'schol' is unknown"):
+        compare_protections(us.wrap(tables["other"], schema), tables["data"], target="schol")
+    alone = us.Schema(attributes=(schema["school"],))
+    made, data = (tables[name].select(["school"]) for name in ("other", "data"))
+    with pytest.raises(InputError, match="only attribute"):
+        compare_protections(us.wrap(made, alone), data, target="school")
 
 
 def test_an_unknown_protection_is_named(material):

@@ -70,3 +70,9 @@ def test_a_copy_of_the_data_has_no_noise_and_permutes_nothing():
 def test_bad_input_is_refused(original, synthetic, ranks, words):
     with pytest.raises(InputError, match=words):
         reverse_map(np.array(original), np.array(synthetic), ranks=ranks)
+
+
+def test_differences_of_unsigned_numbers_do_not_wrap_around():
+    x, y = np.array([10, 20, 30], np.uint8), np.array([7, 25, 30], np.uint8)
+    assert reverse_map(x, y).noise.tolist() == [-3, 5, 0]
+    assert reverse_map(x, y, ranks=[1.0, 2.0, 3.0]).noise.tolist() == [-3, 5, 0]

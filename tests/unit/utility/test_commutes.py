@@ -79,3 +79,5 @@ def test_nothing_to_compare(places):
         compare_commutes(places, nothing, [table])
     with pytest.raises(InputError, match="synthetic table 1 has no jobs"):
         compare_commutes(places, table, [nothing])
+    with pytest.raises(InputError, match="whose origin is a place"):
+        compare_commutes(places, pairs((-1, 0, 3)), [table])

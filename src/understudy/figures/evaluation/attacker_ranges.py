@@ -7,9 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import BAD, ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures
-
-QUIET = "#b8bec9"
+from understudy.figures.evaluation.base import BAD, ORIGINAL, QUIET, SYNTHETIC, Canvas, Frames, draws_from, figures
 
 PEOPLE = 20
 ATTRIBUTES = 3

@@ -10,7 +10,7 @@ from understudy.core.registry import Registry
 from understudy.errors import InputError, MissingExtraError
 from understudy.figures.drawing import Drawing
 
-ORIGINAL, SYNTHETIC, BAD = "#3b4a6b", "#d1782b", "#a3243b"
+ORIGINAL, SYNTHETIC, BAD, QUIET = "#3b4a6b", "#d1782b", "#a3243b", "#b8bec9"
 STYLE: Any = {
     "text.parse_math": False,  # a name with a dollar sign is a name
     "font.family": "sans-serif",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import BAD, Canvas, Frames, draws_from, figures, shortened
-
-QUIET = "#b8bec9"
+from understudy.figures.evaluation.base import BAD, QUIET, Canvas, Frames, draws_from, figures, shortened
 
 
 @figures.add
