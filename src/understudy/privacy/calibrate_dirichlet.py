@@ -31,7 +31,7 @@ from understudy.privacy.small_breach import SmallBreach, is_small
 DIGITS = 10  # of a calibrated prior, rounded up: few enough for the urn's whole numbers
 CLOSE = 1e-9  # relative width at which a bisection stops
 FINEST = 1e-9  # relative width at which an interval that cannot be certified counts as failing
-SAFETY = 1e-9  # relative: computed deltas are held this far below the promise, for rounding
+SAFETY = 1e-9  # relative: computed probabilities are held at least this far below the promise, for rounding
 SMALLEST = 1e-12
 LARGEST_TWO_CELL_SCAN = 4_000_000  # records times rows
 MOST_JUMPS = 40_000  # records times rows: there are no more jumps than that
@@ -94,6 +94,20 @@ def theorem_prior(epsilon: float, promise: float, cells: int, records: int) -> f
     return good
 
 
+def safety(rows: int, size: float) -> float:
+    """How far below the promise a delta of ``rows`` rows from an urn of ``size`` is held, relative, for rounding.
+
+    A probability is the exponential of four sums of ``rows`` logarithms, each sum at most that of the norm, S = ln of
+    size (size + 1) ... (size + rows - 1) / rows!. Adding one after another rounds by at most rows 2^-53 S; twice that
+    leaves room for the logarithms themselves.
+
+    >>> safety(100, 1_000.0), round(safety(1_000_000, 1e6), 5)
+    (1e-09, 0.00123)
+    """
+    largest = math.lgamma(size + rows) - math.lgamma(size) - math.lgamma(rows + 1)
+    return max(SAFETY, 8 * rows * 2.0**-53 * (abs(largest) + math.log1p(rows)))
+
+
 def exact_approx_prior(epsilon: float, promise: float, cells: int, records: int, rows: int) -> float:
     """The smallest prior with delta(epsilon) <= promise, under replace (for many rows in two cells, an upper bound)."""
     unit = Unit(kind="replace")
@@ -101,7 +115,7 @@ def exact_approx_prior(epsilon: float, promise: float, cells: int, records: int,
 
     def holds(prior: float) -> bool:
         shape = PriorShape.bound_for_two_cells(prior, rows) if bounded else PriorShape.symmetric(prior, cells, rows)
-        return delta(shape, records, unit, epsilon) <= promise * (1 - SAFETY)
+        return delta(shape, records, unit, epsilon) <= promise * (1 - safety(rows, shape.total + records))
 
     top = pure_prior(epsilon, rows)
     low = top

@@ -14,7 +14,7 @@ import numpy as np
 
 from understudy.core.exact import float_down
 from understudy.errors import UnsupportedError
-from understudy.privacy.calibrate_dirichlet import SAFETY
+from understudy.privacy.calibrate_dirichlet import safety
 from understudy.privacy.definition import Unit
 from understudy.privacy.dirichlet_profile import PriorShape, delta
 
@@ -57,11 +57,11 @@ def shrunk_prior(
     sound even where it is not the smallest.
     """
     loss, keep = float_down(epsilon), float_down(least_keep)
-    allowed = float_down(promise) * (1 - TAIL_SHARE if others else 1.0) * (1 - SAFETY)
+    allowed = float_down(promise) * (1 - TAIL_SHARE if others else 1.0)
 
     def holds(prior: float) -> bool:
         bound = shrunk_delta(prior, epsilon=loss, least_keep=keep, records=records, rows=rows, others=others)
-        return bound <= allowed
+        return bound <= allowed * (1 - safety(rows, records + (others + 2) * prior))
 
     high = rows / math.expm1(max(loss + math.log(keep) - math.log(2), 1e-9))
     tries = 0
