@@ -172,7 +172,7 @@ def _attributes(way: int) -> str:
 def _gained(section: Section) -> tuple[str, ...]:
     """How many attacks got anything beyond guessing, and the one that got most."""
     frame = section.frames.get("attacks")
-    rows = [] if frame is None else [row for row in frame.to_pylist() if row["residual"] is not None]
+    rows = [] if frame is None else [row for row in frame.to_pylist() if row["residual"] is not None and row["guesses"]]
     if not rows:
         return ()
     beyond = sum(row["residual_low"] > 0 for row in rows)

@@ -100,7 +100,10 @@ def _headlines(outcomes: Sequence[Outcome]) -> list[Finding]:
     tried = Counter(outcome.attack for outcome in outcomes)
     for outcome in outcomes:
         before = worst.get(outcome.attack)
-        if before is None or outcome.residual.low > before.residual.low:
+        if before is None or (outcome.release.guesses > 0, outcome.residual.low) > (
+            before.release.guesses > 0,
+            before.residual.low,
+        ):
             worst[outcome.attack] = outcome
     findings = []
     for name, outcome in worst.items():
@@ -108,6 +111,10 @@ def _headlines(outcomes: Sequence[Outcome]) -> list[Finding]:
         against = "people not in the data" if outcome.control is not None else "guessing from margins"
         told = f" ({outcome.release.told})" if outcome.release.told else ""
         many = f"; the greatest of {tried[name]} subjects" if tried[name] > 1 else ""
+        if not outcome.release.guesses:
+            title = f"{attacks[name].summary}: no guess could be made{many}{told}"
+            findings.append(Finding(code=f"risk.{name}", title=title, value=None))
+            continue
         findings.append(
             Finding(
                 code=f"risk.{name}",

@@ -94,6 +94,14 @@ def test_everything_is_internal_and_in_arrow_tables(leaked, null):
                 assert "could be made" in row["note"]
 
 
+def test_no_guess_is_no_success_rate():
+    schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=("a", "b")) for name in ("key", "value")))
+    data, made = (pa.table({"key": [key] * 40, "value": ["a", "b"] * 20}) for key in ("a", "b"))
+    found = {finding.code: finding for finding in run(schema, made, data, keys=("key",)).findings}
+    assert "no guess could be made" in found["risk.matching"].title
+    assert found["risk.matching"].value is None
+
+
 def test_what_could_not_be_tried_is_said(null):
     told = {finding.code: finding.title for finding in null.findings}
     assert "holdout" in told["risk.membership.not_run"]

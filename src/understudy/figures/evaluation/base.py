@@ -76,6 +76,13 @@ class Canvas:
         self.figure: Any = MatplotlibFigure(figsize=(width, height), layout="constrained")
         self.axes: Any = self.figure.subplots(rows, columns, squeeze=False)
 
+    def legend_above(self) -> None:
+        """The legend of the first axes above all of them, where it covers nothing."""
+        handles, labels = self.axes[0, 0].get_legend_handles_labels()
+        self.figure.legend(
+            handles, labels, frameon=False, fontsize=8, loc="outside upper right", ncols=max(1, len(labels))
+        )
+
     def finished(self, table: Any) -> Drawing:
         """The drawing of a table, laid out once and for all."""
         self.figure.draw_without_rendering()

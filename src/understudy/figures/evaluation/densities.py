@@ -36,7 +36,7 @@ def densities(frames: Frames) -> Drawing:
             _dates_below(axis)
     for axis in list(canvas.axes.flat)[len(chosen) :]:
         axis.set_visible(False)
-    canvas.axes[0, 0].legend(frameon=False, fontsize=7)
+    canvas.legend_above()
     canvas.figure.supylabel("percent of rows", fontsize=8)
     return canvas.finished(pa.Table.from_pylist(drawn))
 

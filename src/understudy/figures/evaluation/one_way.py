@@ -37,6 +37,6 @@ def one_way(frames: Frames) -> Drawing:
         axis.set_title(shortened(name, 30))
     for axis in list(canvas.axes.flat)[len(chosen) :]:
         axis.set_visible(False)
-    canvas.axes[0, 0].legend(frameon=False, fontsize=7)
+    canvas.legend_above()
     canvas.figure.supxlabel("percent of rows", fontsize=8)
     return canvas.finished(pa.Table.from_pylist(drawn))

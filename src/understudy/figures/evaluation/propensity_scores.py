@@ -22,5 +22,5 @@ def propensity_scores(frames: Frames) -> Drawing:
         axis.set_title(name)
         axis.set_xlabel("propensity score")
     canvas.axes[0, 0].set_ylabel("percent of rows")
-    canvas.axes[0, 0].legend(frameon=False, fontsize=8)
+    canvas.legend_above()
     return canvas.finished(table)

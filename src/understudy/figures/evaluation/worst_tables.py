@@ -34,5 +34,5 @@ def worst_tables(frames: Frames) -> Drawing:
         line[1].set_title("synthetic - original")
         for axis in line:
             axis.invert_yaxis()
-    canvas.axes[0, 0].legend(frameon=False, fontsize=8)
+    canvas.legend_above()
     return canvas.finished(pa.Table.from_pylist(drawn))
