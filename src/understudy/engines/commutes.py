@@ -6,6 +6,7 @@ gigabyte and without comparing anything. Rows of the same pair are added up.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from understudy.core.flows import Flows, FlowSource
 from understudy.core.places import Places
+from understudy.core.threads import in_order
 from understudy.engines.inputs import open_reader
 from understudy.engines.places_file import find_column, fixed_width, read_places
 from understudy.engines.readers import Reader
@@ -126,16 +128,17 @@ class CommuteSource:
         return Flows(places=self.places, _starts=np.cumsum(ends), _origins=origin_of[:filled], _jobs=jobs_of[:filled])
 
     def coded_batches(self) -> Iterator[tuple[Codes, Codes, Codes | None]]:
-        """Codes of origins and destinations, and jobs if rows are counted pairs."""
-        for batch in self._reader.batches(self.columns):
-            origins = self._lookup.codes(batch.column(0), self._origin)
-            destinations = self._lookup.codes(batch.column(1), self._destination)
-            if self._jobs is None:
-                yield origins, destinations, None
-                continue
-            jobs = _whole_jobs(batch.column(2), self._jobs)
-            some = jobs > 0  # a pair counted as 0 says nothing
-            yield (origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])
+        """Codes of origins and destinations, and jobs if rows are counted pairs; in the order of the rows."""
+        yield from in_order(self._coded, self._reader.batches(self.columns))
+
+    def _coded(self, batch: pa.RecordBatch) -> tuple[Codes, Codes, Codes | None]:
+        origins = self._lookup.codes(batch.column(0), self._origin)
+        destinations = self._lookup.codes(batch.column(1), self._destination)
+        if self._jobs is None:
+            return origins, destinations, None
+        jobs = _whole_jobs(batch.column(2), self._jobs)
+        some = jobs > 0  # a pair counted as 0 says nothing
+        return (origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])
 
 
 KEPT_ROWS = 20_000_000
@@ -170,6 +173,7 @@ class _Lookup:
     def __init__(self, places: Places) -> None:
         self._ids = places.ids
         self._numbers: tuple[NDArray[np.int64], Codes] | None = None
+        self._lock = threading.Lock()  # the table of numbers is made once, whichever thread needs it first
 
     def codes(self, column: pa.Array, name: str) -> Codes:
         if column.null_count:
@@ -194,7 +198,9 @@ class _Lookup:
     def _by_number(self, numbers: NDArray[Any], name: str) -> Codes:
         from understudy.engines.places_compiled import codes_of
 
-        found, unknown = codes_of(numbers.astype(np.int64, copy=False), *self._as_numbers(name))
+        with self._lock:
+            known = self._as_numbers(name)
+        found, unknown = codes_of(numbers.astype(np.int64, copy=False), *known)
         _refuse_unknown(unknown, name)
         return found
 
