@@ -16,7 +16,7 @@ from understudy.core.domain import Domain
 from understudy.core.exact import float_down, from_text
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.definition import NonPrivate, Unit
-from understudy.privacy.dirichlet_draw import DirichletDraw, pure_loss_holds, row_unit
+from understudy.privacy.dirichlet_draw import DirichletDraw, exact_is_known, pure_loss_holds, row_unit
 from understudy.privacy.dirichlet_profile import PriorShape, delta
 from understudy.privacy.event import ApproxLoss, NoNoise, PureLoss, Strata
 from understudy.privacy.plan import Plan
@@ -164,7 +164,7 @@ def _loss_holds(
     pure = PureLoss(epsilon=loss.epsilon, source=loss.source)
     if domain.possible < 2 or pure_loss_holds(prior, rows, unit, pure):
         return True
-    if isinstance(loss, PureLoss):
+    if isinstance(loss, PureLoss) or not exact_is_known(unit):
         return False
     if records is None:
         return None

@@ -50,6 +50,16 @@ def test_half_the_prior_of_a_draw(tmp_path, budget, fixed):
     assert forge(folder, halve) == ["draws"]
 
 
+def test_the_exact_delta_of_one_row_does_not_speak_for_a_unit_of_three(tmp_path):
+    folder = made(tmp_path, method="dirichlet", budget=APPROX)
+
+    def three_rows(manifest):
+        for unit in (manifest["unit"], manifest["plan"]["unit"]):
+            unit["rows_per_unit"] = 3
+
+    assert forge(folder, three_rows) == ["draws"]
+
+
 def test_a_copy_that_was_not_charged(tmp_path):
     folder = made(tmp_path, method="dirichlet", budget=PURE, copies=2)
 
