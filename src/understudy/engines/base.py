@@ -61,6 +61,7 @@ engines: Registry[type[Engine]] = Registry(
         "places_file",
         "profile",
         "readers",
+        "requests",
         "spark_commutes",
         "spark_inputs",
         "spark_session",

@@ -18,12 +18,21 @@ from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable, Codes
-from understudy.engines.base import DENSE_CELLS, Progress, engines
+from understudy.engines.base import Progress, engines
 from understudy.engines.bounding import rows_to_leave_out
 from understudy.engines.encode import Encoder, check_columns, check_header, code_type, columns_to_read
 from understudy.engines.kernel import flat_cells
 from understudy.engines.packing import pack, word_groups
 from understudy.engines.readers import Reader
+from understudy.engines.requests import (
+    DENSE_FIRST,
+    check_margin,
+    dense_cells,
+    filled_cells,
+    must_be_bounded,
+    needed_attributes,
+    sparse_domain,
+)
 from understudy.engines.sparse import count_cells
 from understudy.engines.tally import Tally
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
@@ -31,7 +40,6 @@ from understudy.privacy.definition import Unit
 
 REMEMBERED_BYTES = 100_000_000
 DENSE_CELLS_PER_SCAN = 2**28
-DENSE_FIRST = 2**22  # cells of a domain up to which sparse counts are made from a dense table, which is faster
 
 Batch = dict[str, Codes]
 
@@ -82,14 +90,14 @@ class DuckDBSource:
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
         """Dense counts of many margins in one scan; the first scan checks every row against the schema."""
-        wanted = [self._margin(margin) for margin in margins]
-        sizes = [self._dense_cells(margin) for margin in wanted]
+        wanted = [check_margin(self.schema, margin) for margin in margins]
+        sizes = [dense_cells(self.schema, margin) for margin in wanted]
         if sum(sizes) > DENSE_CELLS_PER_SCAN:
             raise UnsupportedError(
                 f"the margins asked for have {sum(sizes):,} cells together, above {DENSE_CELLS_PER_SCAN:,} in one "
                 "scan; count them in several calls."
             )
-        names = self._needed(wanted)
+        names = needed_attributes(self.schema, wanted)
         places = {name: place for place, name in enumerate(names)}
         with Tally(
             self.schema.shape(names),
@@ -104,21 +112,13 @@ class DuckDBSource:
 
     def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
         """The non-empty cells by flat number, last attribute fastest; memory grows with them, not with the domain."""
-        wanted = self._margin(margin)
-        domain = self.schema.cells(wanted)
-        if domain >= 2**63:
-            raise UnsupportedError(
-                f"the margin {' x '.join(wanted)} has {domain:.3g} cells, too many to number with 64 bits (9.22e+18); "
-                "use fewer attributes, fewer levels or wider bins."
-            )
+        wanted = check_margin(self.schema, margin)
+        domain = sparse_domain(self.schema, wanted)
         if domain <= DENSE_FIRST:
-            table = self.count([wanted], progress)[0].values.ravel()
-            cells = np.flatnonzero(table)
-            values = table[cells]
-        else:
-            shape = self.schema.shape(wanted)
-            scan = self._scan(progress, self._needed([wanted]))
-            cells, values = count_cells(flat_cells([batch[name] for name in wanted], shape) for batch in scan)
+            return filled_cells(self.count([wanted], progress)[0])
+        shape = self.schema.shape(wanted)
+        scan = self._scan(progress, needed_attributes(self.schema, [wanted]))
+        cells, values = count_cells(flat_cells([batch[name] for name in wanted], shape) for batch in scan)
         return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells, _values=values)
 
     def confidential_codes(self) -> CodedTable:
@@ -153,14 +153,9 @@ class DuckDBSource:
 
     def bounded(self, unit: Unit, stream: Stream) -> DuckDBSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
-        if unit.unit_id is None:
+        if not must_be_bounded(unit, self._unit, self._reader.columns):
             return self
-        if self._unit is not None:
-            if (self._unit.unit_id, self._unit.rows_per_unit) == (unit.unit_id, unit.rows_per_unit):
-                return self
-            raise InputError("this source is bounded already for another unit; open it again.")
-        if unit.unit_id not in self._reader.columns:
-            raise unknown_name("the unit's id:", unit.unit_id, self._reader.columns, error=InputError)
+        assert unit.unit_id is not None  # noqa: S101  (else there is nothing to bound by)
         bounded = DuckDBSource(
             self._reader,
             self.schema,
@@ -186,23 +181,6 @@ class DuckDBSource:
         wanted = list(dict.fromkeys((*self.schema.names, unit_id)))
         for raw in self._reader.batches(wanted):
             yield raw.column(unit_id), pack(encoder.encode(raw), self.schema)
-
-    def _margin(self, margin: Sequence[str]) -> tuple[str, ...]:
-        self.schema.margin(margin)  # refuses unknown and repeated names
-        return tuple(margin)
-
-    def _dense_cells(self, margin: tuple[str, ...]) -> int:
-        cells = self.schema.cells(margin)
-        if cells > DENSE_CELLS:
-            raise UnsupportedError(
-                f"the margin {' x '.join(margin)} has {cells:,} cells, above the limit of {DENSE_CELLS:,} for a dense "
-                "table; use fewer attributes, fewer levels or wider bins, or a method that measures smaller margins."
-            )
-        return cells
-
-    def _needed(self, margins: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-        """The attributes of some margins; at least one, for a scan that counts rows needs a column."""
-        return self.schema.margin({name for margin in margins for name in margin}) or self.schema.names[:1]
 
     def _scan(self, progress: Progress | None, names: tuple[str, ...] | None = None) -> Iterator[Batch]:
         """Every row once, as codes of (at least) the attributes named, or of all.

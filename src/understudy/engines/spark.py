@@ -20,10 +20,19 @@ from numpy.typing import NDArray
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.engines.base import DENSE_CELLS, Progress, engines
+from understudy.engines.base import Progress, engines
 from understudy.engines.bounding import PURPOSE, refuse_missing_ids
 from understudy.engines.encode import check_columns, columns_to_read
 from understudy.engines.packing import word_groups
+from understudy.engines.requests import (
+    DENSE_FIRST,
+    check_margin,
+    dense_cells,
+    filled_cells,
+    must_be_bounded,
+    needed_attributes,
+    sparse_domain,
+)
 from understudy.engines.spark_session import explained_failures
 from understudy.engines.spark_tasks import (
     CHUNK,
@@ -49,7 +58,6 @@ from understudy.privacy.table_draws import TableMechanism
 
 # Cells of margins counted in one scan: 128 MB in a task. More margins are counted in several scans.
 CELLS_PER_SCAN = 2**24
-DENSE_FIRST = 2**22  # cells of a domain up to which sparse counts are made from a dense table
 INLINE_BYTES = 2**16  # a public value up to this size travels with its task
 CLOSURE_BYTES = 2**19  # pyspark broadcasts a larger closure, through a file; one with a key must not be
 ARROW_ROWS = 2**17  # rows of a batch, for the work that is done once per batch; a batch is all a task holds
@@ -108,14 +116,9 @@ class SparkSource:
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
         """Dense counts of many margins; the first scan checks every row against the schema."""
-        wanted = [self._margin(margin) for margin in margins]
+        wanted = [check_margin(self.schema, margin) for margin in margins]
         for margin in wanted:
-            if self.schema.cells(margin) > DENSE_CELLS:
-                raise UnsupportedError(
-                    f"the margin {' x '.join(margin)} has {self.schema.cells(margin):,} cells, above the limit of "
-                    f"{DENSE_CELLS:,} for a dense table; use fewer attributes, fewer levels or wider bins, or a method "
-                    "that measures smaller margins."
-                )
+            dense_cells(self.schema, margin)
         found: list[Counts] = []
         for part in self._parts(wanted):
             found += self._scan(part)
@@ -126,17 +129,10 @@ class SparkSource:
     def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
         """The non-empty cells by flat number, last attribute fastest. They are grouped on the executors; the driver
         holds the result, as the embedded engine does."""
-        wanted = self._margin(margin)
-        domain = self.schema.cells(wanted)
-        if domain >= 2**63:
-            raise UnsupportedError(
-                f"the margin {' x '.join(wanted)} has {domain:.3g} cells, too many to number with 64 bits (9.22e+18); "
-                "use fewer attributes, fewer levels or wider bins."
-            )
+        wanted = check_margin(self.schema, margin)
+        domain = sparse_domain(self.schema, wanted)
         if domain <= DENSE_FIRST:
-            table = self.count([wanted], progress)[0].values.ravel()
-            cells = np.flatnonzero(table)
-            return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells, _values=table[cells])
+            return filled_cells(self.count([wanted], progress)[0])
         with self._running("counting cells"):
             grouped = self._grouped(wanted).toArrow()
         cells, values = (grouped.column(name).to_numpy().astype(np.int64) for name in ("cell", "rows"))
@@ -158,7 +154,7 @@ class SparkSource:
         """
         if len(mechanisms) != self.schema.cells(strata):
             raise InternalError(f"{len(mechanisms)} mechanisms for {self.schema.cells(strata)} strata.")
-        session, wanted = self._table.session, self._margin(margin)
+        session, wanted = self._table.session, check_margin(self.schema, margin)
         task = DrawTask(
             key=key_of(stream, *purpose),
             schema=self._shared_schema,
@@ -183,14 +179,9 @@ class SparkSource:
 
         Rows are brought together by unit once, and those that are kept stay on the executors as codes.
         """
-        if unit.unit_id is None:
+        if not must_be_bounded(unit, self._unit, self._table.columns):
             return self
-        if self._unit is not None:
-            if (self._unit.unit_id, self._unit.rows_per_unit) == (unit.unit_id, unit.rows_per_unit):
-                return self
-            raise InputError("this source is bounded already for another unit; open it again.")
-        if unit.unit_id not in self._table.columns:
-            raise unknown_name("the unit's id:", unit.unit_id, self._table.columns, error=InputError)
+        assert unit.unit_id is not None  # noqa: S101  (else there is nothing to bound by)
         self._scan([], unit_id=unit.unit_id)
         key = key_of(stream, PURPOSE)
         names = word_names(self.schema)
@@ -206,10 +197,6 @@ class SparkSource:
         bounded._unit, bounded._kept = unit, kept
         weakref.finalize(bounded, kept.unpersist).atexit = False
         return bounded
-
-    def _margin(self, margin: Sequence[str]) -> tuple[str, ...]:
-        self.schema.margin(margin)  # refuses unknown and repeated names
-        return tuple(margin)
 
     def _parts(self, margins: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
         part: list[tuple[str, ...]] = []
@@ -249,7 +236,7 @@ class SparkSource:
 
     def _scan(self, margins: list[tuple[str, ...]], unit_id: str | None = None) -> list[Counts]:
         """One scan. The first reads and checks every attribute; later ones read what is needed, and check that."""
-        needed = self.schema.margin({name for margin in margins for name in margin}) or self.schema.names[:1]
+        needed = needed_attributes(self.schema, margins)
         names = self.schema.names if self._total is None or unit_id is not None else needed
         sizes = [self.schema.cells(margin) for margin in margins]
         with self._running("counting"):

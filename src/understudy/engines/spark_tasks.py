@@ -29,6 +29,7 @@ from understudy.engines.encode import Encoder
 from understudy.engines.kernel import flat_cells
 from understudy.engines.packing import unpack
 from understudy.engines.readers import CsvReader, parquet_batches, parquet_shape
+from understudy.engines.requests import needed_attributes
 from understudy.engines.tally import Tally
 from understudy.engines.violations import Violations
 from understudy.errors import InputError, UnderstudyError
@@ -240,7 +241,7 @@ class CountTask:
     def _count(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         schema: Schema = self.schema.value
         margins: list[tuple[str, ...]] = self.margins.value
-        names = schema.margin({name for margin in margins for name in margin}) or schema.names[:1]
+        names = needed_attributes(schema, margins)
         places = {name: place for place, name in enumerate(names)}
         columns = [tuple(places[name] for name in margin) for margin in margins]
         news = News()

@@ -19,6 +19,7 @@ from pyarrow import parquet
 from understudy.core.counts import Source
 from understudy.core.schema import Attribute, Schema
 from understudy.engines import duckdb as engine
+from understudy.engines.base import DENSE_CELLS
 from understudy.engines.duckdb import DuckDBSource
 from understudy.engines.inputs import open_local
 from understudy.engines.readers import ArrowReader
@@ -138,7 +139,7 @@ def test_dense_tables_have_a_limit_that_is_stated_before_any_scan():
     schema, data = wide(512, 4)
     reader = CountingReader(data)
     source = DuckDBSource(reader, schema)
-    assert engine.DENSE_CELLS == 512**3
+    assert DENSE_CELLS == 512**3
     with pytest.raises(UnsupportedError, match=r"68,719,476,736 cells, above the limit of 134,217,728"):
         source.count([schema.names])
     three = [tuple(f"v{i}" for i in chosen) for chosen in itertools.combinations(range(4), 3)]
