@@ -7,7 +7,9 @@ noise for sensitivity b enough: whatever the stream's words, two bounded neighbo
 unit, and the words do not depend on the data.
 
 A unit's rows are numbered in the order of their codes, so the rows that are kept depend on what the rows say and not on
-how files, batches or partitions are ordered: every engine keeps the same.
+how files, batches or partitions are ordered: every engine keeps the same. Under the same words neighbours may therefore
+keep rows that differ in ``fixed`` attributes; the law of what is kept is the same all the same, which is enough
+(docs/theory/sensitivity.md, bounding).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError
-from understudy.privacy.accountant import Accountant
+from understudy.privacy.accountant import Accountant, loss_of
 from understudy.privacy.definition import Unit
 from understudy.privacy.event import Event
 from understudy.privacy.journal import Journal, JournalEntry
@@ -43,6 +43,11 @@ class ChargingGate:
         """Charges one event, which must be one the plan announced."""
         wanted = (action, label, margin, event)
         if self._plan.adaptive:
+            if loss_of(event, self.unit).approx_delta > 0:
+                # Beside zCDP, deltas add only where all parameters are fixed beforehand (docs/theory/accounting.md).
+                raise BudgetError(
+                    f"'{label}' has a delta of its own, which an adaptive plan cannot add up; nothing was drawn."
+                )
             self._accountant.charge(event)
             return
         if (

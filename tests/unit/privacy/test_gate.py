@@ -10,7 +10,8 @@ import understudy as us
 from understudy.core.counts import SparseCounts
 from understudy.errors import BudgetError, DisclosureError, InputError
 from understudy.privacy.calibrate import noise_for
-from understudy.privacy.event import NoisyMax
+from understudy.privacy.dirichlet_draw import DirichletDraw
+from understudy.privacy.event import ApproxLoss, NoisyMax
 from understudy.privacy.gate import Candidate, Gate, Query
 from understudy.privacy.journal import Journal
 from understudy.privacy.noise import Geometric
@@ -120,6 +121,20 @@ def test_an_adaptive_plan_is_bounded_by_its_budget():
     gate.measure([query])
     with pytest.raises(BudgetError):
         gate.measure([query])
+
+
+def test_an_adaptive_plan_takes_no_step_with_a_delta_of_its_own():
+    """Which deltas to add would depend on answers, and that sum is not proved to be a filter beside zCDP."""
+    budget = us.ApproxDP(epsilon=10, delta="0.1")
+    gate = make_gate(make_plan(adaptive=True, steps=(), budget=budget))
+    loss = ApproxLoss(epsilon=Fraction(1), delta=Fraction(1, 100), source="a theorem")
+    draw = DirichletDraw(prior=Fraction(100), rows=3, loss=loss)
+    with pytest.raises(BudgetError, match="delta of its own"):
+        gate.draw([draw], margin=SCHEMA.names, label="copy 1", copy=1)
+    assert gate.events == ()
+    step = Step(label="copy 1", margin=SCHEMA.names, action="draw", event=loss)
+    fixed = make_gate(make_plan(steps=(step,), budget=budget))
+    assert fixed.draw([draw], margin=SCHEMA.names, label="copy 1", copy=1).counts.sum() == 3
 
 
 def test_the_number_of_rows_is_public_only_under_replace():
