@@ -35,9 +35,9 @@ class Odds:
 
     @property
     def factor(self) -> float:
-        if self.epsilon is None:
+        if self.epsilon is None or self.epsilon > LARGEST_EXPONENT:
             return math.inf
-        return math.exp(min(self.epsilon, LARGEST_EXPONENT))
+        return math.exp(self.epsilon)
 
     def belief(self, prior: float) -> float:
         """The largest belief that a prior belief can become.
@@ -102,6 +102,8 @@ def _figures(subject: Subject, odds: Odds) -> tuple[tuple[str, str], ...]:
 
 
 def _short(value: float) -> str:
+    if math.isinf(value):
+        return "any factor"
     if value >= 1e4:
         return f"{value:.1e}"
     return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
@@ -131,9 +133,8 @@ def _learned(odds: Odds, *, whole: bool) -> tuple[str, ...]:
         f"Between two equally likely possibilities they pick the right one at most {_percent(even)} times.",
     ]
     if whole:
-        lines.append(
-            f"Between two values of somebody known to be in the data, odds move by at most {_short(odds.factor**2)}."
-        )
+        twice = Odds(epsilon=2 * odds.epsilon, delta=odds.delta).factor
+        lines.append(f"Between two values of somebody known to be in the data, odds move by at most {_short(twice)}.")
     if odds.delta > 0:
         lines.append(f"With a probability of at most {_chance(odds.delta)} more can be learned: the allowance delta.")
     return tuple(lines)
@@ -166,7 +167,7 @@ def _not_protected(subject: Subject) -> tuple[str, ...]:
 def limits_of(subject: Subject) -> list[tuple[str, str]]:
     """Warnings and limits, worst first, as (severity, text)."""
     statement, found = subject.statement, []
-    found += [("problem", f"{text[0].upper()}{text[1:]}.".replace("..", ".")) for text in statement.warnings]
+    found += [("problem", f"{text[:1].upper()}{text[1:]}.".replace("..", ".")) for text in statement.warnings]
     odds = odds_of(statement.guarantee)
     if odds.epsilon is None and not statement.warnings:
         found.append(("problem", "There is no privacy guarantee."))
@@ -206,19 +207,23 @@ def exact_lines(subject: Subject) -> list[tuple[str, str]]:
     loss = compose(provenance.events, statement.unit) if provenance.events else None
     ledger = statement.ledger
     count = len(provenance.events)
-    composed = f"{count} recorded event{'s' * (count != 1)}: {_loss_text(loss)}" if loss else "no event is recorded"
+    composed = f"{count} recorded event{'s' * (count != 1)}: {loss_text(loss)}" if loss else "no event is recorded"
+    account = NOT_TRACKED if ledger is None else f"{ledger['account']}, run {ledger['run']}"
+    if provenance.plan is None:  # anybody's tables: nothing is known of their unit, their noise or their making
+        return [("Guarantee", str(statement.guarantee)), ("Composed from", composed), ("Privacy account", account)]
     return [
         ("Guarantee", str(statement.guarantee)),
         ("Neighbours", "one unit's rows replaced" if statement.unit.kind == "replace" else "one unit added or removed"),
         ("Unit", statement.unit.describe()),
         ("Composed from", composed),
-        ("Privacy account", NOT_TRACKED if ledger is None else f"{ledger['account']}, run {ledger['run']}"),
+        ("Privacy account", account),
         ("The attacker may know", "every other row, the schema, the plan, the law of the noise, all earlier releases"),
         ("Post-processing", "the fit, the rows, the values inside bins: from noisy answers only, at no cost"),
     ]  # fmt: skip
 
 
-def _loss_text(loss: Loss) -> str:
+def loss_text(loss: Loss) -> str:
+    """What a release spent, rounded up."""
     if loss.unbounded:
         return "without bound"
     parts = []
@@ -248,7 +253,7 @@ def profile_of(subject: Subject) -> list[dict[str, float]]:
 
 
 def _grid(top: float) -> Sequence[float]:
-    return [round(top * step / POINTS, 6) for step in range(POINTS + 1)]
+    return [float(f"{top * step / POINTS:.6g}") for step in range(POINTS + 1)]
 
 
 def _delta(loss: Loss, x: float) -> float:

@@ -11,12 +11,14 @@ read in the text of the initial public draft (December 2023); the figure of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from understudy.privacy.definition import NonPrivate
 from understudy.reporting.subject import Subject
 
 GUARANTEE, ALGORITHMS, DEPLOYMENT = "The guarantee", "The algorithms", "The deployment"
+UTILITY = "Utility"
+OUTSIDE = "Nothing is known: these tables were not made by understudy."
 CLAIMED, OPEN, NOTHING = "claimed", "for the agency to answer", "nothing claimed"
 
 
@@ -45,7 +47,7 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
     else:
         pull = "a prior or a model pulls what few people have towards what is public"
         published = "The mechanism and its parameters are published with the release."
-    return (
+    levels = (
         Level(
             part=GUARANTEE,
             name="ε and the other privacy parameters",
@@ -75,7 +77,7 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
         ),
         Level(
             part=ALGORITHMS,
-            name="Utility",
+            name=UTILITY,
             status=CLAIMED,
             claim=f"Method {provenance.method}: {noise}; how far a count can be off is known.",
             evidence="Utility and risk of this very release were measured against the confidential data (this report)."
@@ -144,3 +146,14 @@ def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
             evidence="A guarantee on the output cannot repair exposure before it.",
         ),
     )  # fmt: skip
+    if provenance.plan is not None:
+        return levels
+    return tuple(_unknown(level, evaluated=evaluated) for level in levels)
+
+
+def _unknown(level: Level, *, evaluated: bool) -> Level:
+    """The block for tables that somebody else made: what this program does says nothing about them."""
+    if level.status == OPEN:
+        return level
+    measured = evaluated and level.name == UTILITY
+    return replace(level, status=NOTHING, claim=OUTSIDE, evidence=level.evidence if measured else "None.")

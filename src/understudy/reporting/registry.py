@@ -13,9 +13,12 @@ from typing import Any
 
 from understudy.privacy.accountant import compose
 from understudy.privacy.definition import NonPrivate
+from understudy.reporting.promise import loss_text
 from understudy.reporting.subject import Subject
 
 TO_FILL_IN = "to be filled in by the agency"
+# What this program knows of its own releases and cannot say of anybody's.
+MADE_BY_OTHERS = ("privacy_loss", "deployment_model", "accounting", "implementation")
 VARIANTS = {
     "pure": "Pure DP",
     "approx": "Approximate DP",
@@ -37,70 +40,69 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
     statement, provenance = subject.statement, subject.provenance
     guarantee, unit = statement.guarantee, statement.unit
     counts = ", with the noisy counts they were made from" if subject.measured else ""
-    return {
-        "url_slug": TO_FILL_IN,
-        "status": "Draft",
-        "tier": 3,
-        "deployment": {
-            "basic": {
-                "name": subject.title,
-                "data_curators": [{"data_curator_name": TO_FILL_IN, "data_curator_type": TO_FILL_IN}],
-                "description": f"{_count(subject.copies, 'synthetic table')} of {subject.rows:,} rows, "
-                f"{' '.join(subject.size)}{counts}.",
-                "intended_use": TO_FILL_IN,
-                "data_product_type": "Synthetic data",
-                "data_product_region": TO_FILL_IN,
-                "data_product_sector": TO_FILL_IN,
-                "publication_date": TO_FILL_IN,
-            },
-            "dp_variant": {
-                "variant_name": VARIANTS[guarantee.name],
-                "data_domain": _domain(subject),
-                "unprotected_quantities": " ".join(_unprotected(subject)),
-            },
-            "privacy_loss": {
-                "privacy_unit": _unit_level(subject),
-                "privacy_unit_details": f"{_neighbours(subject)} {unit.describe()}",
-                "privacy_parameters": {name: float(getattr(guarantee, name)) for name in guarantee.parameters},
-                "privacy_parameters_details": f"{str(guarantee)[:1].upper()}{str(guarantee)[1:]}, for the release as a "
-                "whole: all copies, all noisy counts, the manifest.",
-            },
-            "deployment_model": {
-                "model_name": "Central",
-                "model_name_details": "A trusted curator holds the confidential table and runs the program; only the "
-                "release leaves.",
-                "actors": "The curator, trusted. Everybody who gets the release: not trusted, and taken to know every "
-                "other row, the method, the law of the noise and every earlier release.",
-                "release_type": "One release",
-                "release_type_details": _account(subject),
-                "data_source_type": "Static",
-                "access_type": "Non-interactive",
-                "access_type_details": "Files; nobody outside can ask the data anything.",
-            },
-            "accounting": {
-                "post_processing": f"Rows: {provenance.rows_drawn or 'as given'}. The fit, the rows and the values "
-                f"inside bins come from noisy answers only. {_copies(subject)}",
-                "composition": _composition(subject),
-            },
-            "implementation": {
-                "preprocessing_and_hyperparameter_tuning": "Values are coded by a public schema that was written "
-                "before the data were opened. " + _plan(subject) + " Looks at the data outside the account: "
-                f"{TO_FILL_IN}.",
-                "mechanisms": _mechanisms(subject),
-                "justification": " ".join(
-                    (
-                        REASONS[guarantee.name],
-                        "Presence is protected too."
-                        if unit.kind == "add_remove"
-                        else "The number of rows is public, so presence needs no protection.",
-                        "Whole-number noise, because floating-point noise and predictable generators undo the promise.",
-                        f"Why this epsilon and this unit: {TO_FILL_IN}.",
-                    )
-                ),
-            },
-            "administrative": {"sources": TO_FILL_IN, "registry_authors": [TO_FILL_IN]},
+    record: dict[str, Any] = {
+        "basic": {
+            "name": subject.title,
+            "data_curators": [{"data_curator_name": TO_FILL_IN, "data_curator_type": TO_FILL_IN}],
+            "description": f"{_count(subject.copies, 'synthetic table')} of {subject.rows:,} rows, "
+            f"{' '.join(subject.size)}{counts}.",
+            "intended_use": TO_FILL_IN,
+            "data_product_type": "Synthetic data",
+            "data_product_region": TO_FILL_IN,
+            "data_product_sector": TO_FILL_IN,
+            "publication_date": TO_FILL_IN,
         },
+        "dp_variant": {
+            "variant_name": VARIANTS[guarantee.name],
+            "data_domain": _domain(subject),
+            "unprotected_quantities": " ".join(_unprotected(subject)),
+        },
+        "privacy_loss": {
+            "privacy_unit": _unit_level(subject),
+            "privacy_unit_details": f"{_neighbours(subject)} {unit.describe()}",
+            "privacy_parameters": {name: float(getattr(guarantee, name)) for name in guarantee.parameters},
+            "privacy_parameters_details": f"{str(guarantee)[:1].upper()}{str(guarantee)[1:]}, for the release as a "
+            "whole: all copies, all noisy counts, the manifest.",
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "model_name_details": "A trusted curator holds the confidential table and runs the program; only the "
+            "release leaves.",
+            "actors": "The curator, trusted. Everybody who gets the release: not trusted, and taken to know every "
+            "other row, the method, the law of the noise and every earlier release.",
+            "release_type": "One release",
+            "release_type_details": _account(subject),
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+            "access_type_details": "Files; nobody outside can ask the data anything.",
+        },
+        "accounting": {
+            "post_processing": f"Rows: {provenance.rows_drawn or 'as given'}. The fit, the rows and the values "
+            f"inside bins come from noisy answers only. {_copies(subject)}",
+            "composition": _composition(subject),
+        },
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": "Values are coded by a public schema that was written "
+            "before the data were opened. " + _plan(subject) + " Looks at the data outside the account: "
+            f"{TO_FILL_IN}.",
+            "mechanisms": _mechanisms(subject),
+            "justification": " ".join(
+                (
+                    REASONS[guarantee.name],
+                    "Presence is protected too."
+                    if unit.kind == "add_remove"
+                    else "The number of rows is public, so presence needs no protection.",
+                    "Whole-number noise, because floating-point noise and predictable generators undo the promise.",
+                    f"Why this epsilon and this unit: {TO_FILL_IN}.",
+                )
+            ),
+        },
+        "administrative": {"sources": TO_FILL_IN, "registry_authors": [TO_FILL_IN]},
     }  # fmt: skip
+    if provenance.plan is None:
+        for part in MADE_BY_OTHERS:
+            record[part] = dict.fromkeys(record[part], f"Not made by understudy: {TO_FILL_IN}.")
+    return {"url_slug": TO_FILL_IN, "status": "Draft", "tier": 3, "deployment": record}
 
 
 def _count(number: int, noun: str) -> str:
@@ -170,14 +172,5 @@ def _composition(subject: Subject) -> str:
     events = subject.provenance.events
     if not events:
         return "No event is recorded."
-    loss = compose(events, subject.statement.unit)
-    if loss.unbounded:
-        return "Without bound."
-    parts = []
-    if loss.epsilon:
-        parts.append(f"pure epsilon {float(loss.epsilon):.6g}")
-    if loss.rho:
-        parts.append(f"{'which is also within ' * bool(parts)}zCDP rho {float(loss.rho):.6g}")
-    if loss.approx_delta or loss.approx_epsilon:
-        parts.append(f"(epsilon {float(loss.approx_epsilon):.6g}, delta {float(loss.approx_delta):.3g})")
-    return f"Sequential, {_count(len(events), 'recorded event')}, summed in exact fractions: {', '.join(parts)}."
+    total = loss_text(compose(events, subject.statement.unit))
+    return f"Sequential, {_count(len(events), 'recorded event')}, summed in exact fractions: {total}."

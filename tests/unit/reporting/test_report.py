@@ -19,7 +19,7 @@ from understudy.errors import DisclosureError, InputError
 from understudy.privacy.accountant import compose, satisfies
 from understudy.reporting.build import build_report
 from understudy.reporting.parts import grid, shown_value
-from understudy.reporting.promise import beliefs_of, label_of, limits_of, odds_of, profile_of
+from understudy.reporting.promise import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of
 from understudy.reporting.pyramid import pyramid
 from understudy.reporting.registry import TO_FILL_IN, registry_fields
 from understudy.reporting.subject import subject_of
@@ -120,6 +120,29 @@ def test_an_outside_table_has_a_report_that_promises_nothing(tmp_path):
     page = us.report(table, audience="public", to=tmp_path / "r.html").read_text()
     assert "No guarantee" in page
     assert "nothing claimed" in page
+
+
+def test_nothing_is_said_of_tables_that_somebody_else_made():
+    subject = subject_of(us.wrap(pa.table({"sex": ["F"], "a & b": ["no"], "age": [3]}), SCHEMA))
+    for evaluated in (False, True):
+        blocks = pyramid(subject, evaluated=evaluated)
+        assert not any(block.status == "claimed" for block in blocks)
+        told = " ".join(f"{block.claim} {block.evidence}" for block in blocks)
+        assert "OpenDP" not in told
+        assert "plan" not in told
+        assert ("were measured" in told) == evaluated
+    record = json.dumps(registry_fields(subject))
+    assert "OpenDP" not in record
+    assert "Central" not in record
+    assert [name for name, _ in exact_lines(subject)] == ["Guarantee", "Composed from", "Privacy account"]
+
+
+def test_an_epsilon_whose_exponential_is_no_double_promises_nothing(people):
+    subject = subject_of(made(people, budget=us.PureDP(epsilon=400), unit="add_remove", rows=20))
+    assert "at most any factor" in " ".join(label_of(subject).learned)  # e^800 between two values
+    assert math.isinf(odds_of(us.PureDP(epsilon=800)).factor)
+    assert odds_of(us.PureDP(epsilon=800)).belief(0.01) == 1
+    assert len({row["epsilon"] for row in profile_of(subject_of(made(people, budget=us.PureDP(epsilon="1e-6"))))}) == 61
 
 
 def test_values_stay_text(release, evaluation):
