@@ -3,14 +3,16 @@
     python benchmarks/bench_coverage.py run RESULTS.jsonl [--only 'ipf;mst'] [--data-sets 500] [--seconds 600]
     python benchmarks/bench_coverage.py count COUNTS.csv RESULTS.jsonl [MORE.jsonl ...]
     python benchmarks/bench_coverage.py table COUNTS.csv docs/coverage.md
+    python benchmarks/bench_coverage.py chance RESULTS.jsonl
     python benchmarks/bench_coverage.py copies
     python benchmarks/bench_coverage.py speed
 
 ``run`` is resumable: it skips what is in the file. A cell of the table (release, population, epsilon) ends when the 95
 percent Wilson interval of everything read there is inside .94-.96 or outside of it, or at its last data set. ``count``
 adds up what was found to a small file (benchmarks/coverage.csv), from which ``table`` writes the tables of a page anew,
-under its text. ``copies``: the simulation behind "20 copies of five times as many rows" (docs/theory/noise-aware.md);
-``speed`` times sets of questions. Populations and releases are in coverage_cases.py.
+under its text. ``chance`` sets the share beside an interval by normal theory in the same data sets. ``copies`` is the
+simulation behind "20 copies of five times as many rows" (docs/theory/noise-aware.md), ``speed`` times sets of
+questions. Populations and releases are in coverage_cases.py.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 import understudy as us
-from coverage_cases import CASES, EPSILONS, PEOPLE, QUESTIONS, measured_only, one, population
+from coverage_cases import CASES, EPSILONS, PEOPLE, QUESTIONS, measured_only, one, population, share_by_hand
 from understudy.inference import ask
 from understudy.inference.combining import combine
 
@@ -191,6 +193,29 @@ def copies(cases: int = 20_000) -> None:
             print(f"| {number} | {times} | {' | '.join(told)} |")
 
 
+def chance(path: Path, more: int = 10_000) -> None:
+    """How far the data sets of ipf themselves are off: coverage of the share by normal theory, in them and in others.
+
+    Where infer and the interval by hand miss the truth in the same data sets, and the latter covers what it should in
+    many more, a deviation is of the data sets and not of the method.
+    """
+    print(
+        "| population | ε | data sets | infer | by hand | both alike | by hand, others |\n|---|---|---|---|---|---|---|"
+    )
+    found = read([path])
+    for place, epsilon in product((False, True), EPSILONS):
+        held = {
+            number * BATCH + seed: hit
+            for number, rows in found.get(("ipf", epsilon, place), {}).items()
+            for seed, hit in enumerate(row[2] for row in rows if row[1] == "proportion")
+        }
+        hand = {seed: abs(share_by_hand(epsilon, place, seed)) < 1.959964 for seed in held}
+        others = [abs(share_by_hand(epsilon, place, seed)) < 1.959964 for seed in range(10_000, 10_000 + more)]
+        alike = np.mean([bool(held[seed]) == hand[seed] for seed in held])
+        shares = [_short(float(np.mean(list(one)))) for one in (held.values(), hand.values(), [alike], others)]
+        print(f"| {'outside' if place else 'inside'} | {epsilon} | {len(held):,} | {' | '.join(shares)} |", flush=True)
+
+
 ADULT = (
     ("proportion(sex == 1)", {}),
     ("proportion(`income>50K` == 1, where=sex == 1) - proportion(`income>50K` == 1, where=sex == 0)", {}),
@@ -236,6 +261,8 @@ def main(arguments: list[str]) -> None:
         page = Path(rest[1])
         text = page.read_text(encoding="utf-8").partition("\n## ")[0].rstrip("\n")
         page.write_text("\n".join([text, *lines(Path(rest[0])), ""]), encoding="utf-8")
+    elif action == "chance":
+        chance(Path(rest[0]))
     elif action == "copies":
         copies()
     elif action == "speed":

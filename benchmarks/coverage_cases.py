@@ -235,12 +235,17 @@ def asked(release: us.Release, question: str, outside: bool, rng: np.random.Gene
     return judged(question, outside, "infer", ends, answer.validity)
 
 
+def sample(case: Case, epsilon: str, outside: bool, seed: int) -> tuple[np.random.Generator, np.ndarray]:
+    """The random numbers of one data set, and its people."""
+    rng = np.random.default_rng([case.number, EPSILONS.index(epsilon), int(outside), seed])
+    shares = population(outside)
+    return rng, rng.multinomial(PEOPLE, shares.ravel()).reshape(shares.shape)
+
+
 def one(name: str, epsilon: str, outside: bool, seed: int) -> Iterator[Found]:
     """All intervals of one data set."""
     case = CASES[name]
-    rng = np.random.default_rng([case.number, EPSILONS.index(epsilon), int(outside), seed])
-    shares = population(outside)
-    counts = rng.multinomial(PEOPLE, shares.ravel()).reshape(shares.shape)
+    rng, counts = sample(case, epsilon, outside, seed)
     release = made(case, counts, epsilon, rng)
     tables = np.zeros((0, *SCHEMA.shape()))
     if case.reads != "measurements":
@@ -263,3 +268,23 @@ def one(name: str, epsilon: str, outside: bool, seed: int) -> Iterator[Found]:
             values = estimand.evaluate(gather(release, estimand).draws(DRAWS, rng).shares)
             ends = np.quantile(values, [0.025, 0.975], axis=0, method="weibull")
             yield judged(question, outside, "one table, exact", (ends[0], ends[1]))
+
+
+def share_by_hand(epsilon: str, outside: bool, seed: int) -> float:
+    """Standard errors between the share of smokers, found by normal theory, and the truth: for the data sets of ipf.
+
+    Each table that holds smoking gives an estimate; they are weighted by the precision of their noise. Nothing of
+    ``infer`` is used.
+    """
+    rng, counts = sample(CASES["ipf"], epsilon, outside, seed)
+    estimates, precisions = [], []
+    for one in measured_only(counts, epsilon, rng).measurements:
+        if "smokes" in one.margin:
+            place = one.margin.index("smokes")
+            no, yes = np.moveaxis(one.values, place, 0).reshape(2, -1).sum(axis=1)
+            estimates.append((yes - no + PEOPLE) / 2)
+            precisions.append(4 / (one.values.size * float(one.mechanism.variance)))
+    total = sum(precisions)
+    share = float(np.clip(np.dot(precisions, estimates) / total / PEOPLE, 1e-6, 1 - 1e-6))
+    error = np.sqrt(share * (1 - share) / PEOPLE + 1 / total / PEOPLE**2)
+    return float((share - truth("proportion", outside)[0]) / error)
