@@ -23,10 +23,10 @@ def cells_with_each(joined: NDArray[Any], levels: NDArray[Any], margins: NDArray
     found = np.zeros(len(margins))
     for candidate in range(len(margins)):
         around = joined.copy()
-        members = np.flatnonzero(margins[candidate])
-        for one in members:
-            for other in members:
-                around[one, other] = True
+        for one in range(count):
+            for other in range(count):
+                if margins[candidate, one] and margins[candidate, other]:
+                    around[one, other] = True
         cells = np.ones(count)
         for one in range(count):
             around[one, one] = True

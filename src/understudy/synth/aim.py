@@ -57,7 +57,7 @@ CHOOSING = Fraction(1, 10)
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0
 MOST_ATTRIBUTES = 100
-MORE_RHO, MORE_EPSILON = 4, 2  # by which a round grows: half the noise
+MORE_RHO, MORE_EPSILON = Fraction(7, 5), Fraction(6, 5)  # by which a round grows: noise falls by a sixth
 
 
 @synthesizers.add
