@@ -39,22 +39,49 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class AreaPairs:
-    """The cells, coarse ones first. Cell i is a pair of areas of level ``level[i]``.
+class CellLookup:
+    """The cell of a pair of places, without the list of cells: small enough to go along to a cluster.
 
-    ``keys`` holds, for each level but the finest, the pairs that stay whole (in order) and the pairs that are split.
+    Of each level but the finest it knows the pairs that stay whole (in order) and the pairs that are split.
     """
+
+    levels: tuple[Level, ...]
+    whole: tuple[Integers, ...]
+    split: tuple[Integers, ...]
+    starts: tuple[int, ...]  # first cell of each level
+    blocks: Integers  # first cell of each split pair of the level above the finest
+    rank: Integers  # of each finest area within its parent
+    children: Integers
+
+    def classify(self, origins: NDArray[np.integer], destinations: NDArray[np.integer]) -> Integers:
+        """The cell of each job, from the codes of its places."""
+        cells = np.full(len(origins), -1, dtype=np.int64)
+        left = np.arange(len(origins))
+        for number, level in enumerate(self.levels[:-1]):
+            key = _key(level, level.area_of_place[origins[left]], level.area_of_place[destinations[left]])
+            whole, where = _find(self.whole[number], key)
+            cells[left[whole]] = self.starts[number] + where[whole]
+            left = left[~whole]
+        fine = self.levels[-1]
+        one, other = fine.area_of_place[origins[left]], fine.area_of_place[destinations[left]]
+        if len(self.levels) == 1:
+            cells[left] = self.starts[-1] + _key(fine, one, other)
+            return cells
+        above = self.levels[-2]
+        _, block = _find(self.split[-1], _key(above, fine.parent[one], fine.parent[other]))
+        cells[left] = self.blocks[block] + self.rank[one] * self.children[fine.parent[other]] + self.rank[other]
+        return cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AreaPairs:
+    """The cells, coarse ones first. Cell i is a pair of areas of level ``level[i]``."""
 
     levels: tuple[Level, ...]
     level: NDArray[np.int8]
     origin: NDArray[np.int32]
     destination: NDArray[np.int32]
-    _whole: tuple[Integers, ...]
-    _split: tuple[Integers, ...]
-    _starts: tuple[int, ...]  # first cell of each level
-    _blocks: Integers  # first cell of each split pair of the level above the finest
-    _rank: Integers  # of each finest area within its parent
-    _children: Integers
+    lookup: CellLookup
 
     def __len__(self) -> int:
         return len(self.level)
@@ -70,26 +97,11 @@ class AreaPairs:
     @property
     def near(self) -> slice:
         """The cells that are pairs of the finest areas."""
-        return slice(self._starts[-1], len(self))
+        return slice(self.lookup.starts[-1], len(self))
 
     def classify(self, origins: NDArray[np.integer], destinations: NDArray[np.integer]) -> Integers:
         """The cell of each job, from the codes of its places."""
-        cells = np.full(len(origins), -1, dtype=np.int64)
-        left = np.arange(len(origins))
-        for number, level in enumerate(self.levels[:-1]):
-            key = _key(level, level.area_of_place[origins[left]], level.area_of_place[destinations[left]])
-            whole, where = _find(self._whole[number], key)
-            cells[left[whole]] = self._starts[number] + where[whole]
-            left = left[~whole]
-        fine = self.finest
-        one, other = fine.area_of_place[origins[left]], fine.area_of_place[destinations[left]]
-        if len(self.levels) == 1:
-            cells[left] = self._starts[-1] + _key(fine, one, other)
-            return cells
-        above = self.levels[-2]
-        _, block = _find(self._split[-1], _key(above, fine.parent[one], fine.parent[other]))
-        cells[left] = self._blocks[block] + self._rank[one] * self._children[fine.parent[other]] + self._rank[other]
-        return cells
+        return self.lookup.classify(origins, destinations)
 
     def ancestors(self, number: int) -> Integers:
         """The area of a coarser level that each finest area lies in."""
@@ -100,9 +112,9 @@ class AreaPairs:
 
     def distance(self) -> Floats:
         """Miles between the areas of each cell; within one area, half its radius."""
-        miles = np.empty(len(self))
+        miles, starts = np.empty(len(self)), self.lookup.starts
         for number, level in enumerate(self.levels):
-            own = slice(self._starts[number], self._starts[number + 1] if number + 1 < len(self.levels) else len(self))
+            own = slice(starts[number], starts[number + 1] if number + 1 < len(self.levels) else len(self))
             one, other = self.origin[own], self.destination[own]
             miles[own] = np.maximum(level.distance(one, other), (level.radius[one] + level.radius[other]) / 4)
         return miles
@@ -141,8 +153,10 @@ def make_area_pairs(places: Places, near: float) -> AreaPairs:
         level=np.concatenate(kinds),
         origin=np.concatenate([*origins, pairs[0]]).astype(np.int32),
         destination=np.concatenate([*destinations, pairs[1]]).astype(np.int32),
-        _whole=tuple(wholes), _split=tuple(splits), _starts=tuple(starts), _blocks=blocks,
-        _rank=rank if len(levels) > 1 else np.zeros(len(fine), dtype=np.int64), _children=children,
+        lookup=CellLookup(
+            levels=levels, whole=tuple(wholes), split=tuple(splits), starts=tuple(starts), blocks=blocks,
+            rank=rank if len(levels) > 1 else np.zeros(len(fine), dtype=np.int64), children=children,
+        ),
     )  # fmt: skip
 
 

@@ -114,16 +114,18 @@ class CommuteTree:
 
 
 def _tables(pairs: AreaPairs, places: Places, unit: Unit) -> list[FlowTable]:
-    """What is measured, in order; every job is in one cell of each."""
-    finest, classes = pairs.finest, distance_classes(pairs)
+    """What is measured, in order; every job is in one cell of each. What classifies may travel to a cluster, so it
+    holds no list of all cells, but for one byte of distance for each."""
+    area_of_place, lookup = pairs.finest.area_of_place, pairs.lookup
+    classes = distance_classes(pairs).astype(np.int8)
     tables = [
-        FlowTable(label=ORIGINS, cells=len(finest), classify=lambda origins, _: finest.area_of_place[origins]),
+        FlowTable(label=ORIGINS, cells=len(pairs.finest), classify=lambda origins, _: area_of_place[origins]),
         FlowTable(
             label=DISTANCES,
             cells=len(EDGES) + 1,
-            classify=lambda origins, destinations: classes[pairs.classify(origins, destinations)],
+            classify=lambda origins, destinations: classes[lookup.classify(origins, destinations)].astype(np.int64),
         ),
-        FlowTable(label=PAIRS, cells=len(pairs), classify=pairs.classify),
+        FlowTable(label=PAIRS, cells=len(pairs), classify=lookup.classify),
     ]
     if DESTINATION not in unit.fixed:
         tables.append(
