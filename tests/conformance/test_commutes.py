@@ -157,6 +157,26 @@ def test_a_run_that_died_is_finished_without_drawing_twice(source, commutes, pla
     assert not run.exists()
 
 
+@pytest.mark.parametrize("change", ["fewer", "elsewhere"])
+def test_other_commutes_do_not_finish_a_run(source, commutes, places, tmp_path, monkeypatch, change):
+    """Priors were set for the public sizes of destinations that the journal has."""
+
+    def dying(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commute_run.ParquetSink, "close", dying)
+        with pytest.raises(KeyboardInterrupt):
+            us.synthesize(source, out=tmp_path / "r", **settings("rings"))
+    (run,) = tmp_path.glob("r.partial-*")
+    moved = pa.array(["p03" if there == "p07" else there for there in commutes["destination"].to_pylist()])
+    other = commutes.slice(0, 20) if change == "fewer" else commutes.set_column(1, "destination", moved)
+    with pytest.raises(InputError, match="not the data the run was started with"):
+        us.resume(run, places=places, source=other)
+    us.resume(run, places=places, source=commutes)
+    assert all(check.passed for check in us.verify(tmp_path / "r"))
+
+
 def test_a_changed_table_of_a_run_is_not_drawn_again(source, commutes, places, tmp_path, monkeypatch):
     calls = []
     close = commute_run.ParquetSink.close

@@ -14,6 +14,11 @@ from understudy.privacy.journal import Journal, JournalEntry
 from understudy.privacy.plan import Plan, Step
 
 ANSWERS = ("measurement", "selection", "draw")
+PUBLIC = ("records", "public")  # sizes that the unit makes public, noted before anything is charged
+OTHER_DATA = (
+    "these are not the data the run was started with: their public sizes differ from those in its journal. Give the "
+    "same data, or start a new run."
+)
 
 
 class ChargingGate:
@@ -29,6 +34,8 @@ class ChargingGate:
         known = [entry.payload["records"] for entry in remembered if entry.kind == "records"]
         self._records: int | None = int(known[0]) if known else None
         self._replay: deque[JournalEntry] = deque(entry for entry in remembered if entry.kind in ANSWERS)
+        # What a draw costs may rest on public sizes, so data that are given again must have those of the journal.
+        self._unchecked = any(entry.kind in PUBLIC for entry in remembered)
 
     @property
     def unit(self) -> Unit:

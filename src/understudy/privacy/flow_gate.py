@@ -23,7 +23,7 @@ from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.places import DESTINATION, ORIGIN, Places
 from understudy.errors import DisclosureError, InputError, InternalError
-from understudy.privacy.charging import ChargingGate
+from understudy.privacy.charging import OTHER_DATA, ChargingGate
 from understudy.privacy.definition import Unit
 from understudy.privacy.event import Event, Sensitivity
 from understudy.privacy.flow_blocks import DrawOrder, FlowWorker, LocalFlows
@@ -239,6 +239,10 @@ class FlowGate(ChargingGate):
                 "this run stopped before everything was drawn. Give the same data again (--source FILE); what was "
                 "charged already covers it, and values already measured are kept."
             )
-        if isinstance(self._source, FlowWorker):
-            return self._source
-        return LocalFlows(self._source.flows())
+        worker = self._source if isinstance(self._source, FlowWorker) else LocalFlows(self._source.flows())
+        if self._unchecked:
+            self._unchecked = False
+            same = self._records is None or worker.total() == self._records
+            if not same or (self._sizes is not None and not np.array_equal(worker.sizes(), self._sizes)):
+                raise InputError(OTHER_DATA)
+        return worker

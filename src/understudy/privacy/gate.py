@@ -19,7 +19,7 @@ from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError, InternalError
-from understudy.privacy.charging import ChargingGate
+from understudy.privacy.charging import OTHER_DATA, ChargingGate
 from understudy.privacy.dirichlet_draw import row_unit
 from understudy.privacy.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.journal import Journal, pack_array, unpack_array
@@ -274,6 +274,14 @@ class Gate(ChargingGate):
                 "this run stopped before everything was measured. Give the same data again (--source FILE); what was "
                 "charged already covers it, and values already measured are kept."
             )
+        if self._unchecked:
+            self._unchecked = False
+            same = self._records is None or self._source.total() == self._records
+            if not same or any(
+                not np.array_equal(self._source.count([margin])[0].values, values)
+                for margin, values in self._public.items()
+            ):
+                raise InputError(OTHER_DATA)
         return self._source
 
 

@@ -197,6 +197,28 @@ def test_a_run_that_dies_after_its_charge_is_finished_without_a_second_one(
         assert (us.read_release(tmp_path / "release").measurements[0].values == unpack_array(kept[0])).all()
 
 
+@pytest.mark.parametrize("other", ["fewer", "in other strata"])
+def test_other_data_do_not_finish_a_run(tmp_path, monkeypatch, other):
+    """The prior of a draw was set for the public sizes in the journal: from five records it would lose far more."""
+    schema = us.Schema(
+        attributes=(us.Attribute(name="area", levels=("n", "s")), us.Attribute(name="a", levels=tuple("abcd")))
+    )
+    table = pa.table({"area": ["n"] * 40 + ["s"] * 160, "a": list("abcd") * 50})
+    unit = us.Unit(fixed=() if other == "fewer" else ("area",))
+    budget = us.ApproxDP(epsilon=1, delta="1e-6")
+    source = us.open_source(table, schema)
+    with monkeypatch.context() as patch:
+        die_at(patch, "charged", after=True)
+        with pytest.raises(Death):
+            synthesize_untracked(source, method="dirichlet", budget=budget, unit=unit, out=tmp_path / "release")
+    (run,) = tmp_path.glob("release.partial-*")
+    moved = table.set_column(0, "area", pa.array(["n"] * 5 + ["s"] * 195))
+    with pytest.raises(InputError, match="not the data the run was started with"):
+        us.resume(run, source=table.slice(0, 5) if other == "fewer" else moved)
+    us.resume(run, source=table)
+    assert all(check.passed for check in us.verify(tmp_path / "release"))
+
+
 def test_a_run_that_used_up_the_account_and_died_around_its_charge_is_resumed(tmp_path, source, ledger, monkeypatch):
     with monkeypatch.context() as patch:
         die_at(patch, "charged", after=False)
