@@ -9,11 +9,13 @@ import typer
 
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_facts, show_table, working
+from understudy.errors import InputError
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer
     from understudy.release.value import Release
 
+LEVEL = 0.95
 MODEL = "Regressions"
 OTHERS = "Tables that do not say how they were made"
 
@@ -25,7 +27,7 @@ def infer(
         str, typer.Argument(metavar="QUESTION", help="For example: proportion(sex == 'F')", show_default=False)
     ],
     where: Annotated[str | None, typer.Option(metavar="CONDITION", help="Only people who meet a condition.")] = None,
-    level: Annotated[float, typer.Option(help="Probability of the interval.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Probability of the interval.")] = LEVEL,
     family: Annotated[
         str | None,
         typer.Option(metavar="linear|logit|poisson|multinomial|ordered", rich_help_panel=MODEL, help="Of the outcome."),
@@ -61,6 +63,12 @@ def infer(
 
     release = read_release(folder)
     if check:
+        idle = {"draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule}
+        given = [f"--{name}" for name, value in idle.items() if value is not None]
+        if level != LEVEL:
+            given.append("--level")
+        if given:
+            raise InputError(f"--check looks at the model and computes no interval; leave out {', '.join(given)}.")
         _check(release, question, family=family, event=event, where=where, as_json=as_json)
         return
     with working("computing"):

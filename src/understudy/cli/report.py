@@ -75,6 +75,8 @@ def report(
         raise DisclosureError("a public report holds release facts only; leave --confidential out.")
     check_target(to, wanted)  # type: ignore[arg-type]
     how = reading.options()
+    if release.is_dir() and not confidential and reading != Reading():
+        raise InputError("how data are written was said, and no data were named; name them with --confidential.")
     made = read_synthetic(release, None if schema is None else read_schema(schema), how)
     answers, given = [], []
     if confidential or ask:

@@ -116,8 +116,10 @@ def describe(
     public = read_schema(schema)
     possible = int(public.allowed().sum()) if public.cells() <= LARGEST_MASK else None
     internal = None
+    how = reading.options()
+    if not data and reading != Reading():
+        raise InputError("how data are written was said, and no data were named; name them, or leave that out.")
     if data:
-        how = reading.options()
         source = api.open_source(files_of(data), public, **how)
         with working("counting"):
             internal = _summary(source)

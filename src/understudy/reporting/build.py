@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from understudy.core.folders import release_above
+from understudy.core.folders import explained_disk_errors, release_above
 from understudy.core.result import Audience, Evaluation
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
@@ -51,10 +51,11 @@ class Report:
         """Write the page, and for a public report the registry's fields beside it as JSON."""
         target = Path(path)
         check_target(target, self.audience)
-        target.write_text(self.html, encoding="utf-8")
-        if self.audience == "public":
-            beside = target.with_name(f"{target.stem}-registry.json")
-            beside.write_text(json.dumps(self.registry, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        with explained_disk_errors(target):
+            target.write_text(self.html, encoding="utf-8")
+            if self.audience == "public":
+                beside = target.with_name(f"{target.stem}-registry.json")
+                beside.write_text(json.dumps(self.registry, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return target
 
 
@@ -69,8 +70,10 @@ def check_target(target: Path, audience: Audience) -> None:
         raise InputError(f"{target} lies in the release folder {inside}, whose files are sealed; choose another place.")
     if target.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{target.name} must end in .html.")
-    if target.is_dir() or not target.parent.is_dir():
-        raise InputError(f"{target} cannot be written: it is a folder, or its folder does not exist.")
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; name a file in it.")
+    if not target.parent.is_dir():
+        raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist; create it first.")
 
 
 def report(

@@ -172,7 +172,11 @@ def draw(paper: str, *, full: bool) -> Drawing:
     """The figure of a paper, computed again; the drawing hands back its numbers."""
     papers[paper]
     if paper not in pictures:
-        raise UnsupportedError(f"paper '{paper}' has no figure that is drawn again; {', '.join(sorted(pictures))} has.")
+        for name in papers:  # the file of a paper says whether it has a picture
+            papers[name]
+        raise UnsupportedError(
+            f"paper '{paper}' has no figure that is drawn again; these have: {', '.join(sorted(pictures))}."
+        )
     return pictures[paper](full)
 
 

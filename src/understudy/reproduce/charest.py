@@ -136,7 +136,7 @@ def figure_1() -> list[dict[str, float]]:
 
 
 def figure_2(share: float = 0.25, epsilon: float = 2.0, runs: int = 2000) -> list[dict[str, float]]:
-    """What Figure 2 shows for one data set, on average over many: mean, sd and quartiles of the posterior of p."""
+    """What Figure 2 shows for one data set, on average over many: mean and sd of the posterior of p."""
     rows = [_real_data(share)]
     for copies in COPIES:
         released = _released(epsilon, share, copies)[:, :runs].T.astype(np.int64)

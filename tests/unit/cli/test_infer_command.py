@@ -64,3 +64,9 @@ def test_a_model_is_held_against_the_release(released, run):
 
 def test_what_is_no_model_cannot_be_checked(released, refused):
     refused("infer release", "mean(age)", "--check", says="no model")
+
+
+def test_what_a_check_does_not_use_is_refused(released, refused):
+    refused(
+        "infer release", "smokes ~ sex", "--check", "--draws", "9", "--level", "0.9", says="leave out --draws, --level"
+    )

@@ -54,6 +54,10 @@ def test_schema_describe_is_public_until_data_are_given(folder, run):
     assert internal["empty_percent"] == pytest.approx(100 * 12 / 18)
 
 
+def test_schema_describe_refuses_ways_of_reading_nothing(folder, refused):
+    refused("schema describe --schema people.toml --delimiter ;", says="no data were named")
+
+
 def test_schema_describe_shows_brackets_as_they_are(folder, run):
     text = (folder / "people.toml").read_text().replace('"F", "M"', '"[bold]F", "[/red]M"')
     (folder / "odd.toml").write_text(text)
@@ -129,4 +133,5 @@ def test_reproduce_draws_the_figure_of_one_paper_and_refuses_others(run, monkeyp
     assert json.loads(run(f"reproduce raab --plot {tmp_path / 'one.svg'} --json").stdout) == rows
     assert (tmp_path / "one.svg").read_text(encoding="utf-8").startswith("<?xml")
     assert "name that paper" in run(f"reproduce --plot {tmp_path / 'two.svg'}", code=2).stderr
-    assert "no figure" in run(f"reproduce ruiz --plot {tmp_path / 'two.svg'}", code=2).stderr
+    refusal = run(f"reproduce ruiz --plot {tmp_path / 'two.svg'}", code=2).stderr
+    assert "these have: av, charest, map, raab." in refusal

@@ -21,4 +21,8 @@ def test_a_public_and_an_internal_report(folder, run, refused):
     refused("report release --audience all --to x.html", code=2, says="internal or public")
     refused("report release --model y~x --to x.html", code=2, says="--confidential")
     refused("report release --to x.txt", code=2, says=".html")
+    refused("report release --delimiter ; --to x.html", code=2, says="no data were named")
+    refused("report release --to nowhere/x.html", code=2, says="does not exist")
+    (folder / "folder.html").mkdir()
+    refused("report release --to folder.html", code=2, says="is a folder")
     refused("report nowhere --to x.html", code=2, says="nowhere")
