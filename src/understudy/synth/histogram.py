@@ -116,17 +116,17 @@ class Histogram:
 
     def _noisy_steps(self, schema: Schema, request: Request, possible: int) -> tuple[tuple[Step, ...], tuple[str, ...]]:
         unit = request.unit
+        table = margin_sensitivity(schema, schema.names, unit)
+        if table.l1 == 0:
+            raise UnsupportedError(
+                "everything in this schema is fixed or constant under this unit; nothing is left to protect."
+            )
         if unit.public_total and possible == 2:
             # With a public total one number tells both cells, and one person moves it by half as much.
             sensitivity = margin_sensitivity(schema, schema.names, unit, "first")
             (noise,) = noise_for(request.budget, [sensitivity])
             return (measure_step(label=TABLE, margin=schema.names, noise=noise, sensitivity=sensitivity, cells=1),), (
                 "Two cells with a public total: one is measured.",
-            )
-        table = margin_sensitivity(schema, schema.names, unit)
-        if table.l1 == 0:
-            raise UnsupportedError(
-                "everything in this schema is fixed or constant under this unit; nothing is left to protect."
             )
         (whole,) = noise_for(request.budget, [table])
         if unit.public_total or self.postprocess == "published":

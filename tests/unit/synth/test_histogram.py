@@ -197,3 +197,11 @@ def _columns(data_folder, name):
 def _s_pmse(y, s):
     filled = (y + s) > 0
     return ((y - s)[filled] ** 2 / ((y + s)[filled] / 2)).sum() / (filled.sum() - 1)
+
+
+@pytest.mark.parametrize("method", ["histogram", "auto"])
+@pytest.mark.parametrize("levels", [2, 3])
+def test_where_nobody_can_move_there_is_nothing_to_protect(method, levels):
+    schema = us.Schema(attributes=(us.Attribute(name="area", levels=tuple("abc"[:levels])),))
+    with pytest.raises(UnsupportedError, match="nothing is left to protect"):
+        us.plan(schema, method=method, budget=us.PureDP(epsilon=1), unit=us.Unit(fixed=("area",)))
