@@ -1,8 +1,8 @@
 """How commuting falls with distance: a decay for each group of destinations, fitted to noisy counts by distance.
 
 The counts are by band of distance and group of destinations (an area, or all). A decay is fitted so that the gravity
-model expects, summed over destinations, the counted shares (iterative scaling). Small groups lean on the whole.
-Everything here is post-processing of noisy counts and public sizes.
+model expects, summed over destinations, the counted shares (iterative scaling). Counts that the noise has made unsure
+lean on the whole. Everything here is post-processing of noisy counts and public sizes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BAND_EDGES = 2.0 ** np.arange(-2, 7.01, 0.5)  # miles; the first band begins at 
 BANDS = len(BAND_EDGES) + 1
 ROUNDS = 30
 DAMPING = 0.7
-LEAN = 15.0  # pseudo-jobs of the whole in a group, in units of the noise
+EFFECTS = (0.02, 50.0)  # no group differs from the whole by more
 MOST_LOOKED_AT = 24  # destinations of a group whose surroundings are looked at
 
 
@@ -60,9 +60,25 @@ def fit_decays(
     everyone = _fit(whole[None, :], seen, share, np.zeros(len(examples), dtype=np.int64))[0]
     if number == 1:
         return np.asarray(_at_knots(everyone)[None, :])
-    leaned = np.maximum(counts, 0.0) + LEAN * noise * (whole / whole.sum())
-    fitted = _fit(leaned, seen, share, group, start=everyone)
+    totals = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    model = _expected(np.tile(everyone, (number, 1)), seen, share, group) * totals
+    fitted = _fit(np.maximum(leaned(counts, model, noise), 1e-9), seen, share, group, start=everyone)
     return np.array([_at_knots(one) for one in fitted])
+
+
+def leaned(counts: Floats, model: Floats, noise: float) -> Floats:
+    """The best linear estimate of each count between what was counted with noise and what a model expects.
+
+    A true count is its expected one times an effect of mean 1, whose variance is estimated from all counts; a noisy one
+    adds twice the squared scale of the noise. Where next to nobody is expected next to nobody is found: counts cut off
+    at zero instead would invent long commutes in every group.
+    """
+    model = np.maximum(model, 1e-9)
+    variance = (2.0 * noise**2 + model) / model**2
+    off = counts / model - 1.0
+    weight = 1.0 / variance**2
+    effect = max(float((weight * (off**2 - variance)).sum() / weight.sum()), 0.0)
+    return np.asarray(model * np.clip(1.0 + effect / (effect + variance) * off, *EFFECTS))
 
 
 def _at_knots(strengths: Floats) -> Floats:
@@ -73,19 +89,24 @@ def _fit(counts: Floats, seen: Floats, share: Floats, group: Integers, start: Fl
     """Iterative scaling: strengths grow where the model expects too few, until it expects the counted shares."""
     number = len(counts)
     strengths = np.tile(np.interp(band_middles(), knots(), default_decay()) if start is None else start, (number, 1))
-    bands = band_of(knots() ** 2)
-    into = np.zeros((len(bands), BANDS))
-    into[np.arange(len(bands)), bands] = 1.0
     wanted = counts / counts.sum(axis=1, keepdims=True)
-    by_group = np.bincount(group, weights=share, minlength=number)
     for _ in range(ROUNDS):
-        curves = np.array([_at_knots(one) for one in strengths])
-        pulls = seen * curves[group]
-        total = pulls.sum(axis=1, keepdims=True)
-        expected = np.zeros((number, BANDS))
-        np.add.at(expected, group, (pulls / np.maximum(total, 1e-300) * share[:, None]) @ into)
-        expected /= np.maximum(by_group[:, None], 1e-300)
+        expected = _expected(strengths, seen, share, group)
         ratio = np.where(expected > 1e-9, wanted / np.maximum(expected, 1e-9), 1.0)
         strengths = strengths * np.clip(ratio, 0.05, 20.0) ** DAMPING
         strengths /= strengths.max(axis=1, keepdims=True)
     return strengths
+
+
+def _expected(strengths: Floats, seen: Floats, share: Floats, group: Integers) -> Floats:
+    """The share of the jobs of each group that the model expects in each band."""
+    number = len(strengths)
+    bands = band_of(knots() ** 2)
+    into = np.zeros((len(bands), BANDS))
+    into[np.arange(len(bands)), bands] = 1.0
+    pulls = seen * np.array([_at_knots(one) for one in strengths])[group]
+    total = pulls.sum(axis=1, keepdims=True)
+    expected = np.zeros((number, BANDS))
+    np.add.at(expected, group, (pulls / np.maximum(total, 1e-300) * share[:, None]) @ into)
+    by_group = np.bincount(group, weights=share, minlength=number)
+    return np.asarray(expected / np.maximum(by_group[:, None], 1e-300))

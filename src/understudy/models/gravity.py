@@ -6,7 +6,7 @@ ones coarse. Nothing here touches confidential data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,13 @@ KNOT_OCTAVES = (-5, 8, 144)  # smallest octave, knots per octave, knots: as in g
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GravityTree:
-    """Places in the order of a tree of halves, with what each node weighs and where its centre lies."""
+    """Places in the order of a tree of halves, with what each node weighs and where its centre lies.
+
+    A place weighs its public mass, or what ``weighted`` says.
+    """
 
     places: Places
+    known: InitVar[tuple[NDArray[np.int32], Floats] | None] = None  # order, and masses by position
     order: NDArray[np.int32] = field(init=False)  # code of the place at each position
     rank: NDArray[np.int32] = field(init=False)  # position of each place
     points: Floats = field(init=False)  # by position
@@ -33,15 +37,15 @@ class GravityTree:
     sums: Floats = field(init=False)
     nodes: NDArray[np.float32] = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, known: tuple[NDArray[np.int32], Floats] | None) -> None:
         from understudy.models import gravity_compiled as loops
         from understudy.privacy.place_tree_compiled import build_order
 
         points = self.places.points()
-        order = build_order(points)
+        order = build_order(points) if known is None else known[0]
         rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
-        mass = self.places.mass[order]
+        mass = self.places.mass[order] if known is None else known[1]
         depth = max(1, int(np.ceil(np.log2(max(len(order) / loops.LEAF, 1)))) + 1)
         values: dict[str, Any] = {
             "order": order,
@@ -53,6 +57,10 @@ class GravityTree:
         for name, value in values.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "nodes", loops.node_centres(self.points, self.mass, depth))
+
+    def weighted(self, mass: Floats) -> GravityTree:
+        """The same places with other masses, given by position."""
+        return GravityTree(self.places, (self.order, mass))
 
     def __repr__(self) -> str:
         return f"GravityTree({len(self.order):,} places)"

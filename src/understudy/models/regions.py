@@ -55,8 +55,8 @@ class RingRegions:
 
         tree = self.tree
         seen = loops.views(
-            tree.rank[destinations], self.groups[destinations], tree.points, tree.mass, tree.sums, tree.nodes,
-            self.decays, self.farthest,
+            tree.rank[destinations], self.groups[destinations], np.prod(rings_and_sectors(cells), axis=0),
+            tree.points, tree.mass, tree.sums, tree.nodes, self.decays, self.farthest,
         )  # fmt: skip
         return RingsAround(regions=self, destinations=destinations, cells=cells, seen=seen)
 
@@ -80,11 +80,11 @@ class RingsAround:
         from understudy.models import regions_compiled as loops
 
         tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
-        view_starts, _, _, squares, totals = self.seen
+        view_starts, lows, highs, squares, totals = self.seen
         found = np.empty(len(origins), dtype=np.int64)
         loops.encode(
             tree.rank[self.destinations], rings, sectors, starts, tree.rank[origins], tree.points,
-            view_starts, squares, totals, self.regions.farthest, found,
+            view_starts, lows, highs, squares, totals, self.regions.farthest, found,
         )  # fmt: skip
         return found
 
@@ -109,17 +109,19 @@ def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | 
 
     In units of the variance between workers: the truth differs from the gravity model by ``spread`` between
     destinations and 1/n by its few workers; the draw shows n/(n + A) of that difference (A the prior mass) with the
-    variance of a Dirichlet-multinomial mean of ``times`` n rows. A function of public numbers, so this is
+    variance of a Dirichlet-multinomial mean of ``times`` n rows, about an urn in which that much less than 1 is left
+    between balls. A function of public numbers, so this is
     post-processing.
 
     >>> belief(np.array([1, 10, 1000]), np.array([0.4, 2.5, 250.0]), 0.1).round(2).tolist()
-    [0.5, 0.54, 1.0]
+    [0.78, 0.58, 1.0]
     """
     size = np.maximum(rows, 1).astype(float)
     shown = size / (size + prior_mass)
     signal = spread + 1 / size
     drawn = size * times
-    noise = (1 + (drawn - 1) / (size + prior_mass + 1)) / drawn
+    within = np.maximum(1 - shown**2 * signal, 0.0)
+    noise = within * (1 + (drawn - 1) / (size + prior_mass + 1)) / drawn
     return np.asarray(np.minimum(shown * signal / (shown**2 * signal + noise), 1.0))
 
 

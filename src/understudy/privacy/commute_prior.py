@@ -37,6 +37,7 @@ EXACT_SIZES = 64
 STEP = 1.03
 MOST_EXACT = 4_000_000
 FEWEST_CELLS = 2
+FEW_CELLS, FEW_SHARE = 3, Fraction(2, 3)  # a third cell is worth so much prior for each record
 LEAST_FOR_MORE = 1  # epsilon below which priors are large, and more rows would only make them larger
 MORE_ROWS = ((100, 4), (32, 2))  # from so many jobs on, so many rows for each
 RULES = ("exact", "theorem", "accept_reject")
@@ -156,10 +157,13 @@ class PriorRule:
         """The largest number of cells whose priors together stay below the share of the records."""
         room = float(self.share * least)
         alone = self.prior_for(least, most, None, total=room)
-        cells = max(FEWEST_CELLS, int(room / alone))
+        few = self.usable(FEW_CELLS)
+        fits = few * self.prior_for(least, most, few + self.extra_cells) <= float(FEW_SHARE * least)
+        fewest = few if fits else FEWEST_CELLS
+        cells = max(fewest, int(room / alone))
         cells = self.usable(cells)
-        while cells > FEWEST_CELLS and cells * self.prior_for(least, most, cells + self.extra_cells) > room * 1.001:
-            cells = self.usable(max(FEWEST_CELLS, int(cells * 0.97)))
+        while cells > fewest and cells * self.prior_for(least, most, cells + self.extra_cells) > room * 1.001:
+            cells = self.usable(max(fewest, int(cells * 0.97)))
         return cells
 
     def prior_for(self, least: int, most: int, cells: int | None, total: float = 0.0) -> float:

@@ -21,6 +21,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.gravity import GravityTree
+from understudy.models.homes import fit_homes
 from understudy.models.nested_areas import NestedAreas
 from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, belief
 from understudy.models.sample import apportion
@@ -32,6 +33,7 @@ from understudy.privacy.noise import Geometric
 from understudy.privacy.plan import Plan, Step
 from understudy.synth.base import Request, planned
 from understudy.synth.commutes import decays as decay_steps
+from understudy.synth.commutes import homes as home_steps
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.synth.commutes.priors import build_mechanism
 from understudy.synth.commutes.settings import (
@@ -48,6 +50,7 @@ THEOREM = "docs/theory/commute.md"
 SIZES_LABEL = "jobs by destination"
 SIZES_SHARE = Fraction(3, 10)  # of epsilon for the sizes of private destinations
 COARSENINGS = ("rings", "none")
+FITS = 2  # of masses to homes and decays to distances, in turn
 SPREAD = 0.1  # variance between destinations of an area, in units of the variance between workers
 
 
@@ -66,8 +69,9 @@ class Commute:
     places). ``cut_miles``: workers beyond it are ``elsewhere``. ``shrink``:
     Algorithm 2 for single places, as MILES:PROBABILITY pairs. ``rule``: ``exact``, ``theorem`` (4.4; with shrink 5.2)
     or ``accept_reject``. ``mechanism``: ``urn``, or ``geometric`` noise on every cell. ``decay_share``: part of
-    epsilon that measures jobs by distance; ``decay_level``: by areas of which level. ``prior_share``: prior mass per
-    record. ``suppress_as_published``, ``published_epsilon`` and ``published_delta`` go with no guarantee only.
+    epsilon that measures jobs by distance; ``decay_level``: by areas of which level. ``home_share``: part of epsilon
+    that measures jobs by area of the home. ``prior_share``: prior mass per record.
+    ``suppress_as_published``, ``published_epsilon`` and ``published_delta`` go with no guarantee only.
     """
 
     name: ClassVar[str] = "commute"
@@ -79,8 +83,9 @@ class Commute:
     shrink: str = ""
     rule: str = "exact"
     mechanism: str = "urn"
-    decay_share: str = "0.1"
+    decay_share: str = "0.05"
     decay_level: str = "auto"
+    home_share: str = "0.03"
     prior_share: str = "auto"
     blend: str = "auto"
     suppress_as_published: bool = False
@@ -116,7 +121,8 @@ class Commute:
                 raise InputError("with shrink the last distance is the cut; leave cut_miles out.")
         if self.blend not in ("auto", "none"):
             raise InputError(f"blend ({self.blend!r}) must be 'auto' or 'none'.")
-        share(self.decay_share, "decay_share")
+        if share(self.decay_share, "decay_share") + share(self.home_share, "home_share") >= 1:
+            raise InputError("decay_share and home_share together must be below 1: the draw needs the rest.")
         if self.prior_share != "auto":
             positive(self.prior_share, "prior_share")
 
@@ -165,6 +171,7 @@ class Commute:
             "mechanism",
             "decay_share",
             "decay_level",
+            "home_share",
             "prior_share",
             "blend",
         )
@@ -198,21 +205,24 @@ class Commute:
                 "geometric noise per origin needs public sizes of destinations; fix the destination."
             )
 
-    def _parts(self, request: Request) -> tuple[Fraction, Fraction, Fraction]:
-        """Epsilon for the decay, for sizes of private destinations, and for all draws together."""
+    def _parts(self, request: Request) -> tuple[Fraction, Fraction, Fraction, Fraction]:
+        """Epsilon for the decay, for home areas, for sizes of private destinations, and for all draws together."""
         budget = request.budget
         assert isinstance(budget, PureDP | ApproxDP)  # noqa: S101 - checked before
-        decay = budget.epsilon * share(self.decay_share, "decay_share") if self.coarsen == "rings" else Fraction(0)
+        rings = int(self.coarsen == "rings")
+        decay = budget.epsilon * share(self.decay_share, "decay_share") * rings
+        homes = budget.epsilon * share(self.home_share, "home_share") * rings
         sizes = Fraction(0) if DESTINATION in request.unit.fixed else budget.epsilon * SIZES_SHARE
-        return decay, sizes, budget.epsilon - decay - sizes
+        return decay, homes, sizes, budget.epsilon - decay - homes - sizes
 
     def _measure_steps(self, request: Request, places: Places) -> list[Step]:
         if isinstance(request.budget, NonPrivate):
             return []
-        decay, sizes, _ = self._parts(request)
+        decay, homes, sizes, _ = self._parts(request)
         moved = request.unit.rows_per_unit * (2 if request.unit.kind == "replace" else 1)
         steps = []
-        for label, epsilon, cells in ((SIZES_LABEL, sizes, len(places)), (decay_steps.LABEL, decay, 0)):
+        measured = ((SIZES_LABEL, sizes, len(places)), (decay_steps.LABEL, decay, 0), (home_steps.LABEL, homes, 0))
+        for label, epsilon, cells in measured:
             if epsilon > 0:
                 noise = Geometric(scale=_scale(moved, epsilon))
                 event = GeometricNoise(l1=Fraction(moved), scale=noise.scale)
@@ -228,7 +238,7 @@ class Commute:
         """What one copy costs, all destinations together."""
         if isinstance(request.budget, NonPrivate):
             return NoNoise()
-        epsilon = self._parts(request)[2] / request.copies
+        epsilon = self._parts(request)[3] / request.copies
         unit = request.unit
         if self.mechanism == "geometric":
             moved = 2 * unit.rows_per_unit
@@ -323,14 +333,29 @@ class Commute:
             return self._nested(places), ()
         if self.coarsen == "none":
             return PlaceRegions(places=places, cut=self.cut), ()
-        step = next((s for s in plan.steps if s.label == decay_steps.LABEL), None)
         tree = GravityTree(places)
-        scale = step.event.scale if step is not None and isinstance(step.event, GeometricNoise) else None
+        scale, home_scale = (_planned_scale(plan, label) for label in (decay_steps.LABEL, home_steps.LABEL))
         jobs = gate.records if plan.unit.public_total else None
         level = decay_steps.choose_level(places, self.decay_level, float(scale or 1), jobs) if scale else None
         decays = decay_steps.measure_decays(gate, tree, level=level, scale=scale, weights=rows, cut=self.cut)
         if decays.measurement is not None:
             measured.append(decays.measurement)
         which = "for all destinations together" if level is None else f"by {level} of the destination"
-        note = f"Jobs by distance were measured {which}." if scale else "The decay with distance is a fixed one."
-        return RingRegions(tree=tree, decays=decays.values, groups=decays.groups, cut=self.cut), (note,)
+        notes = [f"Jobs by distance were measured {which}." if scale else "The decay with distance is a fixed one."]
+        if home_scale is not None:
+            areas, number = home_steps.home_areas(tree, float(home_scale), float(rows.sum()))
+            found = home_steps.measure_homes(gate, areas, number, home_scale)
+            measured.append(found)
+            notes.append(f"Jobs by area of the home were measured in {number:,} areas.")
+            for _ in range(FITS):
+                tree = fit_homes(
+                    tree, found.values.astype(float), areas, decays=decays.values, groups=decays.groups, rows=rows,
+                    noise=float(home_scale), cut=self.cut,
+                )  # fmt: skip
+                decays = decays.again(tree, weights=rows, cut=self.cut)
+        return RingRegions(tree=tree, decays=decays.values, groups=decays.groups, cut=self.cut), tuple(notes)
+
+
+def _planned_scale(plan: Plan, label: str) -> Fraction | None:
+    step = next((s for s in plan.steps if s.label == label), None)
+    return step.event.scale if step is not None and isinstance(step.event, GeometricNoise) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -28,6 +28,14 @@ class Decays:
     values: NDArray[np.float64]
     groups: Integers
     measurement: FlowMeasurement | None = None
+    noise: float = 0.0
+
+    def again(self, tree: GravityTree, *, weights: Integers, cut: float | None) -> Decays:
+        """Fitted once more to the same noisy counts, after masses of places have changed."""
+        if self.measurement is None:
+            return self
+        counts = self.measurement.values.reshape(len(self.values), BANDS).astype(float)
+        return replace(self, values=fit_decays(tree, counts, self.groups, weights, noise=self.noise, cut=cut))
 
 
 def choose_level(places: Places, level: str, scale: float, jobs: int | None) -> str | None:
@@ -76,5 +84,6 @@ def measure_decays(
     found = gate.measure(FlowTable(label=LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale))
     counts = found.values.reshape(number, BANDS).astype(float)
     return Decays(
-        values=fit_decays(tree, counts, groups, weights, noise=float(scale), cut=cut), groups=groups, measurement=found
-    )
+        values=fit_decays(tree, counts, groups, weights, noise=float(scale), cut=cut), groups=groups,
+        measurement=found, noise=float(scale),
+    )  # fmt: skip
