@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import signal
@@ -72,6 +73,7 @@ def cases() -> list[Case]:
     found += [Case(data="S7", method=method) for method in ("auto", "aim", "mst")]
     found += [Case(data="NLTCS", method=method) for method in ("auto", "aim")]
     found += [Case(data=data, method=method) for data in ("Adult", "MA") for method in ("auto", "mst")]
+    found += [Case(data=data, method="auto") for data in ("wide35", "wide50", "wide200")]
     found += [Case(data=data, method="mbi-pairs", pure=True) for data in ("S5", "S7")]
     found += [Case(data="S7", method=method) for method in ("mbi-pairs", "opendp-aim", "opendp-mst", "dpmm-mst")]
     found += [
@@ -169,7 +171,8 @@ def _mean(values: list[float]) -> str:
 
 def _both(runs: list[dict[str, Any]], by: str) -> str:
     found = [run[f"u_{by}"] for run in runs if f"u_{by}" in run]
-    return " / ".join(_mean([pair[way] for pair in found]) for way in (0, 1)) if found else ""
+    ways = [[pair[way] for pair in found] for way in (0, 1)]
+    return " / ".join(_mean(values) for values in ways if values and not math.isnan(values[0]))
 
 
 def show(results: list[dict[str, Any]]) -> None:

@@ -25,6 +25,7 @@ from understudy.utility.tables import s_pmse
 
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data"))
 NOT_APPLICABLE = "N"
+WIDE_ROWS, MOST_FOR_TRIPLES = 20_000, 30
 INCOME = (-10_000, 0, 1, 5_000, 10_000, 15_000, 20_000, 30_000, 40_000, 50_000, 75_000, 100_000, 150_000, 2_000_000)
 WEIGHT = (0, 1, 25, 50, 75, 100, 125, 150, 200, 300, 10_000)
 # Major groups of the Census industry code list, in its order.
@@ -51,6 +52,8 @@ def load(name: str) -> tuple[us.Schema, pa.Table, int]:
         coded = _coded(us.open_source(DATA / "sd2011" / f"{name}.csv", schema, missing_text=MISSING_TEXT))
     elif name == "MA":
         coded = _massachusetts()
+    elif name.startswith("wide"):
+        coded = _wide(int(name.removeprefix("wide")))
     else:
         sizes = json.loads((DATA / name.lower() / f"{name.lower()}-domain.json").read_text(encoding="utf-8"))
         rows = parquet.read_table(DATA / name.lower() / f"{name.lower()}.parquet").select(list(sizes))
@@ -89,15 +92,28 @@ def _massachusetts() -> dict[str, tuple[Any, int]]:
     return found
 
 
+def _wide(attributes: int) -> dict[str, tuple[Any, int]]:
+    """A generated table: attributes of 2 to 12 levels that all depend on one factor, 20,000 rows."""
+    generator = np.random.default_rng(1)
+    factor = generator.normal(size=WIDE_ROWS)
+    sizes = generator.integers(2, 13, attributes)
+    found = {}
+    for number, size in enumerate(sizes):
+        values = factor * generator.uniform(0.5, 1.5) + generator.normal(size=WIDE_ROWS)
+        edges = np.sort(generator.normal(size=size - 1)) * 1.3
+        found[f"x{number}"] = (np.searchsorted(edges, values), int(size))
+    return found
+
+
 def score(schema: us.Schema, original: pa.Table, synthetic: pa.Table) -> tuple[float, float]:
-    """Mean S_pMSE over all two-way and all three-way tables."""
+    """Mean S_pMSE over all two-way and all three-way tables (the latter for up to MOST_FOR_TRIPLES attributes)."""
     first, second = (
         CodedTable(schema=schema, columns={name: table[name].to_numpy().astype(np.int64) for name in schema.names})
         for table in (original, synthetic)
     )
     means = []
     for way in (2, 3):
-        if way > len(schema.names):
+        if way > len(schema.names) or (way > 2 and len(schema.names) > MOST_FOR_TRIPLES):
             means.append(float("nan"))
             continue
         margins = list(combinations(schema.names, way))
