@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from understudy.core.exact import show_up
-from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
+from understudy.core.schema import Attribute, Schema
+from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.value import Release
 
 
@@ -16,7 +19,7 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
     rows = f"{table_rows[0]:,} rows each" if alike else ", ".join(f"{rows:,}" for rows in table_rows) + " rows"
     copies = "One synthetic table" if len(table_rows) == 1 else f"{len(table_rows)} synthetic tables"
     attributes = "\n".join(
-        f"- `{attribute.name}`{': ' + attribute.label if attribute.label else ''}"
+        f"- `{attribute.name}`{': ' + attribute.label if attribute.label else ''} ({_values(attribute)})"
         for attribute in release.schema.attributes
     )
     attributes += "".join(
@@ -48,7 +51,7 @@ person. Rows: {provenance.rows_drawn or "as they were given"}.
 
 {promise}
 
-{_in_words(statement.guarantee)}
+{_in_words(statement.guarantee, statement.unit)}
 
 ## Reading it
 
@@ -59,6 +62,8 @@ people = pd.read_parquet("synthetic_1.parquet")
 print(people.describe(include="all"))
 print(people.groupby("{release.schema.names[0]}", observed=False).size())
 ```
+
+In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or CSV: `understudy export . --to dta --out elsewhere/`.
 
 ## What not to do
 
@@ -79,6 +84,28 @@ values in `measurements.parquet` and the mechanisms named there. A count near ze
 {chr(10) + "## Notes" + chr(10) + chr(10) + notes if notes else ""}"""
 
 
+def _values(attribute: Attribute) -> str:
+    """What can stand in a column, in a few words."""
+    more = ", or missing" if attribute.missing else ""
+    if attribute.levels:
+        return f"{len(attribute.levels)} levels{more}"
+    kind = "dates" if attribute.kind == "date" else "numbers"
+    bins = len(attribute.edges) - 1
+    return f"{kind} from {attribute.edges[0]} to {attribute.edges[-1]}, known by {bins} {'bin' if bins == 1 else 'bins'}{more}"
+
+
+def _question(schema: Schema) -> str:
+    """A question that this release can be asked: about a level that can be written without quotation marks trouble."""
+    for attribute in schema.attributes:
+        if attribute.levels and attribute.name.isidentifier():
+            level = attribute.levels[0]
+            if not isinstance(level, str):
+                return f"proportion({attribute.name} == {str(level).lower() if isinstance(level, bool) else level})"
+            if level.replace(" ", "").isalnum():
+                return f"proportion({attribute.name} == '{level}')"
+    return "proportion(...)"
+
+
 def _model_line(release: Release) -> str:
     if release.fitted is None:
         return ""
@@ -97,8 +124,8 @@ def _conclusions(release: Release, table_rows: Sequence[int], *, posterior: bool
 
 With understudy, on this folder (all noisy tables are used, and what cannot be said is refused):
 
-    understudy infer . "proportion(...)"        # or a formula, such as 'outcome ~ term + term'
-"""
+    understudy infer . "QUESTION"        # or a formula, such as 'outcome ~ term + term'
+""".replace("QUESTION", _question(release.schema))
     if not posterior:
         return (
             text
@@ -141,24 +168,39 @@ them.
     )
 
 
-def _in_words(guarantee: Definition) -> str:
+def _factor(epsilon: Fraction) -> str:
+    """The factor on the odds, and its size where a person can picture it."""
+    size = math.exp(epsilon) if epsilon < 20 else math.inf
+    return f"e^{show_up(epsilon)}" + (f" = {size:.3g}" if size < 1000 else "")
+
+
+def _in_words(guarantee: Definition, unit: Unit) -> str:
+    """The promise as a likelihood ratio, and what it does to the odds of somebody who knows everything else.
+
+    A value that changes is, under ``add_remove``, one unit removed and another added: two steps.
+    """
     if isinstance(guarantee, NonPrivate):
         return "**There is no privacy guarantee.** Treat these rows as if they were confidential unless told otherwise."
-    if isinstance(guarantee, PureDP):
-        return (
-            "Whatever somebody already knows, these files change the odds of any statement about one protected unit by "
-            f"at most a factor e^{show_up(guarantee.epsilon)}, compared with the same files made after the values of "
-            "that unit were replaced or removed."
-        )
-    if isinstance(guarantee, ApproxDP | ProbabilisticDP):
-        return (
-            "Whatever somebody already knows, these files change the odds of any statement about one protected unit by "
-            f"at most a factor e^{show_up(guarantee.epsilon)}, but for an allowance of {show_up(guarantee.delta)} in "
-            "probability."
-        )
     if isinstance(guarantee, ZCDP):
         return (
             f"The privacy loss of one protected unit is at most that of a Gaussian with rho = {show_up(guarantee.rho)} "
             "(zero-concentrated differential privacy)."
         )
-    return str(guarantee)
+    if not isinstance(guarantee, PureDP | ApproxDP | ProbabilisticDP):
+        return str(guarantee)
+    factor = f"e^{show_up(guarantee.epsilon)}"
+    but = (
+        "" if isinstance(guarantee, PureDP) else f", but for an allowance of {show_up(guarantee.delta)} in probability"
+    )
+    if unit.kind == "replace":
+        return (
+            f"These files are at most {factor} times likelier with one set of values of a protected unit than with "
+            f"another{but}. So much, at most, the odds between two possibilities for that unit move for somebody who "
+            "already knows everything else."
+        )
+    return (
+        f"These files are at most {factor} times likelier with a protected unit in the data than without it, and the "
+        f"other way round{but}. So much, at most, the odds that the unit is in the data move for somebody who already "
+        "knows everything else. Between two values of a unit that is known to be there they move by at most the square "
+        "of it."
+    )

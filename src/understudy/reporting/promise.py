@@ -28,7 +28,10 @@ LARGEST_EXPONENT = 700.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odds:
-    """How far the odds of any statement about one unit can move. ``epsilon`` is None where nothing is promised."""
+    """How far the odds between two neighbouring possibilities can move for somebody who knows everything else.
+
+    ``epsilon`` is None where nothing is promised.
+    """
 
     epsilon: float | None
     delta: float
@@ -98,7 +101,9 @@ def _figures(subject: Subject, odds: Odds) -> tuple[tuple[str, str], ...]:
     shown = ((rows, "synthetic rows"), subject.size)
     if odds.epsilon is None:
         return ("none", "guarantee"), *shown
-    return (f"× {_short(odds.factor)}", "at most, on the odds of anything about one person"), *shown
+    whole = subject.statement.unit.kind == "add_remove"
+    what = "that one person is in the data" if whole else "of anything about one person, all others known"
+    return (f"× {_short(odds.factor)}", f"at most, on the odds {what}"), *shown
 
 
 def _short(value: float) -> str:

@@ -282,3 +282,24 @@ def test_main_values_show_themselves(value):
     shown = value._repr_html_()
     assert "grade" in shown
     assert "<table>" in shown
+
+
+def test_the_odds_told_are_those_of_the_unit(tmp_path):
+    """Under add_remove a value that changes is two steps: geometric noise attains the square between two values."""
+    schema = us.Schema(attributes=(us.Attribute(name="sick", levels=("no", "yes")),))
+    noise = us.Geometric(scale=1)  # epsilon = 1 for one person more or fewer
+    absent, well, ill = np.array([5, 5]), np.array([6, 5]), np.array([5, 6])
+    out = np.array([0, 20])
+    loss = {name: noise.log_pmf(out, table).sum() for name, table in (("absent", absent), ("well", well), ("ill", ill))}
+    assert loss["ill"] - loss["absent"] == pytest.approx(1)
+    assert loss["ill"] - loss["well"] == pytest.approx(2)
+    told = {}
+    for unit in ("replace", "add_remove"):
+        source = us.open_source(pa.table({"sick": ["no", "yes"] * 20}), schema)
+        with pytest.warns(us.errors.UntrackedWarning):
+            us.synthesize(source, method="histogram", budget=us.PureDP(epsilon=1), unit=unit, out=tmp_path / unit)
+        told[unit] = (tmp_path / unit / "README.md").read_text()
+    assert "e^1 times likelier with one set of values" in told["replace"]
+    assert "square" not in told["replace"]
+    assert "e^1 times likelier with a protected unit in the data than without" in told["add_remove"]
+    assert "by at most the square" in told["add_remove"]
