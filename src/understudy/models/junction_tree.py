@@ -14,6 +14,7 @@ from math import prod
 from understudy.errors import InputError, UnsupportedError
 
 Margin = tuple[str, ...]
+MANY = 100  # margins for which compiled loops pay for loading them (a second and a hundred MB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +73,9 @@ def cells_with(
     sizes: Mapping[str, int], groups: Iterable[Sequence[str]], margins: Sequence[Sequence[str]]
 ) -> list[float]:
     """``tree_cells`` of a graph with one margin added, for each margin."""
-    if not margins:
-        return []
+    if len(margins) < MANY:
+        given = list(groups)
+        return [float(tree_cells(sizes, [*given, margin])) for margin in margins]
     import numpy as np
 
     from understudy.models.elimination_compiled import cells_with_each
