@@ -63,7 +63,8 @@ print(people.describe(include="all"))
 print(people.groupby("{release.schema.names[0]}", observed=False).size())
 ```
 
-In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or CSV: `understudy export . --to dta --out elsewhere/`.
+In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or as CSV:
+`understudy export . --to dta --out elsewhere/`.
 
 ## What not to do
 
@@ -90,17 +91,17 @@ def _values(attribute: Attribute) -> str:
     if attribute.levels:
         return f"{len(attribute.levels)} levels{more}"
     kind = "dates" if attribute.kind == "date" else "numbers"
-    bins = len(attribute.edges) - 1
-    return f"{kind} from {attribute.edges[0]} to {attribute.edges[-1]}, known by {bins} {'bin' if bins == 1 else 'bins'}{more}"
+    bins = "1 bin" if len(attribute.edges) == 2 else f"{len(attribute.edges) - 1} bins"
+    return f"{kind} from {attribute.edges[0]} to {attribute.edges[-1]}, known by {bins}{more}"
 
 
 def _question(schema: Schema) -> str:
-    """A question that this release can be asked: about a level that can be written without quotation marks trouble."""
+    """A question that this release can be asked, about a level that needs no escaping."""
     for attribute in schema.attributes:
         if attribute.levels and attribute.name.isidentifier():
             level = attribute.levels[0]
             if not isinstance(level, str):
-                return f"proportion({attribute.name} == {str(level).lower() if isinstance(level, bool) else level})"
+                return f"proportion({attribute.name} == {level})"
             if level.replace(" ", "").isalnum():
                 return f"proportion({attribute.name} == '{level}')"
     return "proportion(...)"
@@ -168,10 +169,9 @@ them.
     )
 
 
-def _factor(epsilon: Fraction) -> str:
-    """The factor on the odds, and its size where a person can picture it."""
-    size = math.exp(epsilon) if epsilon < 20 else math.inf
-    return f"e^{show_up(epsilon)}" + (f" = {size:.3g}" if size < 1000 else "")
+def _size(epsilon: Fraction) -> str:
+    """What the factor on the odds is, where a person can picture it."""
+    return f" e^{show_up(epsilon)} is {math.exp(epsilon):.3g}." if epsilon < 7 else ""
 
 
 def _in_words(guarantee: Definition, unit: Unit) -> str:
@@ -195,12 +195,12 @@ def _in_words(guarantee: Definition, unit: Unit) -> str:
     if unit.kind == "replace":
         return (
             f"These files are at most {factor} times likelier with one set of values of a protected unit than with "
-            f"another{but}. So much, at most, the odds between two possibilities for that unit move for somebody who "
-            "already knows everything else."
+            f"another{but}.{_size(guarantee.epsilon)} So much, at most, the odds between two possibilities for that "
+            "unit move for somebody who already knows everything else."
         )
     return (
         f"These files are at most {factor} times likelier with a protected unit in the data than without it, and the "
-        f"other way round{but}. So much, at most, the odds that the unit is in the data move for somebody who already "
-        "knows everything else. Between two values of a unit that is known to be there they move by at most the square "
-        "of it."
+        f"other way round{but}.{_size(guarantee.epsilon)} So much, at most, the odds that the unit is in the data move "
+        "for somebody who already knows everything else. Between two values of a unit that is known to be there they "
+        "move by at most the square of it."
     )

@@ -1,7 +1,9 @@
 """What is in a release folder, and what is refused when reading one back."""
 
 import json
+import re
 import shutil
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -303,3 +305,22 @@ def test_the_odds_told_are_those_of_the_unit(tmp_path):
     assert "square" not in told["replace"]
     assert "e^1 times likelier with a protected unit in the data than without" in told["add_remove"]
     assert "by at most the square" in told["add_remove"]
+
+
+def test_the_readme_asks_a_question_that_is_answered(tmp_path):
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="born", edges=(date(1950, 1, 1), date(1980, 1, 1), date(2010, 1, 1)), missing=True),
+            us.Attribute(name="sick", levels=(False, True)),
+        )
+    )
+    rows = pa.table({"born": [date(1960, 5, 1), date(1990, 5, 1)] * 200, "sick": [True, False] * 200})
+    with pytest.warns(us.errors.UntrackedWarning):
+        us.synthesize(
+            us.open_source(rows, schema), method="histogram", budget=us.PureDP(epsilon=1), out=tmp_path / "made"
+        )
+    told = (tmp_path / "made" / "README.md").read_text()
+    assert "- `born` (dates from 1950-01-01 to 2010-01-01, known by 2 bins, or missing)" in told
+    assert "e^1 is 2.72." in told
+    (question,) = re.findall(r'understudy infer \. "(.*?)"', told)
+    assert 0 < us.infer(us.read_release(tmp_path / "made"), question).value < 1
