@@ -142,8 +142,8 @@ def _from_draws(
     share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())
     warnings = [*evidence.warnings, *estimand.losses]
     status = validity.status
-    if validity.note:
-        warnings.append(validity.note)
+    if validity.of_an_answer:
+        warnings.append(validity.of_an_answer)
     if isinstance(evidence, NoiseAware) and evidence.modelled > MODELLED:
         status = "approximate"
         warnings.append(
@@ -259,8 +259,8 @@ def _by_rule(
     excluded = float(estimand.excluded(counts).mean()) / kappa
     validity = validity_of(release, estimand.question.kind)
     status = validity.status
-    if validity.note:
-        warnings.append(validity.note)
+    if validity.of_an_answer:
+        warnings.append(validity.of_an_answer)
     if synthesis == "noise_aware" and rests_on_model(release, estimand):
         status = "approximate"
         warnings.append("the measured tables do not determine this quantity; the copies rest on their model here")

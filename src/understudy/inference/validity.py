@@ -18,6 +18,12 @@ from understudy.release.value import Release
 
 STATUSES = ("valid", "approximate", "refused")
 OUTSIDE = "outside"
+# Clauses of notes that explain the table; whether they apply to one answer, the answer itself says.
+OF_THE_METHOD = (
+    "from all measured tables together",
+    "approximate where they do not determine the quantity, and refused where two of its attributes are in no table "
+    "together",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +33,15 @@ class Validity:
     status: str
     coverage: str = ""
     note: str = ""
+
+    @property
+    def of_an_answer(self) -> str:
+        """The note without what explains the table alone.
+
+        >>> Validity(status="valid", note="from all measured tables together; numbers are known by bins").of_an_answer
+        'numbers are known by bins'
+        """
+        return "; ".join(clause for clause in self.note.split("; ") if clause not in OF_THE_METHOD)
 
 
 @cache
