@@ -57,7 +57,10 @@ class StoredTables(Sequence[pa.Table]):
             parts = []
             for file in self._files[place]:
                 self._require_unchanged(file)
-                parts.append(pq.read_table(file))
+                try:
+                    parts.append(pq.read_table(file))
+                except (pa.ArrowException, OSError) as problem:
+                    raise InputError(f"{file} cannot be read as Parquet ({type(problem).__name__}).") from None
             self._read[place] = restore_types(pa.concat_tables(parts, promote_options="permissive"), self._schema)
         return self._read[place]
 

@@ -143,6 +143,20 @@ def test_another_table_than_the_manifest_states_is_refused(tmp_path, table, stat
     assert not us.verify(folder)[0].passed
 
 
+def test_damage_under_a_right_hash_is_told_without_a_traceback(tmp_path):
+    folder = put_tables(tmp_path / "release", rows(5_000), 1)
+    file = folder / "synthetic_1.parquet"
+    content = bytearray(file.read_bytes())
+    content[200:20_000] = bytes(19_800)
+    file.write_bytes(content)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"][file.name] = hash_file(file)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        us.read_release(folder).frame()
+    assert [check.name for check in us.verify(folder) if not check.passed] == ["schema"]
+
+
 def test_verify_finds_a_row_that_does_not_fit_in_a_late_batch(tmp_path):
     folder = put_tables(tmp_path / "release", rows(1_000), 1)
     wrong = pa.concat_tables([rows(400_000), rows(1).set_column(1, "age", pa.array([700]))])
