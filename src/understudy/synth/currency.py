@@ -8,12 +8,13 @@ from fractions import Fraction
 from understudy.core.exact import float_up, sqrt_down
 from understudy.core.mechanism import SelectionLaw
 from understudy.core.schema import Schema
-from understudy.errors import UnsupportedError
+from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.calibrate import noise_for
 from understudy.privacy.conversion import cdp_rho
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.noise import NoiseMechanism
 from understudy.privacy.sensitivity import margin_sensitivity
+from understudy.privacy.streams import LARGEST_SCALE, SMALLEST_SCALE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,14 @@ class Currency:
         return noise
 
     def choice_scale(self, part: Fraction, sensitivity: Fraction) -> Fraction:
-        """The scale of a noisy maximum that costs this part: rho = s^2 / (2 scale^2), or epsilon = 2 s / scale."""
+        """The scale of a noisy maximum that costs this part: rho = s^2 / (2 scale^2), or epsilon = 2 s / scale.
+
+        Refused here, and so when a plan is made, where it is too large to sample; never below the least that is.
+        """
         exact = sensitivity / sqrt_down(2 * part) if self.concentrated else 2 * sensitivity / part
-        return Fraction(float_up(exact))
+        if exact > LARGEST_SCALE:
+            raise InputError(
+                "a choice would need noise of a scale above 2^40 (about 1.1e12), the largest that is sampled here. Use "
+                "a larger budget, fewer rounds, or a method that chooses nothing (ipf)."
+            )
+        return Fraction(float_up(max(exact, SMALLEST_SCALE)))

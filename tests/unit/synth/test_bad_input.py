@@ -102,6 +102,23 @@ def test_a_budget_so_large_that_there_is_no_noise(method, unit):
     assert np.abs(made.counts(("x1",)) - table.counts(("x1",))).max() <= 25
 
 
+@pytest.mark.parametrize("method", ["aim", "mst"])
+@pytest.mark.parametrize(
+    "budget", [us.PureDP(epsilon="1e16"), us.ZCDP(rho="1e30"), us.ApproxDP(epsilon="1e40", delta="1e-6")]
+)
+def test_choices_with_less_noise_than_is_sampled(method, budget):
+    table = CodedTable(schema=SMALL, columns=rows_of(SMALL, 100))
+    assert run(table, method, budget=budget, unit="replace").tables[0].rows == 100
+
+
+@pytest.mark.parametrize("budget", [us.PureDP(epsilon="1e-9"), us.ZCDP(rho="1e-22")])
+def test_a_choice_with_more_noise_than_is_sampled_is_refused_when_it_is_planned(budget):
+    """Where the tables alone could still be measured: a run would be charged and then fail."""
+    assert us.plan(SMALL, method="ipf", budget=budget).steps
+    with pytest.raises(InputError, match="a choice would need noise"):
+        us.plan(SMALL, method="aim", budget=budget)
+
+
 @pytest.mark.parametrize(
     ("sizes", "method"),
     [([8, 10, 2, 4, 3, 7, 6, 8], "aim"), ([100, 100, 100], "aim"), ([2] * 20, "aim"), ([1000, 1000], "histogram")],
