@@ -39,6 +39,8 @@ LookAlike = Annotated[
     ),
 ]
 Keys = Annotated[str, typer.Option(metavar="A,B", help="What an intruder knows.", show_default="all attributes")]
+Delta = Annotated[str | None, typer.Option(help="Total delta; without it the guarantee is pure.")]
+CopyRows = Annotated[int | None, typer.Option(help="Rows of each copy.", show_default="the method's choice")]
 Targets = Annotated[str, typer.Option(metavar="A,B", help="What an intruder wants.", show_default="everything else")]
 
 
@@ -49,13 +51,13 @@ def advise(
     schema: SchemaFile,
     records: Annotated[int, typer.Option(help="How many records there are, or a guess.", show_default=False)],
     epsilon: Epsilons = "0.1,0.5,1,2,5,10",
-    delta: Annotated[str | None, typer.Option(help="Total delta; without it the guarantee is pure.")] = None,
+    delta: Delta = None,
     method: Annotated[str, typer.Option(help="How to synthesize; `understudy methods` lists them.")] = "auto",
     who: Protected,
     copies: Annotated[
         str, typer.Option(metavar="M1,M2,...", help="Numbers of copies to compare, where copies split the budget.")
     ] = "1,2,5,10",
-    rows: Annotated[int | None, typer.Option(help="Rows of each copy.", show_default="the method's choice")] = None,
+    rows: CopyRows = None,
     options: MethodOptions = None,
     family: Annotated[str | None, typer.Option(help="Family of a regression.", rich_help_panel=QUESTION)] = None,
     event: Annotated[

@@ -10,14 +10,14 @@ import typer
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
 from understudy.cli.internal import (
-    INTERNAL,
     document,
     draw,
-    finding_row,
     read_synthetic,
     show_findings,
     target_folder,
-    write_csv,
+    write_findings,
+    write_frames,
+    write_internal,
 )
 from understudy.cli.options import (
     AsJson,
@@ -32,7 +32,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, show_table, working
 from understudy.core.folders import publish_folder
-from understudy.core.result import Evaluation, Section
+from understudy.core.result import INTERNAL, Evaluation, Section
 from understudy.core.schema_file import read_schema
 
 SHOWN = 20
@@ -103,13 +103,9 @@ def attack(
 
 
 def _write(place: Path, section: Section) -> None:
-    import pyarrow as pa
-
-    (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
-    write_csv(pa.Table.from_pylist([finding_row(finding) for finding in section.findings]), place / "findings.csv")
-    for title, frame in section.frames.items():
-        if frame.num_columns:
-            write_csv(frame, place / f"{title}.csv")
+    write_internal(place)
+    write_findings(section.findings, place)
+    write_frames(section.frames, place)
     draw(section.frames, place / "figures")
 
 

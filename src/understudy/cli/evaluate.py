@@ -11,15 +11,15 @@ import typer
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
 from understudy.cli.internal import (
-    INTERNAL,
     document,
     draw,
-    finding_row,
     plain_rows,
     read_synthetic,
     show_findings,
     target_folder,
-    write_csv,
+    write_findings,
+    write_frames,
+    write_internal,
 )
 from understudy.cli.options import (
     AsJson,
@@ -34,7 +34,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, show_table, working
 from understudy.core.folders import publish_folder
-from understudy.core.result import Evaluation
+from understudy.core.result import INTERNAL, Evaluation
 from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
 
@@ -166,27 +166,20 @@ def _together(results: Sequence[Evaluated]) -> dict[str, Any]:
 
 def _write(folder: Path, results: Sequence[Evaluated], together: Mapping[str, Any]) -> None:
     def fill(place: Path) -> None:
-        (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
+        write_internal(place)
         for name, _, evaluation in results:
             _write_one(place if len(results) == 1 else place / name, evaluation)
-        for name, frame in together.items():
-            write_csv(frame, place / f"{name}.csv")
+        write_frames(together, place)
         draw(together, place)
 
     publish_folder(folder, fill, private=True)
 
 
 def _write_one(place: Path, evaluation: Evaluation) -> None:
-    import pyarrow as pa
-
     place.mkdir(exist_ok=True)
-    write_csv(pa.Table.from_pylist([finding_row(finding) for finding in evaluation.findings]), place / "findings.csv")
-    for name, section in (("utility", evaluation.utility), ("risk", evaluation.risk)):
-        filled = {title: frame for title, frame in section.frames.items() if frame.num_columns}
-        if filled:
-            (place / name).mkdir()
-        for title, frame in filled.items():
-            write_csv(frame, place / name / f"{title}.csv")
+    write_findings(evaluation.findings, place)
+    write_frames(evaluation.utility.frames, place / "utility")
+    write_frames(evaluation.risk.frames, place / "risk")
     draw({**evaluation.risk.frames, **evaluation.utility.frames}, place / "figures")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,12 @@ from understudy import api
 from understudy.cli.options import read_output_path
 from understudy.cli.output import show_table, warn
 from understudy.core.folders import release_above
-from understudy.core.result import Evaluation, Section
+from understudy.core.result import INTERNAL, Evaluation, Finding, Section
 from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError
 
 if TYPE_CHECKING:
     from understudy.release import CommuteRelease, Release
-
-INTERNAL = "INTERNAL, computed from confidential data: keep it inside the building"
 
 
 def target_folder(out: Path) -> Path:
@@ -54,6 +52,25 @@ def read_synthetic(path: Path, schema: Schema | None, reading: Mapping[str, Any]
     return wrap(api.synthetic_table(str(path), schema, **reading), schema)
 
 
+def write_internal(place: Path) -> None:
+    """The mark that every folder of internal results has."""
+    (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
+
+
+def write_findings(findings: Iterable[Finding], place: Path) -> None:
+    import pyarrow as pa
+
+    write_csv(pa.Table.from_pylist([finding_row(finding) for finding in findings]), place / "findings.csv")
+
+
+def write_frames(frames: Mapping[str, Any], place: Path) -> None:
+    """Every table that has columns as CSV, in a folder that is made if there is one."""
+    for title, frame in frames.items():
+        if frame.num_columns:
+            place.mkdir(exist_ok=True)
+            write_csv(frame, place / f"{title}.csv")
+
+
 def write_csv(frame: Any, file: Path) -> None:
     import pyarrow as pa
     from pyarrow import csv
@@ -80,7 +97,7 @@ def draw(frames: Mapping[str, Any], place: Path) -> None:
         figures[name](frames).save(place / f"{name}.svg")
 
 
-def finding_row(finding: Any) -> dict[str, Any]:
+def finding_row(finding: Finding) -> dict[str, Any]:
     return {
         "code": finding.code,
         "severity": finding.severity,

@@ -9,7 +9,7 @@ import typer
 
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import INTERNAL, read_synthetic
+from understudy.cli.internal import read_synthetic
 from understudy.cli.options import (
     AsJson,
     Holdout,
@@ -22,6 +22,7 @@ from understudy.cli.options import (
     read_names,
 )
 from understudy.cli.output import print_json, say, working
+from understudy.core.result import INTERNAL
 from understudy.core.schema_file import read_schema
 from understudy.errors import DisclosureError, InputError
 

@@ -19,6 +19,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.derived import Derived
+from understudy.core.result import INTERNAL
 from understudy.core.schema import Attribute
 from understudy.core.schema_file import read_schema
 from understudy.errors import InputError, SchemaError
@@ -158,7 +159,7 @@ def describe(
         ]
     )
     if internal is not None:
-        say("INTERNAL, computed from confidential data: keep it inside the building", style="bold red")
+        say(INTERNAL, style="bold red")
         show_facts(
             [
                 ("rows", internal["rows"]),

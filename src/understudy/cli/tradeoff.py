@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from understudy import api
-from understudy.cli.advise import read_counts, read_list
+from understudy.cli.advise import CopyRows, Delta, Keys, Targets, read_counts, read_list
 from understudy.cli.audit import PlotFile
 from understudy.cli.bundles import Protected, Reading, bundled
 from understudy.cli.evaluate import read_ways
-from understudy.cli.internal import INTERNAL
 from understudy.cli.options import AsJson, SchemaFile, files_of, read_names
 from understudy.cli.output import print_json, say, show_table, warn, working
 from understudy.core.folders import release_above
+from understudy.core.result import INTERNAL
 from understudy.core.schema_file import read_schema
 from understudy.errors import DisclosureError, InputError
 
@@ -44,26 +44,22 @@ def tradeoff(
     epsilon: Annotated[
         str, typer.Option("--epsilon", metavar="E1,E2,...", help="Total epsilons to sweep.")
     ] = "0.1,0.5,1,2,5",
-    delta: Annotated[str | None, typer.Option(help="Total delta; without it the guarantee is pure.")] = None,
+    delta: Delta = None,
     method: Annotated[
         list[str] | None, typer.Option(help="A method to sweep; may be repeated.", show_default="auto")
     ] = None,
     copies: Annotated[str, typer.Option(metavar="M1,M2,...", help="Numbers of copies to sweep.")] = "1",
     repeats: Annotated[int, typer.Option(help="Rehearsed releases of each setting.")] = 5,
     who: Protected,
-    rows: Annotated[int | None, typer.Option(help="Rows of each copy.", show_default="the method's choice")] = None,
+    rows: CopyRows = None,
     question: Annotated[
         list[str] | None,
         typer.Option(
             help="A question whose interval is measured; may be repeated.", show_default="a share of each attribute"
         ),
     ] = None,
-    keys: Annotated[
-        str, typer.Option(metavar="A,B", help="What an intruder knows.", show_default="all attributes")
-    ] = "",
-    targets: Annotated[
-        str, typer.Option(metavar="A,B", help="What an intruder wants.", show_default="everything else")
-    ] = "",
+    keys: Keys = "",
+    targets: Targets = "",
     ways: Annotated[str, typer.Option(metavar="1,2,3", help="Of how many attributes the tables are.")] = "1,2,3",
     reference: Annotated[bool, typer.Option(help="Also tables without a guarantee, to compare with.")] = True,
     workers: Annotated[

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from understudy.errors import DisclosureError, InputError
 
+INTERNAL = "INTERNAL, computed from confidential data: keep it inside the building"  # what such results begin with
+
 Audience = Literal["public", "internal"]
 Severity = Literal["info", "good", "warning", "problem"]
 

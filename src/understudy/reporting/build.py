@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.folders import explained_disk_errors, release_above
-from understudy.core.result import Audience, Evaluation
+from understudy.core.result import INTERNAL, Audience, Evaluation
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
 from understudy.release.commutes import CommuteRelease
@@ -36,7 +36,6 @@ from understudy.reporting.sections import (
 from understudy.reporting.subject import subject_of
 
 AUDIENCES = ("internal", "public")
-INTERNAL = "INTERNAL, computed from confidential data: keep it inside the building"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

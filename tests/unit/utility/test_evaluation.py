@@ -192,8 +192,19 @@ def test_vanished_and_invented_groups(people, schema, source):
     assert rows_of(found, "vanished")[0]["group"] == "high"
     back = evaluate_utility(us.wrap(people, schema), us.open_source(kept, schema), families=("subgroups",))
     assert rows_of(back, "invented")[0]["group"] == "high"
-    small = [row for row in rows_of(found, "subgroups") if row["people_in_group"] == "1-4"]
-    assert all(0 <= row["expected_vanished_percent"] <= 100 for row in small)
+
+
+def test_groups_that_chance_alone_would_lose():
+    schema = us.Schema(attributes=(us.Attribute(name="g", levels=("a", "b", "c")),))
+    data = pa.table({"g": ["a", "b", "b", "c", "c", "c", "c", "c"]})
+    copy = pa.table({"g": ["c"] * 5})
+    found = evaluate_utility(us.wrap(copy, schema), us.open_source(data, schema), families=("subgroups",))
+    rows = {row["people_in_group"]: row for row in rows_of(found, "subgroups")}
+    assert rows["1-4"]["groups"] == 2
+    assert rows["1-4"]["vanished_percent"] == 100
+    assert rows["1-4"]["expected_vanished_percent"] == pytest.approx(100 * ((7 / 8) ** 5 + (6 / 8) ** 5) / 2)
+    assert rows["5-9"]["expected_vanished_percent"] == pytest.approx(100 * (3 / 8) ** 5)
+    assert rows["5-9"]["mean_absolute_error"] == pytest.approx(3)  # five of five, per eight rows
 
 
 # Bad input: a clear error or a stated omission, never a crash.
