@@ -111,6 +111,8 @@ def test_internal_pages_are_marked_on_screen_and_on_every_sheet(visit, pages, tm
     assert page.evaluate("getComputedStyle(document.querySelector('.mark')).position") == "fixed"
     assert page.evaluate("getComputedStyle(document.querySelector('.watermark')).position") == "fixed"
     assert page.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+    page.set_viewport_size({"width": 718, "height": 1000})  # a sheet of A4 between its margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718  # paper cannot be scrolled
     sheets = page.pdf(format="A4", print_background=True)
     assert sheets.startswith(b"%PDF")
     other = visit(pages["public"])
