@@ -26,6 +26,7 @@ from understudy.errors import SchemaError, unknown_name
 Level = str | int | bool
 Edge = int | float | datetime.date
 MISSING = "<missing>"
+LARGEST_EDGE = 1e300  # so that a range of numbers is a number too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +135,10 @@ class Attribute:
             raise SchemaError(f"{where}: edges must be finite; give the public lowest and highest possible value.")
         if any(abs(value) > 2**53 for value in given if isinstance(value, int) or self.integer):
             raise SchemaError(f"{where}: whole-number edges and special codes must lie between -2^53 and 2^53.")
+        if any(abs(value) > LARGEST_EDGE for value in given):
+            raise SchemaError(
+                f"{where}: edges and special codes must lie between -{LARGEST_EDGE:g} and {LARGEST_EDGE:g}."
+            )
         if len(self.edges) < 2 or any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):  # type: ignore[operator]
             raise SchemaError(f"{where}: edges must be at least two values in increasing order.")
         if self.level_labels:

@@ -5,6 +5,8 @@ Two- and three-way tables lead, because scores of one-way tables cannot see a de
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from understudy.utility.tables import MEASURES, band, k_marginal_score, measure_
 WORST = 10
 SHOWN_CELLS = 2_000  # cells of a worst table that are written out
 RAAB = "Raab (2022), section 3"
+
+Measured = tuple[tuple[str, ...], dict[str, Any]]  # a table's attributes and what was measured of it
 NIST = "NIST Diverse Communities, k-marginal"
 
 
@@ -24,36 +28,42 @@ NIST = "NIST Diverse Communities, k-marginal"
 def margins(comparison: Comparison) -> Section:
     """Tables of 1, 2, 3 attributes: S_pMSE and the other table measures, worst tables, NIST's k-marginal score."""
     found = Collected()
-    by_table: list[dict[str, Any]] = []
+    by_table: list[Measured] = []
     by_way: list[dict[str, Any]] = []
     done, wanted = 0, sum(len(comparison.margins(way)) for way in comparison.ways)
     for way in comparison.ways:
-        rows, each = [], []
+        rows: list[Measured] = []
+        each = []
         for margin, original, copies in count_together(comparison.original, comparison.copies, comparison.margins(way)):
             measured = [measure_table(original, copy) for copy in copies]
             each.append([(one["s_pmse"], one["tvd"]) for one in measured])
-            rows.append(_row(comparison, way, margin, measured))
+            rows.append((margin, _row(comparison, way, margin, measured)))
             done += 1
             if comparison.progress is not None and done % 64 == 0:
                 comparison.progress(done, wanted)
         if not rows:
             found.omit("margins", f"{way}-way tables", f"the schema has {len(comparison.names)} attributes only")
             continue
-        by_table += sorted(rows, key=lambda row: -row["s_pmse"])
-        summary = _summary(way, rows, np.array(each))
+        by_table += sorted(rows, key=_distance)
+        summary = _summary(way, [row for _, row in rows], np.array(each))
         by_way.append(summary)
     for summary in sorted(by_way, key=lambda row: row["way"] == 1):  # one-way tables come last: they see least
         found.findings += _findings(summary)
-    found.frames["tables"] = frame(by_table)
+    found.frames["tables"] = frame([row for _, row in by_table])
     found.frames["ways"] = frame(by_way)
     found.frames["one_way"] = _shares(comparison)
-    if pairs := [row for row in by_table if row["way"] == 2]:
+    if pairs := {margin: row for margin, row in by_table if len(margin) == 2}:
         found.frames["two_way"] = _pairs(comparison, pairs)
-    worst = [row for row in by_table if row["way"] > 1] or by_table
-    worst = sorted(worst, key=lambda row: -row["s_pmse"])[:WORST]
+    worst = [(margin, row) for margin, row in by_table if len(margin) > 1] or by_table
+    worst = sorted(worst, key=_distance)[:WORST]
     found.frames["worst_tables"] = _written_out(comparison, worst, found)
-    _cover(comparison, by_table, found)
+    _cover(comparison, [row for _, row in by_table], found)
     return found.section()
+
+
+def _distance(measured: Measured) -> float:
+    """The worst table first."""
+    return -float(measured[1]["s_pmse"])
 
 
 def _row(comparison: Comparison, way: int, margin: tuple[str, ...], measured: list[dict[str, Any]]) -> dict[str, Any]:
@@ -153,26 +163,24 @@ def _shares(comparison: Comparison) -> Any:
     return frame(rows)
 
 
-def _pairs(comparison: Comparison, rows: list[dict[str, Any]]) -> Any:
-    named = {label(margin): margin for margin in comparison.margins(2)}
+def _pairs(comparison: Comparison, rows: Mapping[tuple[str, str], dict[str, Any]]) -> Any:
+    """In the schema's order."""
     return frame(
         [
             {
-                "first": named[row["table"]][0],
-                "second": named[row["table"]][1],
-                **{key: row[key] for key in ("s_pmse", "tvd", "band", "covered")},
+                "first": first,
+                "second": second,
+                **{key: rows[first, second][key] for key in ("s_pmse", "tvd", "band", "covered")},
             }
-            for row in sorted(rows, key=lambda row: list(named).index(row["table"]))
+            for first, second in combinations(comparison.names, 2)
         ]
     )
 
 
-def _written_out(comparison: Comparison, worst: list[dict[str, Any]], found: Collected) -> Any:
+def _written_out(comparison: Comparison, worst: list[Measured], found: Collected) -> Any:
     """The worst tables cell by cell: original, synthetic (per original row, mean of the copies), difference."""
     rows = []
-    named = {label(margin): margin for way in comparison.ways for margin in comparison.margins(way)}
-    for rank, entry in enumerate(worst, start=1):
-        margin = named[entry["table"]]
+    for rank, (margin, entry) in enumerate(worst, start=1):
         if comparison.schema.cells(margin) > SHOWN_CELLS:
             found.omit("margins", f"cells of {entry['table']}", f"more than {SHOWN_CELLS:,} cells are not written out")
             continue

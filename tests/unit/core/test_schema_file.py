@@ -192,6 +192,7 @@ BAD = {
     "special label number": (one("edges = [0, 1]\nspecial = { -8 = 3 }"), "attribute 'age': special"),
     "special word": (one('edges = [0, 1]\nspecial = { eight = "x" }'), "special code 'eight' must be a number"),
     "too many digits": (f"version = {'9' * 5000}", "too many digits"),
+    "edges too far apart": (one("edges = [-1e308, 1e308]"), "between -1e+300 and 1e+300"),
     "integer edges beyond whole doubles": (one("edges = [0, 1e300]\ninteger = true"), "2^53"),
     "integer with a broken special code": (one('edges = [0, 9]\ninteger = true\nspecial = { "-8.5" = "x" }'), "whole"),
     "special infinite": (one('edges = [0, 1]\nspecial = { inf = "x" }'), "finite"),

@@ -329,3 +329,18 @@ def test_the_verb(people, schema, source, kit):
         us.evaluate(us.wrap(people, schema), people, parts=("use",))
     with pytest.raises(InputError, match="needs a release"):
         us.evaluate(people, people)
+
+
+def test_tables_whose_names_read_the_same_are_told_apart():
+    """Attributes 'a' and 'b x c', and 'a x b' and 'c', make two tables called 'a x b x c'."""
+    names = ("a", "b x c", "a x b", "c")
+    schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=("no", "yes")) for name in names))
+    rng = np.random.default_rng(3)
+    data = pa.table({name: rng.choice(["no", "yes"], 400) for name in names})
+    broken = data.set_column(3, "c", data["a x b"])  # only this pair has lost its independence
+    found = evaluate_utility(us.wrap(broken, schema), us.open_source(data, schema), families=("margins",), ways=(2,))
+    scores = {(row["first"], row["second"]): row["s_pmse"] for row in rows_of(found, "two_way")}
+    assert len(scores) == 6
+    assert max(scores, key=scores.get) == ("a x b", "c")
+    cells = [row for row in rows_of(found, "worst_tables") if row["rank"] == 1]
+    assert {row["cell"]: row["synthetic"] for row in cells if row["synthetic"]}.keys() == {"no | no", "yes | yes"}
