@@ -37,7 +37,7 @@ BATCH = 25
 LEAST = 75  # data sets before a cell may end
 GOAL = (0.94, 0.96)
 CLAIMED = ("infer", "T_f*, 5 n rows")
-COLUMNS = ("release", "by", "question", "population", "epsilon", "asked", "answered", "held", "width", "valid")
+COLUMNS = ("release", "by", "question", "population", "epsilon", "asked", "answered", "held", "width")
 Row = dict[str, str]
 
 
@@ -123,11 +123,8 @@ def count(target: Path, sources: Sequence[Path]) -> None:
                 answered = [row for row in rows if row[0] is not None]
                 held = sum(row[0] for row in answered)
                 width = f"{np.median([row[1] for row in answered]):.3f}" if answered else ""
-                valid = sum(row[2] == "valid" for row in answered)
                 place = "outside" if outside else "inside"
-                writer.writerow(
-                    (case, by, question, place, epsilon, len(rows), len(answered), f"{held:g}", width, valid)
-                )
+                writer.writerow((case, by, question, place, epsilon, len(rows), len(answered), f"{held:g}", width))
 
 
 def cell(row: Row) -> str:

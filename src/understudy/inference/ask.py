@@ -156,6 +156,7 @@ def _from_draws(
     if release.statement.unit.rows_per_unit > 1:
         warnings.append("a unit may have several rows; they are treated as independent, so intervals may be too short")
     if any(worth is not None and worth < LITTLE * counted for worth in information):
+        status = "approximate"  # an interval that is the prior's holds the truth always or never
         warnings.append("the noise of this release leaves little to say here; the answer is close to its prior")
     if share >= 0.5:
         warnings.append(f"about {share:,.0f} of {counted:,.0f} records with a missing value are left out")

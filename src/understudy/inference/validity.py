@@ -1,7 +1,7 @@
 """Which questions have valid answers from which releases: the one list behind ``docs/inference-table.md``.
 
 Every pair of a method of synthesis and a kind of question has an entry; the build fails if one is missing. Coverage is
-of 95 percent intervals, measured by ``benchmarks/bench_inference.py`` on generated populations.
+of 95 percent intervals, measured by ``bench_inference.py`` and ``bench_coverage.py`` on generated populations.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def table_text(methods: Sequence[str]) -> str:
         "# Which questions have valid answers",
         "",
         "Generated from `inference/validity.toml` by `docs/make_inference_table.py`; a missing pair fails the build.",
-        "Percentages are measured coverage of 95 percent intervals ([how](benchmarks.md)).",
+        "Percentages are measured coverage of 95 percent intervals ([how](benchmarks.md), [in detail](coverage.md)).",
         "",
         "| question | " + " | ".join(listed) + " |",
         "|---" * (len(listed) + 1) + "|",

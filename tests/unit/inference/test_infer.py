@@ -70,6 +70,7 @@ def test_more_noise_is_less_information_and_a_wider_interval(sample, make_releas
 def test_an_answer_that_is_nearly_the_prior_says_so(sample, make_release):
     answer = us.infer(make_release(sample, budget=us.PureDP(epsilon="0.005")), "proportion(sex == 'F')", rng=rng())
     assert any("close to its prior" in text for text in answer.warnings)
+    assert answer.validity == "approximate"
     assert answer.high - answer.low > 0.5
 
 
