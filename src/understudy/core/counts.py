@@ -13,7 +13,7 @@ from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError
 
 Integers = NDArray[np.int64]
-COVERS = ("whole_domain", "stability_threshold")
+COVERS = ("whole_domain",)  # the law of the mechanism gives every cell of the public domain, empty or not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -61,7 +61,7 @@ class SparseCounts:
         if covers not in COVERS:
             raise DisclosureError(
                 f"{type(mechanism).__name__} would add noise to the listed cells only, which reveals which cells are "
-                "not empty. Use a mechanism over the whole domain, or a stability threshold with its delta charged."
+                "not empty. Use a mechanism over the whole domain."
             )
         return self._cells, self._values
 
