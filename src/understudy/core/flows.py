@@ -64,7 +64,7 @@ class Flows:
         if getattr(mechanism, "covers", None) not in COVERS:
             raise DisclosureError(
                 f"{type(mechanism).__name__} would add noise to the listed pairs only, which reveals which pairs are "
-                "not empty. Use a mechanism over the whole domain, or a stability threshold with its delta charged."
+                "not empty. Use a mechanism over the whole domain."
             )
         return self._starts, self._origins, self._jobs
 
