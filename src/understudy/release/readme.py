@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import json
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -60,7 +61,7 @@ import pandas as pd
 
 people = pd.read_parquet("synthetic_1.parquet")
 print(people.describe(include="all"))
-print(people.groupby("{release.schema.names[0]}", observed=False).size())
+print(people.groupby({json.dumps(release.schema.names[0], ensure_ascii=False)}, observed=False).size())
 ```
 
 In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or as CSV:

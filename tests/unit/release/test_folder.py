@@ -324,3 +324,12 @@ def test_the_readme_asks_a_question_that_is_answered(tmp_path):
     assert "e^1 is 2.72." in told
     (question,) = re.findall(r'understudy infer \. "(.*?)"', told)
     assert 0 < us.infer(us.read_release(tmp_path / "made"), question).value < 1
+
+
+def test_the_lines_of_the_readme_are_python_whatever_the_names(tmp_path):
+    name = 'say "sex" \\ or\'not'
+    schema = us.Schema(attributes=(us.Attribute(name=name, levels=("F", "M")),))
+    text = (us.wrap(pa.table({name: ["F"]}), schema).write(tmp_path / "r") / "README.md").read_text()
+    code = text.partition("```python\n")[2].partition("```")[0]
+    compile(code, "README.md", "exec")
+    assert json.dumps(name) in code
