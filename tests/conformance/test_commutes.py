@@ -43,6 +43,8 @@ SETTINGS = {
     "shrunk": {"coarsen": "none", "shrink": "3:1,20:0.8", "budget": us.ApproxDP(epsilon=8, delta="1e-5")},
     "pure": {"budget": us.PureDP(epsilon=2)},
     "private destinations": {"budget": us.PureDP(epsilon=2), "unit": us.Unit(kind="replace")},
+    "private destinations, approximate": {"unit": us.Unit(kind="replace")},
+    "private destinations, areas": {"unit": us.Unit(kind="add_remove"), "coarsen": "area:county"},
     "add_remove": {"budget": us.PureDP(epsilon=2), "unit": "add_remove"},
     "three jobs": {"unit": us.Unit(kind="replace", fixed=("destination",), rows_per_unit=3)},
     "two copies": {"copies": 2},

@@ -31,6 +31,7 @@ from understudy.privacy.definition import Unit
 from understudy.privacy.dirichlet_draw import round_prior
 from understudy.privacy.dirichlet_profile import PriorShape, delta
 from understudy.privacy.event import ApproxLoss, PureLoss
+from understudy.privacy.private_sizes import private_cells, private_prior
 
 Integers = NDArray[np.int64]
 EXACT_SIZES = 64
@@ -125,7 +126,7 @@ class PriorRule:
     rule: str = "exact"
     share: Fraction = Fraction(1, 4)
     extra_cells: int = 0
-    public_sizes: bool = True  # else any number of records may stand behind the rows, and only Theorem 4.1 is used
+    public_sizes: bool = True  # else any number of records may stand behind the rows
     usable: Callable[[int], int] = int  # the largest number of cells up to a given one that can be made
 
     def __post_init__(self) -> None:
@@ -140,6 +141,10 @@ class PriorRule:
         given = cells if isinstance(cells, Mapping) else dict.fromkeys((least for least, _ in steps), cells)
         entries = {least: self._entry(least, most * times[least], given[least]) for least, most in steps}
         return SizedPrior(entries=entries, times=times)
+
+    @property
+    def _private(self) -> bool:
+        return not self.public_sizes and isinstance(self.loss, ApproxLoss)
 
     def times_for(self, size: int) -> int:
         """Rows drawn for each job. More rows need a larger prior but carry less noise of their own: worth it where
@@ -156,6 +161,10 @@ class PriorRule:
     def _choose_cells(self, least: int, most: int) -> int:
         """The largest number of cells whose priors together stay below the share of the records."""
         room = float(self.share * least)
+        if self._private:
+            epsilon, promise = float_down(self.loss.epsilon), float_down(self.loss.delta)  # type: ignore[union-attr]
+            room = max(room, 1.25 * pure_prior(epsilon, most))
+            return self.usable(private_cells(epsilon, promise, most, room))
         alone = self.prior_for(least, most, None, total=room)
         few = self.usable(FEW_CELLS)
         fits = few * self.prior_for(least, most, few + self.extra_cells) <= float(FEW_SHARE * least)
@@ -168,6 +177,8 @@ class PriorRule:
 
     def prior_for(self, least: int, most: int, cells: int | None, total: float = 0.0) -> float:
         epsilon = float_down(self.loss.epsilon)
+        if self._private and cells is not None:
+            return private_prior(epsilon, float_down(self.loss.delta), cells, most)  # type: ignore[union-attr]
         if isinstance(self.loss, PureLoss) or not self.public_sizes or most > MOST_EXACT:
             return pure_prior(epsilon, most) * (1 + 2.0**-50)
         promise = float_down(self.loss.delta)

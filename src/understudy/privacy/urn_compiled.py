@@ -199,7 +199,9 @@ def shrunk_urns(  # noqa: PLR0917
         for band in range(bands):
             retained[band] = sizes[band]
         for pair in range(begin, end):
-            if cells[pair] < places:
+            if cells[pair] < places and used == 1:  # all places are in one band: no distance need be looked up
+                retained[band_at[0]] -= 1
+            elif cells[pair] < places:
                 there = points[cells[pair]]
                 retained[band_of((there[0] - x) ** 2 + (there[1] - y) ** 2 + (there[2] - z) ** 2, edges)] -= 1
             else:
@@ -254,7 +256,10 @@ def shrunk_urns(  # noqa: PLR0917
                     whole = np.uint64(sizes[band])
                     if word > ~whole and word > ~((np.uint64(0) - whole) % whole):
                         continue
-                    place = tree_order[_position(np.int64(word % whole), parts[band], parts[band + 1], firsts, ends)]
+                    place = np.int64(word % whole)  # the place itself if all are in one band
+                    if used > 1:
+                        found = _position(place, parts[band], parts[band + 1], firsts, ends)
+                        place = np.int64(tree_order[found])
                     taken = False
                     for known in range(named):
                         if names[known] == place:
@@ -265,7 +270,7 @@ def shrunk_urns(  # noqa: PLR0917
                             taken = True
                             break
                     if not taken:
-                        cell = place
+                        cell = place  # type: ignore[assignment]
                         break
                 if cell < 0:
                     break  # out of words

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.exact import float_down, from_text
+from understudy.core.places import DESTINATION
 from understudy.errors import InputError
 from understudy.privacy.commute_prior import size_step
 from understudy.privacy.definition import Unit
@@ -17,6 +18,7 @@ from understudy.privacy.dirichlet_profile import PriorShape, delta
 from understudy.privacy.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
 from understudy.privacy.flow_draws import CellUrn, ShrunkUrn
 from understudy.privacy.plan import Plan, Step
+from understudy.privacy.private_sizes import private_delta
 from understudy.privacy.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
 from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.commutes import CommuteRelease
@@ -109,6 +111,10 @@ def _priors_suffice(mechanism: Mapping[str, Any], loss: PureLoss | ApproxLoss, p
     for least, most, cells, prior in _steps_of(mechanism):
         if math.log1p(most / prior) <= float(loss.epsilon) * (1 + 1e-9):
             continue  # by Theorem 4.1
+        if isinstance(loss, ApproxLoss) and DESTINATION not in plan.unit.fixed:
+            if private_delta(prior, (cells + _extra_cells(plan)) * prior, most, float(loss.epsilon)) > loss.delta:
+                return False
+            continue
         shape = PriorShape.symmetric(prior, cells + _extra_cells(plan), most)
         if isinstance(loss, PureLoss) or delta(shape, least, Unit(), float(loss.epsilon)) > loss.delta:
             return False

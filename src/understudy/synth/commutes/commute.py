@@ -195,10 +195,10 @@ class Commute:
             raise InputError("the published method takes the destination as fixed; say fixed=destination.")
         if DESTINATION in unit.fixed:
             return
-        if isinstance(request.budget, ApproxDP) or self.rule != "exact" or self.shrinking is not None:
+        if self.rule != "exact" or self.shrinking is not None:
             raise UnsupportedError(
-                "with private destinations the draw is calibrated by Theorem 4.1 alone: use a pure budget with "
-                "rule=exact and no shrink, or fix the destination, or use method commute_tree."
+                "with private destinations only rule=exact without shrink is proved (Theorems 4.1 and 6); or fix the "
+                "destination, or use method commute_tree."
             )
         if self.mechanism != "urn":
             raise UnsupportedError(
@@ -245,7 +245,8 @@ class Commute:
             return GeometricNoise(l1=Fraction(moved), scale=_scale(moved, epsilon))
         if isinstance(request.budget, ApproxDP) and unit.rows_per_unit == 1:
             delta = request.budget.delta / request.copies
-            return ApproxLoss(epsilon=epsilon, delta=delta, source=f"{THEOREM}, {self._theorem}")
+            theorem = self._theorem if DESTINATION in unit.fixed else "Theorem 6"
+            return ApproxLoss(epsilon=epsilon, delta=delta, source=f"{THEOREM}, {theorem}")
         if self.shrinking is not None:
             raise UnsupportedError("shrink is proved for an approximate budget and one job per unit.")
         return PureLoss(epsilon=epsilon, source=f"{THEOREM}, Theorem 1")

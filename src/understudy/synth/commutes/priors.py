@@ -41,7 +41,7 @@ def build_mechanism(
 ) -> Built:
     """The mechanism, the number of cells of each destination, and notes about what it rests on."""
     if isinstance(event, GeometricNoise):
-        cells = np.clip(np.rint(rows * float(event.l1 / event.scale) / 8), 2, 64).astype(np.int64)
+        cells = noisy_cells(rows, event.l1, event.scale)
         if isinstance(regions, AreaRegions):
             cells = np.full_like(cells, regions.cells)
         return NoisyCells(scale=event.scale, event=event), cells, ()
@@ -79,6 +79,9 @@ def build_mechanism(
     urn = CellUrn(priors=priors, event=event)
     if method.rule == "accept_reject" and isinstance(loss, ApproxLoss):
         return AcceptingUrn(urn=urn, gamma=gamma_for(loss.epsilon, loss.delta)), cells, ()
+    if not rule.public_sizes and isinstance(loss, ApproxLoss):
+        note = "The sizes of destinations are private; their draws hold for any (docs/theory/commute.md, Theorem 6)."
+        return urn, cells, (note,)
     return urn, cells, _definition_6(loss, priors, rows, cells + rule.extra_cells)
 
 
@@ -95,12 +98,19 @@ def _fewest(rows: Integers, cells: Integers) -> dict[int, int]:
     return fewest
 
 
+def noisy_cells(rows: Integers, moved: Fraction | int, scale: Fraction) -> Integers:
+    """Cells that get geometric noise: few enough that a cell has several times as many jobs as noise."""
+    return np.clip(np.rint(rows * float(moved / scale) / 8), 2, 64).astype(np.int64)
+
+
 def one_job(loss: PureLoss | ApproxLoss, unit: Unit) -> PureLoss | ApproxLoss:
     """What one destination may cost for one job. A unit of b jobs is b steps; a job whose destination is not fixed
     leaves one destination and enters another."""
     touched = unit.rows_per_unit
     if DESTINATION not in unit.fixed and unit.kind == "replace":
         touched *= 2
+        if isinstance(loss, ApproxLoss) and unit.rows_per_unit == 1:  # delta is lost where it enters only: Theorem 6
+            return ApproxLoss(epsilon=loss.epsilon / 2, delta=loss.delta, source=loss.source)
     if touched == 1:
         return loss
     return PureLoss(epsilon=loss.epsilon / touched, source=loss.source)
