@@ -118,10 +118,15 @@ def _show(section: Section) -> None:
         show_table(
             f"Attacks: residual risk with its interval of 95%{more}",
             COLUMNS,
-            [
-                tuple(round(v, 3) if isinstance(v := row[name], float) else v for name in COLUMNS)
-                for row in rows[:SHOWN]
-            ],
+            [tuple(_shown(row, name) for name in COLUMNS) for row in rows[:SHOWN]],
             right=COLUMNS[2:],
         )
     show_findings("Findings", section)
+
+
+def _shown(row: dict[str, Any], name: str) -> Any:
+    """A value of the table; where no guess could be made there is no rate."""
+    value = row[name]
+    if isinstance(value, float):
+        return round(value, 3) if row["guesses"] else None
+    return value

@@ -107,4 +107,4 @@ def report(
         say(INTERNAL, style="bold red")
     say(f"Report written to {place}")
     if registry is not None:
-        say(f"Registry fields written to {registry}")
+        say(f"Draft record for the Deployments Registry written to {registry}")

@@ -135,6 +135,8 @@ def _show(result: Tradeoff) -> None:
         table = [[_cell(row, key) for key in shown] for row in rows]
         right = [title for key, title in shown.items() if key not in TEXT]
         show_table(heading, list(shown.values()), table, right=right)
+    if any(row["epsilon"] is None for row in rows):
+        say("Epsilon none: drawn from the table itself without a guarantee, to compare with.")
     for reason in dict.fromkeys(row["reason"] for row in rows if row["reason"]):
         warn(f"some settings were refused: {reason}")
     say(result.note)

@@ -43,12 +43,21 @@ class Picture:
 
 
 def grid(
-    name: str, title: str, rows: Iterable[Mapping[str, Any]], *, shown: int = MOST_ROWS_SHOWN, note: str = ""
+    name: str,
+    title: str,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    shown: int = MOST_ROWS_SHOWN,
+    note: str = "",
+    chosen: Sequence[str] = (),
 ) -> Grid:
-    """A table of records; columns are those of the first."""
+    """A table of records; columns are those of the first. ``chosen`` are shown of them, in this order, if there are."""
     listed = list(rows)
-    columns = tuple(listed[0]) if listed else ()
+    everything = tuple(listed[0]) if listed else ()
+    columns = tuple(column for column in chosen if column in everything) or everything
     kept = listed[:MOST_ROWS_KEPT]
+    if len(columns) < len(everything):
+        note = f"{note} The download has all {len(everything)} columns.".strip()
     if len(kept) < len(listed):
         note = f"{note} The download has the first {len(kept):,} of {len(listed):,} rows.".strip()
     right = tuple(all(_is_number(row.get(column)) for row in listed[:200]) for column in columns)
@@ -59,7 +68,7 @@ def grid(
         rows=tuple(tuple(shown_value(row.get(column)) for column in columns) for row in listed[:shown]),
         right=right,
         total=len(listed),
-        csv=_data("text/csv", _csv(columns, kept)),
+        csv=_data("text/csv", _csv(everything, kept)),
         note=note,
     )
 

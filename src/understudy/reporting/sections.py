@@ -49,6 +49,22 @@ RISK_TABLES = {
     "anonymity": "Anonymity of the release",
     "uniqueness": "Unique people, and uniques that came back",
 }
+# What a reader needs of the widest tables; the rest is in the download.
+COLUMNS = {
+    "ways": (
+        "way", "tables", "mean_s_pmse", "worst_table", "worst_s_pmse", "good", "usable", "poor", "k_marginal_score",
+    ),
+    "tables": ("way", "table", "cells", "df", "s_pmse", "band", "tvd", "covered"),
+    "propensity": ("classifier", "form", "s_pmse", "pmse", "auc", "band", "null"),
+    "regression_models": (
+        "model", "family", "mean_overlap", "same_sign_percent", "same_significance_percent", "covered",
+    ),
+    "attacks": (
+        "attack", "subject", "guesses", "success", "baseline", "control", "residual", "residual_low", "residual_high",
+        "note",
+    ),
+    "attribution": ("tables", "copy", "target", "iS", "DiS", "DiSCO", "DiSDiO", "DCAP", "baseCAP"),
+}  # fmt: skip
 SEVERITIES = ("problem", "warning", "good", "info")
 
 
@@ -220,7 +236,7 @@ def _framed(name: str, title: str, frame: Any) -> Grid:
     rows = frame.to_pylist()
     if name == "tables" and rows and "s_pmse" in rows[0]:
         rows.sort(key=lambda row: -(row["s_pmse"] if row["s_pmse"] is not None else -math.inf))
-    return grid(name, title, rows)
+    return grid(name, title, rows, chosen=COLUMNS.get(name, ()))
 
 
 def findings_of(evaluation: Evaluation) -> list[tuple[str, str]]:

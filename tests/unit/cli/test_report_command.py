@@ -8,7 +8,7 @@ import json
 def test_a_public_and_an_internal_report(folder, run, refused):
     run("synthesize people.csv --schema people.toml --method histogram --epsilon 1 --out release")
     shown = run("report release --to report.html --ask", "proportion(sex == 'F')").stdout
-    assert "Registry fields" in shown
+    assert "Draft record for the Deployments Registry" in shown
     assert "Public report" in (folder / "report.html").read_text()
     assert json.loads((folder / "report-registry.json").read_text())["tier"] == 3
     shown = run("report release --confidential people.csv --to board.html").stdout

@@ -282,6 +282,10 @@ def test_tables_are_safe_to_open():
     assert [shown_value(v) for v in (None, True, math.inf, math.nan, 0.123456, 12345.0, 1234, ("a", 1))] == [
         "", "yes", "∞", "", "0.1235", "12,345", "1,234", "a, 1",
     ]  # fmt: skip
+    few = grid("t", "t", [{"a": 1, "b": 2, "c": 3}], chosen=("c", "a", "z"))
+    assert (few.columns, few.rows) == (("c", "a"), (("3", "1"),))
+    assert few.note == "The download has all 3 columns."
+    assert base64.b64decode(few.csv.split(",")[1]).decode().split() == ["a,b,c", "1,2,3"]
     assert grid("t", "t", ({"x": n} for n in range(7000))).note.startswith("The download has the first 5,000")
 
 
