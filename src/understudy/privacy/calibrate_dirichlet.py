@@ -33,6 +33,7 @@ CLOSE = 1e-9  # relative width at which a bisection stops
 FINEST = 1e-9  # relative width at which an interval that cannot be certified counts as failing
 SAFETY = 1e-9  # relative: computed probabilities are held at least this far below the promise, for rounding
 SMALLEST = 1e-12
+LARGEST_EXPONENT = 700.0
 LARGEST_TWO_CELL_SCAN = 4_000_000  # records times rows
 MOST_JUMPS = 40_000  # records times rows: there are no more jumps than that
 
@@ -219,6 +220,11 @@ def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
     return high
 
 
+def _epsilon(budget: PureDP | ApproxDP | ProbabilisticDP) -> float:
+    """Epsilon as a float, no larger than what its exponential can show: a prior for a smaller one protects more."""
+    return min(float_down(budget.epsilon), LARGEST_EXPONENT)
+
+
 RULES = ("exact", "theorem", "union")
 
 
@@ -233,7 +239,7 @@ def calibrated_prior(
     if isinstance(budget, PureDP):
         if rule == "union":
             raise InputError("rule 'union' bounds a breach probability; pure differential privacy has none.")
-        prior = pure_prior(float_down(budget.epsilon), rows) * (1 + 2.0**-50)
+        prior = pure_prior(_epsilon(budget), rows) * (1 + 2.0**-50)
         return _rounded(prior), "Theorem 4.1, which is exact"
     if not isinstance(budget, ApproxDP | ProbabilisticDP):
         raise UnsupportedError(f"a Dirichlet draw cannot be calibrated to {budget.title}; use pure or approx.")
@@ -242,7 +248,7 @@ def calibrated_prior(
             "under add_remove it is not proved that a larger prior protects better; calibrate to PureDP, whose prior "
             "holds for any size, or use replace."
         )
-    epsilon, promise = float_down(budget.epsilon), float_down(budget.delta)
+    epsilon, promise = _epsilon(budget), float_down(budget.delta)
     if cells == 1:
         return _rounded(SMALLEST), "one cell: the output is known beforehand"
     if rule == "theorem":

@@ -20,7 +20,7 @@ from understudy.core.domain import Domain
 from understudy.core.exact import float_down, float_up, show_up, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError
-from understudy.privacy.calibrate_dirichlet import calibrated_prior
+from understudy.privacy.calibrate_dirichlet import LARGEST_EXPONENT, calibrated_prior
 from understudy.privacy.definition import ApproxDP, Unit
 from understudy.privacy.dirichlet import SOURCE
 from understudy.privacy.draws import polya_urn
@@ -82,7 +82,8 @@ def prior_for(epsilon: Fraction, rows: int, unit: Unit) -> Fraction:
     Theorem 4.1: the log odds between tables that differ in one row are at most ln((rows + a) / a), so
     a = rows / (e^epsilon - 1). A unit of b rows is b such steps, each with epsilon / b.
     """
-    growth = Fraction(math.expm1(float_down(epsilon / unit.rows_per_unit))) * (1 - SLACK)
+    each = min(float_down(epsilon / unit.rows_per_unit), LARGEST_EXPONENT)  # a prior for a smaller one protects more
+    growth = Fraction(math.expm1(each)) * (1 - SLACK)
     if growth <= 0:
         raise InputError(f"epsilon ({float(epsilon):g}) is too small for a Dirichlet draw.")
     return round_prior(max(rows, 1) / growth)

@@ -14,7 +14,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.exact import Number, read_exact, to_text
+from understudy.core.exact import Number, read_exact, show_up, to_text
 from understudy.core.mechanism import Integers, Stream
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.event import Event, PureLoss, Sensitivity
@@ -36,7 +36,9 @@ class RoundedLaplace:
     def __init__(self, *, scale: Number) -> None:
         exact = read_exact(scale, "scale")
         if not Fraction(1, 2**40) <= exact <= 2**40:
-            raise InputError(f"scale ({scale}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12).")
+            raise InputError(
+                f"scale ({show_up(exact, 4)}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12)."
+            )
         object.__setattr__(self, "scale", exact)
 
     def event(self, sensitivity: Sensitivity) -> Event:

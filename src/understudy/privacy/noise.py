@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.exact import Number, float_up, from_text, read_exact, to_text
+from understudy.core.exact import Number, float_up, from_text, read_exact, show_up, to_text
 from understudy.core.mechanism import Integers, Mechanism, Stream
 from understudy.errors import InputError, InternalError, unknown_name
 from understudy.privacy.event import Event, GaussianNoise, GeometricNoise, NoNoise, Sensitivity
@@ -31,7 +31,7 @@ def read_scale(scale: Number) -> Fraction:
     """
     exact = read_exact(scale, "scale")
     if not SMALLEST_SCALE <= exact <= LARGEST_SCALE:
-        raise InputError(f"scale ({scale}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12).")
+        raise InputError(f"scale ({show_up(exact, 4)}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12).")
     return Fraction(float_up(exact))
 
 

@@ -1,12 +1,14 @@
 """The margin for rounding in a calibrated prior is as large as the rounding can be."""
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from understudy.privacy.calibrate_dirichlet import SAFETY, exact_approx_prior, safety
-from understudy.privacy.definition import Unit
+from understudy.privacy.calibrate_dirichlet import SAFETY, calibrated_prior, exact_approx_prior, safety
+from understudy.privacy.definition import ApproxDP, PureDP, Unit
 from understudy.privacy.dirichlet_profile import PriorShape, delta, log_weights
 
 
@@ -30,3 +32,10 @@ def test_a_calibrated_prior_keeps_its_promise_with_the_margin_to_spare():
     margin = safety(rows, 100 * prior + rows)
     assert 10 * SAFETY < margin < 1e-4
     assert 1e-6 * (1 - margin - 1e-6) < found <= 1e-6 * (1 - margin)
+
+
+@pytest.mark.parametrize("budget", [PureDP(epsilon=900), ApproxDP(epsilon="1e299", delta="1e-5")])
+def test_an_epsilon_whose_exponential_is_no_double_is_calibrated_like_a_smaller_one(budget):
+    smaller = replace(budget, epsilon=Fraction(700))
+    size = {"records": 40, "rows": 40, "cells": 6, "unit": Unit()}
+    assert calibrated_prior(budget, **size) == calibrated_prior(smaller, **size)

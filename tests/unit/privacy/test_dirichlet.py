@@ -12,7 +12,9 @@ from scipy.stats import chi2
 
 import understudy as us
 from understudy.errors import InternalError, UnsupportedError
+from understudy.privacy.definition import Unit
 from understudy.privacy.dirichlet_breach import highest_safe, partitions
+from understudy.privacy.dirichlet_draw import epsilon_of, prior_for
 from understudy.privacy.streams import SeededStream
 from understudy.privacy.tables import tables_of
 
@@ -103,3 +105,10 @@ def test_thresholds_and_partitions():
     assert highest_safe(1.0, 10, math.log(4) - 1e-6) == 2
     assert sorted(partitions(4, 4)) == [(1, 1, 1, 1), (2, 1, 1), (2, 2), (3, 1), (4,)]
     assert list(partitions(4, 1)) == [(4,)]
+
+
+@pytest.mark.parametrize("epsilon", [700, 800, Fraction(10**299)])
+def test_an_epsilon_whose_exponential_is_no_double_has_a_prior_that_keeps_it(epsilon):
+    prior = prior_for(Fraction(epsilon), 40, Unit())
+    assert 0 < prior == prior_for(Fraction(700), 40, Unit())
+    assert epsilon_of(prior, 40, Unit()) <= epsilon
