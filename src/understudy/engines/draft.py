@@ -39,6 +39,7 @@ HEAD = """\
 version = 1
 draft = true
 """
+SEEN = "the bounds were seen in the data and rounded: replace them with public ones."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,8 @@ def _entry(profile: Profile, labels: Labels) -> _Entry:
     }
     texts = _coded_labels(labels.levels.get(profile.name, {}))
     if profile.dates:
-        return _Entry(attribute=Attribute(edges=tuple(round_dates(profile.first, profile.last)), **common))
+        edges = tuple(round_dates(profile.first, profile.last))
+        return _Entry(attribute=Attribute(edges=edges, **common), remarks=(SEEN,))
     counts = profile.counts or Counter()
     unlabelled = [text for text in counts if text not in texts]
     if (
@@ -221,7 +223,7 @@ def _numeric(profile: Profile, texts: dict[str, str], common: dict[str, Any]) ->
     probable = [code for code in profile.probable_codes() if code not in labelled]
     special = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
     low, high = profile.range_without(list(special))
-    remarks = ["the bounds were seen in the data and rounded: replace them with public ones."]
+    remarks = [SEEN]
     if probable:
         remarks.append(
             f"probable codes, put under special: {_listed_numbers(probable)}. Name them, or widen the edges."

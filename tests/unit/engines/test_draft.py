@@ -76,6 +76,7 @@ def test_a_draft_describes_the_data_and_fits_them_once_reviewed(kind, tmp_path):
     assert schema["income"].special == ((99998, "code 99998"),)
     assert schema["wage"].special == ((-8, "code -8"),)
     assert schema["born"].edges[0] == datetime.date(1930, 1, 1)
+    assert 'seen in the data and rounded: replace them with public ones.\n[[attribute]]\nname = "born"' in text
     assert schema["gaps"].missing
     assert not schema["sex"].missing
     for attribute in schema.attributes:
