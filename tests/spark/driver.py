@@ -19,6 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import understudy as us
+from understudy.privacy.flow_blocks import LocalFlows
+from understudy.privacy.flow_gate import FlowTable
+from understudy.privacy.sparse_geometric import SparseGeometric
 from understudy.privacy.streams import SecureStream, SeededStream
 
 warnings.simplefilter("ignore")
@@ -65,6 +68,46 @@ def release(source: Any, out: str, ledger: str) -> dict[str, Any]:
     return {"frame": digest(made.frame())}
 
 
+def commutes(path: str, places: str, **where: Any) -> dict[str, Any]:
+    """Commutes whose noise is drawn where the pairs are: on the cells of destinations, and sparse over all pairs.
+
+    Areas as cells need no measurement, whose noise would be of the operating system and no two runs alike.
+    """
+    source = us.open_commutes(path, places=places, **where)
+    count = len(source.places)
+    made = us.synthesize(
+        source, method="commute", budget=us.PureDP(epsilon=8), unit=us.Unit(fixed=("destination",)),
+        mechanism="geometric", coarsen="area:tract", stream=fixed_stream(),
+    )  # fmt: skip
+    table = FlowTable(label="", cells=count**2, classify=lambda home, work: work.astype(np.int64) * count + home)
+    noise = SparseGeometric(scale=1, threshold=5, domain=count**2)
+    worker = source if where else LocalFlows(source.flows())
+    cells, noisy = worker.draw_sparse(table, noise, fixed_stream(), ("sparse", "test"))
+    return {"flows": digest(made.flows()), "cells": cells.tolist(), "noisy": noisy.tolist()}
+
+
+def stumble(seen: str) -> None:
+    """From now on, every task with a key fails once after it has drawn, and leaves a note of every attempt."""
+    from pyspark import TaskContext
+
+    from understudy.engines import spark_commutes
+    from understudy.engines.spark import closure
+
+    def stumbling(task: Any, *, with_key: bool = False) -> Any:
+        run = closure(task, with_key=with_key)
+
+        def attempt(batches: Any) -> Any:
+            context = TaskContext.get()
+            Path(seen, f"{context.stageId()}-{context.partitionId()}-{context.attemptNumber()}").touch()
+            yield from run(batches)
+            if context.attemptNumber() == 0:
+                raise RuntimeError
+
+        return attempt if with_key else run
+
+    spark_commutes.closure = stumbling
+
+
 def slow_rows(path: str, seen: str) -> Any:
     """The rows of a file, in parts that each take a while and leave a note when they begin."""
     from understudy.engines.spark_session import session_for
@@ -93,6 +136,9 @@ def leak(path: str) -> dict[str, Any]:
 def answer(command: dict[str, Any]) -> dict[str, Any]:
     where = {"engine": "spark", "master": os.environ["TEST_MASTER"]}
     kind = command.pop("do")
+    if kind == "commutes":
+        stumble(command["seen"])
+        return commutes(command["path"], command["places"], **where)
     if kind == "counts":
         return counts(command["path"], **where)
     if kind == "release":

@@ -23,6 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.demo.gravity import make_world
+from understudy.engines.places_file import places_table
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -183,6 +185,20 @@ def test_the_same_counts_and_the_same_release(driver, here, path, folder, expect
 
 def charges(ledger: us.Ledger) -> list[Any]:
     return [entry for entry in ledger.entries() if entry.kind == "charge"]
+
+
+@pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+def test_a_task_that_draws_twice_gives_one_draw(driver, here, folder, tmp_path):
+    """Every task that draws noise of commutes fails after its first draw and runs again: the release of one machine."""
+    os.environ["TEST_KEY"] = KEY.hex()
+    world, seen = make_world("town", seed=1), folder / "attempts"
+    seen.mkdir()
+    pq.write_table(places_table(world.places), tmp_path / "places.parquet")
+    pq.write_table(world.flows_table(), tmp_path / "od.parquet")
+    where = {"path": str(tmp_path / "od.parquet"), "places": str(tmp_path / "places.parquet")}
+    assert driver.tell(do="commutes", seen=str(seen), **where) == here.commutes(**where)
+    attempts = {note.name.rpartition("-")[2] for note in seen.iterdir()}
+    assert attempts == {"0", "1"}
 
 
 def test_no_row_is_in_the_memory_of_the_driver(driver):
