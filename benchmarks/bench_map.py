@@ -18,6 +18,7 @@ from understudy.privacy.definition import ApproxDP, Unit
 from understudy.release.value import Statement
 from understudy.reporting.commute_map import Shown, render
 from understudy.reporting.map_data import MapFlows, MapPlaces
+from understudy.reporting.map_law import urn_law
 
 SIZES = (100_000, 300_000, 1_000_000, 2_000_000)
 PLACES, DESTINATIONS = 20_000, 500
@@ -37,7 +38,7 @@ def page_of(jobs: int) -> str:
         origin=rng.integers(0, PLACES, jobs),
         destination=np.sort(rng.integers(0, DESTINATIONS, jobs)),
         jobs=np.ones(jobs, dtype=np.int64),
-        prior=np.full(PLACES, 5.0),
+        law=urn_law(np.full(PLACES, 10), np.full(PLACES, 5.0), np.full(PLACES, 3)),
     )
     statement = Statement(unit=Unit(fixed=("destination",)), guarantee=ApproxDP(epsilon=2, delta="1e-5"))
     return render(places, [Shown(statement=statement, method="x", flows=flows)], rings=[], title="x", miles=False)

@@ -1,12 +1,18 @@
-"""How often the ranges beside the counts of a map hold the true count, on the generated city whose truth is known.
+"""How often the ranges beside the counts of a map hold the true count, on generated cities whose truth is known.
 
-The formula is that of ``templates/map/uncertainty.js``, written again here. Run:
-``.venv/bin/python benchmarks/measure_map_ranges.py --epsilon 0.5 2``.
+Counts of jobs by home tract: of single workplaces by their size, of the workplaces of a tract, of all. The formula is
+that of ``templates/map/uncertainty.js``, written again here. Run:
+``.venv/bin/python benchmarks/measure_map_ranges.py --epsilon 0.5 2 8 --seeds 101 102``. ``--options
+mechanism=geometric`` is another law; ``--flows od.parquet --places places.parquet`` a file instead of cities.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -15,55 +21,77 @@ from understudy.demo.gravity import make_world
 from understudy.reporting.map_law import stated_law
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**9))
+OFF_BY, OFF_ALIKE = 0.25, 0.2
 
 
-def measured(epsilon: str) -> list[float]:
-    """Shares of true counts by home tract inside their ranges: by size of workplace, by tract of work, all together."""
-    world = make_world("city")
-    places, count = world.places, len(world.places)
-    source = us.open_commutes(world.flows_table(), places=places)
-    release = us.synthesize(source, method="commute", budget=us.ApproxDP(epsilon=epsilon, delta="1e-5"))
+class _Everything:
+    covers = "whole_domain"
+
+
+def worlds(arguments: argparse.Namespace) -> Iterator[tuple[str, Any, np.ndarray, np.ndarray, np.ndarray]]:
+    """Where from, the source, and its origins, destinations and jobs."""
+    if arguments.flows:
+        source = us.open_commutes(arguments.flows, places=arguments.places)
+        starts, origins, jobs = source.flows().open_for(_Everything)
+        yield arguments.flows, source, origins, np.repeat(np.arange(len(starts) - 1), np.diff(starts)), jobs
+        return
+    for seed in arguments.seeds:
+        world = make_world("city", seed=seed)
+        pairs = (np.concatenate(parts) for parts in zip(*world.codes(), strict=True))
+        yield f"city {seed}", us.open_commutes(world.flows_table(), places=world.places), *pairs
+
+
+def measured(source: Any, pairs: list[np.ndarray], epsilon: str, options: dict[str, str]) -> list[tuple[float, float]]:
+    """By kind of selection: the share of true counts inside their ranges, and the median ratio of width to count."""
+    origin, destination, jobs = pairs
+    release = us.synthesize(source, method="commute", budget=us.ApproxDP(epsilon=epsilon, delta="1e-5"), **options)
+    places = release.places
     _, tract = np.unique(places.areas["tract"], return_inverse=True)
-    true, shown = (np.zeros((count, tract.max() + 1)) for _ in range(2))
-    for origin, destination, jobs in world.codes():
-        np.add.at(true, (destination, tract[origin]), jobs)
+    sizes = np.bincount(destination, jobs, len(places)).astype(np.int64)
+    works = np.flatnonzero(sizes)
+    row = np.full(len(places), -1)
+    row[works] = np.arange(len(works))
+    true, shown = (np.zeros((len(works), tract.max() + 1)) for _ in range(2))
+    np.add.at(true, (row[destination], tract[origin]), jobs)
     origin, destination, jobs = release.coded()
-    np.add.at(shown, (destination, tract[origin]), jobs)
-    sizes = np.bincount(destination, jobs, count).astype(np.int64)
-    law = stated_law(release.provenance.draws, release.statement.unit, 1, sizes)
-    assert law is not None
-    prior, zones = law
-    works = sizes > 0
-    true, shown, drawn, size = true[works], shown[works], sizes[works, None].astype(float), sizes[works]
-    urn, share = drawn + prior[works, None], prior[works, None] / (drawn + prior[works, None])
-    p = np.minimum((shown + 0.5) / (drawn + 1), 1)
-    variance = urn**2 / drawn * p * (1 - p) * (urn + drawn) / (urn + 1)
-    variance += (np.minimum(shown, drawn / zones[works, None]) / 2) ** 2
-    variance, pull = np.where(shown > 0, variance, 0), share * shown
-
-    def held(rows: np.ndarray) -> float:
-        return _held(true[rows].sum(0), shown[rows].sum(0), variance[rows].sum(0), pull[rows].sum(0), drawn[rows].sum())
-
-    single = [[held(np.array([row])) for row in np.flatnonzero((size >= low) & (size <= high))] for low, high in SIZES]
+    np.add.at(shown, (row[destination], tract[origin]), jobs)
+    law, why = stated_law(release.provenance, release.statement, 1, sizes[works])
+    assert law is not None, why
+    model, noise, zones, size = law.model[:, None], law.noise[:, None], law.cells[:, None], sizes[works, None]
+    p = np.minimum((shown + 0.5) / (size + 1), 1)
+    modelled = model * shown + (1 - model) * np.minimum(shown, size / zones)
+    variance = np.where(shown > 0, noise * size * p * (1 - p) + (OFF_BY * modelled) ** 2, 0)
+    parts = [true, shown, variance, modelled, np.broadcast_to(size, shown.shape)]
+    found = []
+    for low, high in SIZES:
+        inside = (size[:, 0] >= low) & (size[:, 0] <= high)
+        found.append(held([part[inside] for part in parts]))
     of_work = tract[works]
-    by_tract = [held(of_work == number) for number in np.unique(of_work)]
-    return [*(float(np.mean(one)) for one in single), float(np.mean(by_tract)), held(np.ones(len(size), dtype=bool))]
+    by_tract = [np.stack([part[of_work == one].sum(0) for one in np.unique(of_work)]) for part in parts]
+    return [*found, held(by_tract), held([part.sum(0) for part in parts])]
 
 
-def _held(true: np.ndarray, shown: np.ndarray, variance: np.ndarray, pull: np.ndarray, most: float) -> float:
-    reach = 2 * np.sqrt(variance) + pull
-    low, high = np.maximum(0, np.floor(shown - reach)), np.minimum(most, np.ceil(shown + reach))
-    seen = shown > 0
-    return float(((true >= low) & (true <= high))[seen].mean())
+def held(parts: list[np.ndarray]) -> tuple[float, float]:
+    true, shown, variance, modelled, most = (part[parts[1] > 0] for part in parts)
+    reach = 2 * np.sqrt(variance) + OFF_ALIKE * modelled
+    low, high = np.maximum(0, np.ceil(shown - reach)), np.minimum(most, np.floor(shown + reach))
+    return float(((true >= low) & (true <= high)).mean()), float(np.median((high - low) / shown))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epsilon", nargs="*", default=["0.5", "2"])
-    print("| epsilon | 1-4 jobs | 5-19 | 20-99 | 100 and more | workplaces of a tract | all workplaces |")
-    print("|---|---|---|---|---|---|---|")
-    for epsilon in parser.parse_args().epsilon:
-        print(f"| {epsilon} | " + " | ".join(f"{share:.3f}" for share in measured(epsilon)) + " |")
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0])
+    parser.add_argument("--options", nargs="*", default=[])
+    parser.add_argument("--flows")
+    parser.add_argument("--places")
+    arguments = parser.parse_args()
+    options = dict(one.split("=", 1) for one in arguments.options)
+    warnings.simplefilter("ignore")  # no ledger: nothing is released
+    for name, source, *pairs in worlds(arguments):
+        for epsilon in arguments.epsilon:
+            found = measured(source, pairs, epsilon, options)
+            print(json.dumps({"of": name, "epsilon": epsilon, "options": options, "held_and_width": found}), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from understudy.privacy.definition import ApproxDP, Unit
 from understudy.release.value import Statement
 from understudy.reporting.commute_map import Shown, render
 from understudy.reporting.map_data import MapFlows, MapPlaces
+from understudy.reporting.map_law import urn_law
 
 EARTH_KM = 3958.8 * 1.609344
 CLASSES = 12
@@ -26,7 +27,9 @@ class City:
     prior: float | None = 4.0
 
     def shown(self, epsilon: str = "2", method: str = "commute", warnings: tuple[str, ...] = ()) -> Shown:
-        prior = None if self.prior is None else np.full(len(self.places), self.prior)
+        sizes = np.bincount(self.destination, self.jobs, len(self.places)).astype(np.int64)
+        zones = np.full(len(self.places), 7)
+        law = None if self.prior is None else urn_law(sizes, np.full(len(self.places), self.prior), zones)
         return Shown(
             statement=Statement(
                 unit=Unit(fixed=("destination",)),
@@ -38,8 +41,8 @@ class City:
                 origin=self.origin,
                 destination=self.destination,
                 jobs=self.jobs,
-                prior=prior,
-                cells=None if prior is None else np.full(len(self.places), 7),
+                law=law,
+                why_no_law="nothing public says how far it is off" if law is None else "",
             ),
         )
 

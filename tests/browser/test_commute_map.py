@@ -410,7 +410,9 @@ def test_ranges_of_small_counts_are_shown(city, file, visit):
 
 def test_a_release_that_states_no_law_says_that_small_counts_are_noise(cities, tmp_path, visit):
     page = ready(visit(cities.small_city(prior=None).write(tmp_path)))
-    assert "Small counts are mostly noise" in page.locator("#summary .note").inner_text()
+    note = page.locator("#summary .note").inner_text()
+    assert "Small counts are mostly noise" in note
+    assert "There are no ranges here (?): nothing public says how far it is off." in note
     assert set(page.locator("#areas td.likely").all_inner_texts()) == {"?"}
     assert page.locator("#charts .range").count() == 0
 

@@ -161,7 +161,10 @@ def render(
         "unit": "mi" if miles else "km",
         "levels": levels,
         "arrays": packer.directory,
-        "releases": [{"method": one.method, "promise": promise_text(one.statement)} for one in shown],
+        "releases": [
+            {"method": one.method, "promise": promise_text(one.statement), "noRanges": one.flows.why_no_law}
+            for one in shown
+        ],
     }
     figure = part("figure.html")
     maps = "".join(
@@ -221,9 +224,8 @@ def _map_flows(
 ) -> MapFlows:
     origin, destination, jobs = table
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
-    law = stated_law(release.provenance.draws, release.statement.unit, copy, sizes)
-    prior, cells = (None, None) if law is None else law
-    return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, prior=prior, cells=cells)
+    law, why = stated_law(release.provenance, release.statement, copy, sizes)
+    return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, why_no_law=why)
 
 
 def _places_within(places: Places, within: str) -> NDArray[np.bool_]:

@@ -44,18 +44,25 @@ class MapPlaces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MapFlows:
-    """The synthetic jobs of one release by pair; origin ``len(places)`` is elsewhere.
+class MapLaw:
+    """How the counts of each place as a workplace came about: the share of its jobs that follows the public model, the
+    variance of a count in units of a binomial one, and how many zones of homes it tells apart."""
 
-    Where the release states its law: the total prior of each place as a workplace, and how many cells of homes it tells
-    apart.
-    """
+    model: Floats
+    noise: Floats
+    cells: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MapFlows:
+    """The synthetic jobs of one release by pair; origin ``len(places)`` is elsewhere. Without a law there are no
+    ranges, and ``why_no_law`` says why."""
 
     origin: Integers
     destination: Integers
     jobs: Integers
-    prior: Floats | None = None
-    cells: Integers | None = None
+    law: MapLaw | None = None
+    why_no_law: str = ""
 
 
 @dataclass(slots=True)
@@ -110,10 +117,10 @@ def pack_flows(packer: Packer, number: int, flows: MapFlows) -> None:
     packer.add(f"starts_{number}", np.append(starts, len(order)).astype(np.uint32))
     packer.add(f"origin_{number}", narrow(flows.origin[order]))
     packer.add(f"jobs_{number}", narrow(flows.jobs[order]))
-    if flows.prior is not None:
-        packer.add(f"prior_{number}", flows.prior.astype(np.float32))
-    if flows.cells is not None:
-        packer.add(f"cells_{number}", narrow(flows.cells))
+    if flows.law is not None:
+        packer.add(f"model_{number}", flows.law.model.astype(np.float32))
+        packer.add(f"noise_{number}", flows.law.noise.astype(np.float32))
+        packer.add(f"cells_{number}", narrow(flows.law.cells))
 
 
 def pack_outlines(packer: Packer, rings: Sequence[NDArray[np.float64]]) -> None:

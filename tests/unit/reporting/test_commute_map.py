@@ -82,11 +82,12 @@ def test_the_page_holds_the_release_and_nothing_else(make_release, tmp_path):
     assert arrays["starts_0"] == [0, 3, 4]
     assert arrays["origin_0"] == [0, 1, 3, 2]  # 3 is elsewhere
     assert arrays["jobs_0"] == [4, 3, 2, 1]
-    assert arrays["prior_0"] == [1.5, 1.5, 1.5]
+    assert all(0 < share < 1 for share in arrays["model_0"])
+    assert all(noise > 1 for noise in arrays["noise_0"])
     assert arrays["cells_0"] == [3, 3, 3]
     assert set(arrays) == {
         "latitude", "longitude", "spread", "ids", "names", "level_0_areas", "level_0_of", "destinations_0", "starts_0",
-        "origin_0", "jobs_0", "prior_0", "cells_0",
+        "origin_0", "jobs_0", "model_0", "noise_0", "cells_0",
     }  # fmt: skip
     assert about["releases"][0]["promise"].startswith("ε = 2, δ = 0.00001")
 

@@ -14,6 +14,7 @@ from understudy.reporting.map_data import (
     KM_PER_MILE,
     NOWHERE,
     MapFlows,
+    MapLaw,
     MapPlaces,
     Packer,
     microdegrees,
@@ -57,8 +58,7 @@ def test_places_and_flows_survive():
             origin=np.array([3, 0, 1, 0]),
             destination=np.array([2, 2, 0, 0]),
             jobs=np.array([300, 1, 2, 5]),
-            prior=np.array([1.5, 2.5, 3.5]),
-            cells=np.array([2, 3, 400]),
+            law=MapLaw(model=np.array([0.5, 0.25, 1.0]), noise=np.array([1.5, 2.5, 3.5]), cells=np.array([2, 3, 400])),
         ),
     )
     arrays = unpacked(packer)
@@ -71,7 +71,8 @@ def test_places_and_flows_survive():
     assert arrays["starts_0"].tolist() == [0, 2, 4]
     assert arrays["origin_0"].tolist() == [0, 1, 0, 3]
     assert arrays["jobs_0"].tolist() == [5, 2, 1, 300]
-    assert arrays["prior_0"].tolist() == [1.5, 2.5, 3.5]
+    assert arrays["model_0"].tolist() == [0.5, 0.25, 1.0]
+    assert arrays["noise_0"].tolist() == [1.5, 2.5, 3.5]
     assert arrays["cells_0"].tolist() == [2, 3, 400]
 
 

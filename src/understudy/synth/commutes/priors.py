@@ -126,7 +126,7 @@ def _shrunk(
 ) -> Built:
     """Algorithm 2, its prior by the sound bound, or by the published rule and then checked against that bound."""
     bands = PlaceBands(points=places.points(), edges=shrinking.edges)
-    inside = _least_domain(shrinking, bands, np.flatnonzero(rows))
+    inside = least_domain(shrinking, bands, np.flatnonzero(rows))
     others = surely_retained(inside, float_down(loss.delta))
     entries, largest, worst = {}, 0.0, 0.0
     for least, most in sorted({size_step(int(size)) for size in np.unique(rows) if size > 0}):
@@ -178,8 +178,9 @@ def _published_part(total: Fraction, shrinking: Shrinking) -> Fraction:
     return Fraction(left)
 
 
-def _least_domain(shrinking: Shrinking, bands: PlaceBands, destinations: Integers) -> float:
-    """The least expected number of retained places over destinations, all of them counted exactly; 0 if too many."""
+def least_domain(shrinking: Shrinking, bands: PlaceBands, destinations: Integers) -> float:
+    """The least expected number of retained places over destinations but for two places in question, all of them
+    counted exactly; 0 if there are too many destinations."""
     if not 0 < len(destinations) <= MOST_COUNTED:
         return 0.0
     expected = bands.sizes(destinations) @ (shrinking.thresholds / 2.0**32)

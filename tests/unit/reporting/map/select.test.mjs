@@ -72,7 +72,7 @@ test("ranges add up over workplaces; only the public size of a workplace is cert
   const only = counted(world, { side: "dest", kind: "place", value: 3 }); // all five of its workers live in c
   assert.ok(only.groupReach[0] > 0);
   assert.equal(only.zones, 9);
-  assert.ok(Math.abs(only.fromPrior - 2.5) < 1e-9);
+  assert.ok(Math.abs(only.fromModel - 2.5) < 1e-9);
   const work = counted(world, everything("home"));
   assert.ok(work.groupReach.every((reach) => reach === 0));
   assert.ok(work.classReach.some((reach) => reach > 0));

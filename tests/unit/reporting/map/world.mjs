@@ -36,7 +36,9 @@ export function testWorld({ prior = null, releases = 1, longitudes = [0, 10_000,
     arrays[`origin_${number}`] = Uint8Array.from(PAIRS, ([from]) => codeOf(from));
     arrays[`jobs_${number}`] = Uint8Array.from(PAIRS, ([, , jobs]) => jobs);
     if (prior !== null) {
-      arrays[`prior_${number}`] = new Float32Array(IDS.length).fill(prior);
+      const jobs = [10, 1, 1, 5, 1]; // at each place, or at least one
+      arrays[`model_${number}`] = Float32Array.from(jobs, (drawn) => prior / (drawn + prior));
+      arrays[`noise_${number}`] = Float32Array.from(jobs, (drawn) => ((drawn + prior) / drawn) ** 2 * ((2 * drawn + prior) / (drawn + prior + 1)));
       arrays[`cells_${number}`] = Uint8Array.from([3, 3, 4, 9, 9]);
     }
     meta.releases.push({ method: "commute", promise: "ε = 1" });

@@ -119,7 +119,8 @@ class Page {
   count() {
     const { world, selection } = this;
     const summaries = this.summariesBy(this.level);
-    showSummary(byId("summary"), this.title(), summaries, { unit: this.unit });
+    const reasons = this.world.meta.releases.map((release) => release.noRanges ?? "");
+    showSummary(byId("summary"), this.title(), summaries, { unit: this.unit, reasons });
     showHistogram(byId("charts"), summaries, this.classNames, this.colours, this.unit);
     showAreas(byId("areas"), summaries, {
       heading: selection.side === "dest" ? "Homes" : "Workplaces",

@@ -35,7 +35,7 @@ export function showDistance(km, unit) {
 }
 
 /** The heading, the main figures and what is uncertain about them. `summaries` has one entry per release. */
-export function showSummary(root, title, summaries, { unit }) {
+export function showSummary(root, title, summaries, { unit, reasons }) {
   const row = (name, values, kind = "") =>
     element("tr", { className: kind }, element("th", { scope: "row" }, name), ...values.map((value) => element("td", {}, value)));
   const rows = [
@@ -55,18 +55,22 @@ export function showSummary(root, title, summaries, { unit }) {
       element("thead", {}, element("tr", {}, element("td"), ...summaries.map((_, i) => element("td", {}, LETTERS[i])))),
     );
   }
-  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries)));
+  root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries, reasons)));
 }
 
 /** What a reader must know about these counts before trusting them. */
-export function uncertaintyNote(summaries) {
+export function uncertaintyNote(summaries, reasons = []) {
   if (summaries.every((one) => one.jobs === 0)) {
     return "There are no synthetic jobs here. That does not mean that there are no real ones.";
   }
-  if (!summaries.every((one) => one.fromPrior !== null)) {
-    return "Small counts are mostly noise: a place with a few synthetic jobs may have none in truth, and the reverse.";
+  if (!summaries.every((one) => one.fromModel !== null)) {
+    const why = reasons.find((reason) => reason);
+    return (
+      "Small counts are mostly noise: a place with a few synthetic jobs may have none in truth, and the reverse." +
+      (why ? ` There are no ranges here (?): ${why}.` : "")
+    );
   }
-  const share = ({ fromPrior, jobs }) => Math.round((100 * fromPrior) / Math.max(jobs, 1));
+  const share = ({ fromModel, jobs }) => Math.round((100 * fromModel) / Math.max(jobs, 1));
   const each = (text) => summaries.map((one, i) => `${text(one)}${summaries.length > 1 ? ` (${LETTERS[i]})` : ""}`).join(" and ");
   const drawn = each((one) => (share(one) ? `about ${share(one)}%` : "less than 1%"));
   const zones = summaries.every((one) => one.zones)
@@ -74,7 +78,7 @@ export function uncertaintyNote(summaries) {
     : "";
   return (
     `${zones}${drawn[0].toUpperCase()}${drawn.slice(1)} of these jobs were drawn from that model without looking at ` +
-    "workers. “Likely” is the range of the count behind: two standard errors and that share."
+    "workers. “Likely” is the range of the count behind: two standard errors, and a fifth of what follows the model."
   );
 }
 
@@ -154,8 +158,9 @@ function cells(summaries, counts, reaches, group) {
 
 function likely(count, reach, all) {
   if (reach === undefined || reach === null) return "?";
+  if (reach === 0) return "exact";
   const [low, high] = rangeOf(count, reach, all);
-  return low === high ? "exact" : `${showCount(low)}–${showCount(high)}`;
+  return `${showCount(low)}–${showCount(high)}`;
 }
 
 function listTable(head, rows) {

@@ -6,7 +6,7 @@
 import { endOf, SHOWN } from "./dots.js";
 import { quantileKm } from "./histogram.js";
 import { wrapLongitude } from "./projection.js";
-import { drawVariance, priorShare, reachOf, weightedMedian } from "./uncertainty.js";
+import { reachOf, unsure, weightedMedian } from "./uncertainty.js";
 
 export const everything = (side) => ({ side, kind: "all", value: null });
 
@@ -60,7 +60,7 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   const groups = areaOf ? areaCount : places.count;
   const byGroup = counter(groups + 1); // the last is elsewhere
   const byClass = counter(classCount);
-  const result = { jobs: 0, elsewhere: 0, unplaced: 0, known: 0, pairs: 0, fromPrior: flows.prior ? 0 : null };
+  const result = { jobs: 0, elsewhere: 0, unplaced: 0, known: 0, pairs: 0, fromModel: flows.law ? 0 : null };
   const whole = !chosen && selection.side === "home"; // all jobs of each workplace: their number is public
   const zones = new Map();
   let kilometres = 0;
@@ -87,29 +87,29 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
       end += 1;
     }
     const drawn = flows.totals.dest[to];
-    const prior = flows.prior?.[to] ?? null;
-    const cells = flows.cells?.[to];
-    const share = prior === null ? 0 : priorShare(drawn, prior);
-    const variance = prior === null ? () => 0 : (count) => drawVariance(count, drawn, prior, cells);
-    const shown = whole ? byGroup.flush(() => 0, 0) : byGroup.flush(variance, share);
-    byClass.flush(variance, share);
-    if (prior !== null) result.fromPrior += shown * share;
-    if (cells && shown) zones.set(cells, (zones.get(cells) ?? 0) + shown);
+    const law = flows.law && { model: flows.law.model[to], noise: flows.law.noise[to], zones: flows.law.zones[to] };
+    const unsureOf = law ? (count) => unsure(count, drawn, law) : certain;
+    const shown = byGroup.flush(whole ? certain : unsureOf);
+    byClass.flush(unsureOf);
+    if (law) result.fromModel += shown * law.model;
+    if (law && shown) zones.set(law.zones, (zones.get(law.zones) ?? 0) + shown);
     start = end;
   }
   result.meanKm = result.known ? kilometres / result.known : NaN;
   result.medianKm = quantileKm(flows, 0.5, (pair) => !chosen || chosen[gate[pair]]);
   result.classes = byClass.counts;
-  result.classReach = flows.prior ? byClass.reach() : null;
+  result.classReach = flows.law ? byClass.reach() : null;
   result.groups = byGroup.counts;
-  result.groupReach = flows.prior ? byGroup.reach() : null;
+  result.groupReach = flows.law ? byGroup.reach() : null;
   result.zones = weightedMedian(zones);
   return result;
 }
 
+const certain = () => ({ variance: 0, modelled: 0 });
+
 // Counts by group, and how far their ranges reach, added up workplace by workplace.
 function counter(size) {
-  const [counts, variances, pulls, here] = [0, 0, 0, 0].map(() => new Float64Array(size));
+  const [counts, variances, modelled, here] = [0, 0, 0, 0].map(() => new Float64Array(size));
   const touched = [];
   return {
     counts,
@@ -117,19 +117,20 @@ function counter(size) {
       if (here[group] === 0) touched.push(group);
       here[group] += jobs;
     },
-    flush(varianceOf, share) {
+    flush(unsureOf) {
       let shown = 0;
       for (const group of touched) {
         counts[group] += here[group];
-        variances[group] += varianceOf(here[group]);
-        pulls[group] += share * here[group];
+        const found = unsureOf(here[group]);
+        variances[group] += found.variance;
+        modelled[group] += found.modelled;
         shown += here[group];
         here[group] = 0;
       }
       touched.length = 0;
       return shown;
     },
-    reach: () => variances.map((variance, group) => reachOf(variance, pulls[group])),
+    reach: () => variances.map((variance, group) => reachOf(variance, modelled[group])),
   };
 }
 

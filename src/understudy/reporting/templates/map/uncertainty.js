@@ -1,41 +1,43 @@
 // How far a synthetic count may be from the count behind it.
 //
-// A workplace with n real jobs and a public prior of size A publishes m synthetic jobs drawn from a Dirichlet-
-// multinomial law over zones of homes: the number z of them in a group of zones is beta-binomial with m draws and
-// N = n + A balls in the urn, of which n_g + a_g belong to the group. Its variance is m p (1 - p) (N + m) / (N + 1) with
-// p = (n_g + a_g) / N. Multiplied by N / m it estimates n_g + a_g. Draws of different workplaces are independent, so
-// variances add. p is not known; (z + 1/2) / (m + 1) stands for it, so that a count of zero is not shown as certain.
+// A release says of every workplace, from public facts: the variance of its counts in units of a binomial one (`noise`:
+// the draw's own, independent between workplaces, so that variances add), the share of its jobs that follows the public
+// model and not its workers (`model`), and how many zones of homes it tells apart. The binomial's p is not known;
+// (z + 1/2) / (n + 1) stands for it, so that a count of zero is not shown as certain.
 //
-// The prior pulls every workplace towards a public model, and all of them in the same way: of z jobs the share
-// A / (n + A) may be where the model is and workers are not. These shares add up as they are, not as variances.
-//
-// Inside a zone homes are placed by a public model, and nothing in the release can tell whether it is right there. The
-// range allows it to be off by half: half of the count for a group smaller than a zone, half of a zone for larger ones.
+// Inside a zone homes follow the model too: all of a count smaller than a zone, and the zone at its edge of a larger
+// one. Where the model is off, it is off in two ways: by a quarter for each workplace apart, which adds as a variance,
+// and by a fifth for all workplaces alike, which adds up as it is.
 
-const MODEL_OFF_BY = 0.5;
+const MODEL_OFF_BY = 0.25;
+const MODEL_OFF_ALIKE = 0.2;
 
-/** Variance of the estimate for a group that shows `shown` of the `drawn` jobs of a workplace with so many zones. */
-export function drawVariance(shown, drawn, prior, zones = Infinity) {
+/** Variance of the draw for a group that shows `shown` of the `drawn` jobs of a workplace. */
+export function drawVariance(shown, drawn, noise) {
   if (drawn <= 0) return 0;
-  const urn = drawn + prior;
   const p = Math.min((shown + 0.5) / (drawn + 1), 1);
-  const placed = MODEL_OFF_BY * Math.min(shown, drawn / zones);
-  return ((urn * urn) / drawn) * p * (1 - p) * ((urn + drawn) / (urn + 1)) + placed * placed;
+  return noise * drawn * p * (1 - p);
 }
 
-/** How far to either side a range reaches: two standard errors, and what the prior may have pulled. */
-export function reachOf(variance, pull) {
-  return 2 * Math.sqrt(variance) + pull;
+/** How many of the `shown` jobs follow the public model. */
+export function followed(shown, drawn, model, zones) {
+  return model * shown + (1 - model) * Math.min(shown, drawn / zones);
 }
 
-/** The range shown for a count: at least nothing and at most all jobs. */
+/** What is unsure about a count of one workplace: variances add over workplaces, and so do jobs that follow the model. */
+export function unsure(shown, drawn, { model, noise, zones }) {
+  const modelled = followed(shown, drawn, model, zones);
+  return { variance: drawVariance(shown, drawn, noise) + (MODEL_OFF_BY * modelled) ** 2, modelled };
+}
+
+/** How far to either side a range reaches: two standard errors, and what the model may be off for all alike. */
+export function reachOf(variance, modelled) {
+  return 2 * Math.sqrt(variance) + MODEL_OFF_ALIKE * modelled;
+}
+
+/** The whole numbers within reach of a count: at least nothing and at most all jobs. */
 export function rangeOf(count, reach, all) {
-  return [Math.max(0, Math.floor(count - reach)), Math.min(all, Math.ceil(count + reach))];
-}
-
-/** Of the jobs of a workplace, the share that on average comes from the public prior and not from its workers. */
-export function priorShare(drawn, prior) {
-  return drawn > 0 ? prior / (drawn + prior) : 0;
+  return [Math.max(0, Math.ceil(count - reach)), Math.min(all, Math.floor(count + reach))];
 }
 
 /** The value that half of the weight does not exceed, of a Map from value to weight; null if there is none. */

@@ -80,8 +80,9 @@ function makeFlows(about, number, arrays, places) {
     km,
     totals,
     all,
-    prior: arrays[`prior_${number}`] ?? null, // prior size of each place's jobs, where the release states one
-    cells: arrays[`cells_${number}`] ?? null, // how many zones of homes each workplace tells apart, likewise
+    law: arrays[`model_${number}`] // of each place as a workplace, where the release states one
+      ? { model: arrays[`model_${number}`], noise: arrays[`noise_${number}`], zones: arrays[`cells_${number}`] }
+      : null,
   };
 }
 
