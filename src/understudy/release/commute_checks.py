@@ -17,16 +17,15 @@ from understudy.privacy.dirichlet_breach import breach_union_bound, thresholds
 from understudy.privacy.dirichlet_profile import PriorShape, delta
 from understudy.privacy.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
 from understudy.privacy.flow_draws import CellUrn, ShrunkUrn
+from understudy.privacy.place_bands import PlaceBands
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.private_sizes import private_delta
 from understudy.privacy.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
 from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.commutes import CommuteRelease
 from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells
-from understudy.synth.commutes.priors import one_job
-from understudy.synth.commutes.settings import Shrinking, read_shrinking
-
-MOST_DISTANCES = 1_000_000_000  # computed to count the places around destinations
+from understudy.synth.commutes.priors import least_domain, one_job
+from understudy.synth.commutes.settings import read_shrinking
 
 
 def pairs_fit(release: CommuteRelease) -> str:
@@ -153,20 +152,9 @@ def _shrunk_suffices(mechanism: Mapping[str, Any], loss: ApproxLoss, plan: Plan,
 
     if holds(0):
         return True
-    retained = _least_retained(shrinking, release) - 2.0  # without the two places in question
-    return holds(surely_retained(max(retained, 0.0), float_down(loss.delta)))
-
-
-def _least_retained(shrinking: Shrinking, release: CommuteRelease) -> float:
-    """The least expected number of retained places over the destinations, all of which have public jobs; of very many
-    only every so manieth is looked at."""
-    points, keeps = release.places.points(), shrinking.thresholds / 2.0**32
-    destinations = np.unique(release.coded(1)[1])
-    least = math.inf
-    for destination in destinations[:: 1 + len(destinations) * len(points) // MOST_DISTANCES]:
-        squared = ((points - points[destination]) ** 2).sum(axis=1)
-        least = min(least, float(keeps[np.searchsorted(shrinking.edges, squared, side="right")].sum()))
-    return least
+    bands = PlaceBands(points=release.places.points(), edges=shrinking.edges)
+    retained = least_domain(shrinking, bands, np.unique(release.coded(1)[1]).astype(np.int64))
+    return holds(surely_retained(retained, float_down(loss.delta)))
 
 
 CHECKS: tuple[tuple[str, Callable[[CommuteRelease], str]], ...] = (
