@@ -192,13 +192,13 @@ def _gained(section: Section) -> tuple[str, ...]:
     if not rows:
         return ()
     beyond = sum(row["residual_low"] > 0 for row in rows)
-    most = max(rows, key=lambda row: float(row["residual"]))
+    most = max(rows, key=lambda row: float(row["residual_low"]))
     tried = len({row["attack"] for row in rows})
     return (
         f"{tried} attacks on {len(rows)} subjects (attributes, copies, sets of keys). Residual risk is what an "
         "intruder gains beyond guessing: 0 is nothing, 1 everything.",
         f"For {beyond or 'none'} of the {len(rows)} the whole 95 % interval lies above 0"
-        f"{f' (about {len(rows) / 40:.0f} would by chance)' if len(rows) >= 20 else ''}. The greatest is "
+        f"{f' (about {len(rows) / 40:.0f} would by chance)' if len(rows) >= 40 else ''}. The clearest gain is "
         f"{most['residual']:.3f} ({most['residual_low']:.3f} to {most['residual_high']:.3f}): "
         f"{most['attack'].replace('_', ' ')}, {most['subject']}.",
     )

@@ -187,3 +187,13 @@ def test_days_are_shown_as_dates():
     labels = [label.get_text() for label in axis.get_xticklabels()]
     assert "2025" in labels
     assert not any("19" in label for label in labels)
+
+
+def test_what_nobody_could_guess_is_not_drawn():
+    rows = [
+        {"attack": "matching", "subject": name, "guesses": made, "residual": 0.0, "residual_low": -1.0}
+        | {"residual_high": 1.0}
+        for name, made in (("a", 5), ("b", 0))
+    ]
+    drawn = figures["risk_by_attribute"]({"attacks": table(*rows)}).table
+    assert drawn.column("subject").to_pylist() == ["a"]

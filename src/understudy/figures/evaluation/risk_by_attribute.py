@@ -13,8 +13,13 @@ MOST = 40
 @figures.add
 @draws_from("attacks")
 def risk_by_attribute(frames: Frames) -> Drawing:
-    """Every subject of every attack, the greatest first; red where the whole interval lies above 0."""
-    rows = sorted(frames["attacks"].to_pylist(), key=lambda row: -row["residual_low"])[:MOST]
+    """Every subject of every attack, the greatest first; red where the whole interval lies above 0.
+
+    Where no guess could be made there is nothing to draw, unless that is so everywhere.
+    """
+    listed = frames["attacks"].to_pylist()
+    tried = [row for row in listed if row.get("guesses") != 0] or listed
+    rows = sorted(tried, key=lambda row: -row["residual_low"])[:MOST]
     canvas = Canvas(7.2, 0.24 * len(rows) + 1.2)
     axis = canvas.axes[0, 0]
     for place, row in enumerate(rows):
