@@ -58,6 +58,7 @@ engines: Registry[type[Engine]] = Registry(
         "kernel",
         "opening",
         "packing",
+        "places_compiled",
         "places_file",
         "profile",
         "readers",

@@ -194,7 +194,7 @@ COLUMNS = {
     "duplicate": ("sex,age,work,sex", "column 'sex' occurs twice"),
     "absent": ("sex,age,wrok", "did you mean 'wrok'?"),
     "case": ("Sex,age,work", "'sex' is unknown"),
-    "wrong delimiter": ("sex;age;work", "delimiter=';'"),
+    "wrong delimiter": ("sex;age;work", "try the delimiter ';'"),
     "empty name": ("sex,age,,work", "a name is empty"),
 }
 
