@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.models.gravity import GravityTree, decay_from, default_decay, knots
+from understudy.models.gravity import GravityTree, default_decay, knots
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -59,11 +59,11 @@ def fit_decays(
     whole = np.maximum(counts.sum(axis=0), 0.0) + 1e-3
     everyone = _fit(whole[None, :], seen, share, np.zeros(len(examples), dtype=np.int64))[0]
     if number == 1:
-        return np.asarray(_at_knots(everyone)[None, :])
+        return _curves(everyone[None, :])
     totals = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     model = _expected(np.tile(everyone, (number, 1)), seen, share, group) * totals
     fitted = _fit(np.maximum(leaned(counts, model, noise), 1e-9), seen, share, group, start=everyone)
-    return np.array([_at_knots(one) for one in fitted])
+    return _curves(fitted)
 
 
 def leaned(counts: Floats, model: Floats, noise: float) -> Floats:
@@ -81,8 +81,14 @@ def leaned(counts: Floats, model: Floats, noise: float) -> Floats:
     return np.asarray(model * np.clip(1.0 + effect / (effect + variance) * off, *EFFECTS))
 
 
-def _at_knots(strengths: Floats) -> Floats:
-    return decay_from(band_middles(), np.maximum(strengths, 1e-12))
+def _curves(strengths: Floats) -> Floats:
+    """Decays at the knots for rows of strengths by band, as ``decay_from`` makes each of them."""
+    known = np.log(np.maximum(strengths, 1e-12))
+    at, middles = np.log(knots()), np.log(band_middles())
+    right = np.clip(np.searchsorted(middles, at), 1, len(middles) - 1)
+    share = np.clip((at - middles[right - 1]) / (middles[right] - middles[right - 1]), 0.0, 1.0)
+    found = known[:, right - 1] * (1 - share) + known[:, right] * share
+    return np.asarray(np.exp(found - found.max(axis=1, keepdims=True)))
 
 
 def _fit(counts: Floats, seen: Floats, share: Floats, group: Integers, start: Floats | None = None) -> Floats:
@@ -104,7 +110,7 @@ def _expected(strengths: Floats, seen: Floats, share: Floats, group: Integers) -
     bands = band_of(knots() ** 2)
     into = np.zeros((len(bands), BANDS))
     into[np.arange(len(bands)), bands] = 1.0
-    pulls = seen * np.array([_at_knots(one) for one in strengths])[group]
+    pulls = seen * _curves(strengths)[group]
     total = pulls.sum(axis=1, keepdims=True)
     expected = np.zeros((number, BANDS))
     np.add.at(expected, group, (pulls / np.maximum(total, 1e-300) * share[:, None]) @ into)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from understudy.demo.gravity import make_world
-from understudy.models.decay import leaned
-from understudy.models.gravity import GravityTree, default_decay
+from understudy.models.decay import BANDS, _curves, band_middles, leaned
+from understudy.models.gravity import GravityTree, decay_from, default_decay
 from understudy.models.homes import fit_homes
 from understudy.models.regions import RingRegions, rings_and_sectors
 from understudy.synth.commutes.homes import home_areas
@@ -95,3 +95,9 @@ def test_home_areas_are_as_fine_as_noise_allows_and_nest(world):
     assert set(fine.tolist()) == set(range(many))
     assert tract.max() + 1 <= many <= 100
     assert all(len(set(tract[fine == number].tolist())) == 1 for number in range(many))
+
+
+def test_many_decays_at_once_are_each_by_itself():
+    strengths = np.random.default_rng(1).lognormal(-2.0, 2.0, size=(5, BANDS))
+    for one, curve in zip(strengths, _curves(strengths), strict=True):
+        assert curve == pytest.approx(decay_from(band_middles(), np.maximum(one, 1e-12)), rel=1e-9)
