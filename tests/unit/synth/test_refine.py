@@ -142,6 +142,12 @@ def test_bad_refinements_are_refused(refine, error, message):
         us.plan(SCHEMA, method="ipf", budget=us.PureDP(epsilon=1), refine=refine)
 
 
+@pytest.mark.parametrize("method", ["aim", "mst", "independent"])
+def test_methods_without_refinement_say_so(method):
+    with pytest.raises(UnknownNameError, match=f"option of {method}: 'refine' is unknown"):
+        us.plan(SCHEMA, method=method, budget=us.PureDP(epsilon=1), refine="income:8")
+
+
 def test_refused_beside_what_it_does_not_go_with():
     budget = us.PureDP(epsilon=1)
     for options in ({"strata": "sex"}, {"postprocess": "published", "rows": 10}, {"budget": us.NonPrivate()}):
