@@ -65,28 +65,30 @@ class EffectBasis:
     """
 
     def __init__(self, sizes: Mapping[str, int], margins: Sequence[Margin]) -> None:
-        first: dict[Margin, int] = {}
+        self._sizes = sizes
+        self.first: dict[Margin, int] = {}
         self.length = 0
-        self.places: list[Places] = []
-        self.factors: list[Floats] = []
-        for margin in margins:
-            shape = tuple(sizes[name] for name in margin)
-            places, factors = np.full(shape, -1, dtype=np.int64), np.ones(shape)
-            for ways in range(len(margin) + 1):
-                for axes in combinations(range(len(margin)), ways):
-                    rest = prod(size for axis, size in enumerate(shape) if axis not in axes)
-                    where = tuple(slice(1, None) if axis in axes else 0 for axis in range(len(margin)))
-                    factors[where] = 1.0 / np.sqrt(rest)
-                    count = prod(shape[axis] - 1 for axis in axes)
-                    if not axes or not count:
-                        continue
-                    effect = tuple(margin[axis] for axis in axes)
-                    if effect not in first:
-                        first[effect] = self.length
-                        self.length += count
-                    begin = first[effect]
-                    places[where] = np.arange(begin, begin + count).reshape([shape[axis] - 1 for axis in axes])
-            self.places.append(places)
-            self.factors.append(factors)
-        self.first = first
-        self.counts = {effect: prod(sizes[name] - 1 for name in effect) for effect in first}
+        numbered = {margin: self._numbered(margin) for margin in dict.fromkeys(margins)}
+        self.places: list[Places] = [numbered[margin][0] for margin in margins]
+        self.factors: list[Floats] = [numbered[margin][1] for margin in margins]
+        self.counts = {effect: prod(sizes[name] - 1 for name in effect) for effect in self.first}
+
+    def _numbered(self, margin: Margin) -> tuple[Places, Floats]:
+        """Places and factors of one table; effects not seen before get the next numbers."""
+        shape = tuple(self._sizes[name] for name in margin)
+        places, factors = np.full(shape, -1, dtype=np.int64), np.ones(shape)
+        for ways in range(len(margin) + 1):
+            for axes in combinations(range(len(margin)), ways):
+                rest = prod(size for axis, size in enumerate(shape) if axis not in axes)
+                where = tuple(slice(1, None) if axis in axes else 0 for axis in range(len(margin)))
+                factors[where] = 1.0 / np.sqrt(rest)
+                count = prod(shape[axis] - 1 for axis in axes)
+                if not axes or not count:
+                    continue
+                effect = tuple(margin[axis] for axis in axes)
+                if effect not in self.first:
+                    self.first[effect] = self.length
+                    self.length += count
+                begin = self.first[effect]
+                places[where] = np.arange(begin, begin + count).reshape([shape[axis] - 1 for axis in axes])
+        return places, factors
