@@ -184,7 +184,7 @@ def render(
         "title": escape(title),
         "promises": "".join(promise_html(one, key) for one, key in zip(statements, keys, strict=True)),
         "words": escape(
-            part_words(within) + plain_words(dict(zip(keys, (s.guarantee for s in statements), strict=True)))
+            part_words(within) + plain_words(dict(zip(keys, statements, strict=True)))
         ),
         "explanation": explanation_html(statements, [one.method for one in shown], MOST_DOTS),
         "maps": maps,

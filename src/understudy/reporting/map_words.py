@@ -8,6 +8,7 @@ from fractions import Fraction
 from html import escape
 
 from understudy.core.exact import show_up
+from understudy.core.places import DESTINATION
 from understudy.privacy.definition import ZCDP, Definition, NonPrivate, Unit
 from understudy.release.value import Statement
 
@@ -43,15 +44,20 @@ def part_words(within: str | None) -> str:
     return f"Only jobs at workplaces in {within} are shown. " if within else ""
 
 
-def plain_words(guarantees: Mapping[str, Definition]) -> str:
+def plain_words(statements: Mapping[str, Statement]) -> str:
     """What the numbers mean, in words that are always on the screen; the keys tell several releases apart."""
-    said = {key: _odds(guarantee) for key, guarantee in guarantees.items()}
+    said = {key: _odds(statement.guarantee, statement.unit) for key, statement in statements.items()}
     if len(set(said.values())) == 1:
         return f"{NO_PERSON} {next(iter(said.values()))}"
     return " ".join([NO_PERSON, *(f"{key}: {text}" for key, text in said.items())])
 
 
-def _odds(guarantee: Definition) -> str:
+def _odds(guarantee: Definition, unit: Unit) -> str:
+    """How far the odds can move for somebody who knows everything else.
+
+    Under ``add_remove`` the promise is about a job that is there or not. Another home is then one job removed and
+    another added: two steps.
+    """
     if isinstance(guarantee, NonPrivate):
         return "There is no privacy guarantee: treat the map as if it were confidential."
     if isinstance(guarantee, ZCDP):
@@ -59,10 +65,15 @@ def _odds(guarantee: Definition) -> str:
     epsilon: Fraction = getattr(guarantee, "epsilon")  # noqa: B009 - every other guarantee has one
     delta: Fraction | None = getattr(guarantee, "delta", None)
     allowance = f", but for an allowance of {show_up(delta)} in probability" if delta else ""
-    return (
-        "Whatever somebody already knows, the map changes the odds of any statement about one worker at most "
-        f"{_factor(float(epsilon))}-fold{allowance}."
-    )
+    between = "between two homes of one worker" if DESTINATION in unit.fixed else "between two values of one worker"
+    if unit.kind == "replace":
+        what = f"{between} at most {_factor(float(epsilon))}-fold"
+    else:
+        what = (
+            f"that a worker is in the data at most {_factor(float(epsilon))}-fold, and {between} at most "
+            f"{_factor(2 * float(epsilon))}-fold"
+        )
+    return f"For somebody who knows everything else, the map moves the odds {what}{allowance}."
 
 
 def _factor(epsilon: float) -> str:

@@ -46,17 +46,22 @@ def test_the_unit_is_named(unit, says):
     ],
 )
 def test_numbers_become_words_that_never_flatter(guarantee, says):
-    words = plain_words({"": guarantee})
+    words = plain_words({"": statement(guarantee)})
     assert words.startswith("No dot is a person")
     assert says in words
 
 
+def test_under_add_remove_two_homes_are_two_steps_apart():
+    words = plain_words({"": statement(PureDP(epsilon=1), Unit(kind="add_remove"))})
+    assert "in the data at most 2.8-fold, and between two values of one worker at most 7.4-fold." in words
+
+
 def test_two_releases_are_told_apart_only_where_they_differ():
-    assert "A:" not in plain_words({"A": APPROX, "B": APPROX})
-    both = plain_words({"A": APPROX, "B": PureDP(epsilon=1)})
+    assert "A:" not in plain_words({"A": statement(APPROX), "B": statement(APPROX)})
+    both = plain_words({"A": statement(APPROX), "B": statement(PureDP(epsilon=1))})
     assert both.count("No dot is a person") == 1
-    assert "A: Whatever" in both
-    assert "B: Whatever" in both
+    assert "A: For somebody" in both
+    assert "B: For somebody" in both
 
 
 def test_the_promise_has_its_numbers_and_its_warnings_and_no_markup_of_others():

@@ -213,7 +213,13 @@ class Commute:
         decay = budget.epsilon * share(self.decay_share, "decay_share") * rings
         homes = budget.epsilon * share(self.home_share, "home_share") * rings
         sizes = Fraction(0) if DESTINATION in request.unit.fixed else budget.epsilon * SIZES_SHARE
-        return decay, homes, sizes, budget.epsilon - decay - homes - sizes
+        left = budget.epsilon - decay - homes - sizes
+        if left <= 0:
+            raise InputError(
+                f"decay_share ({self.decay_share}) and home_share ({self.home_share}) leave nothing for the draws"
+                f"{f'; sizes of destinations take {float(SIZES_SHARE):g}' if sizes else ''}. Give less to them."
+            )
+        return decay, homes, sizes, left
 
     def _measure_steps(self, request: Request, places: Places) -> list[Step]:
         if isinstance(request.budget, NonPrivate):

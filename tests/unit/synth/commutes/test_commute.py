@@ -59,6 +59,8 @@ def commutes(places, pairs):
         ({"coarsen": "none", "mechanism": "geometric"}, "swamp"),
         ({"cut_miles": "-3"}, "positive"),
         ({"decay_share": "1"}, "below 1"),
+        ({"decay_share": "0.6", "home_share": "0.4"}, "together must be below 1"),
+        ({"decay_share": "0.4", "home_share": "0.4", "unit": us.Unit()}, "leave nothing for the draws"),
         ({"coarsen": "area:village"}, "level"),
         ({"coarsen": "areas:place:2,village"}, "level"),
         ({"coarsen": "areas:tract:2,place"}, "finest"),
