@@ -25,8 +25,8 @@ SCHEMA = us.Schema(
         us.Attribute(name="income", edges=(0, 10, 100)),
     ),
 )
-GROUP, GROUPS = 250_000, 24
-ALLOWED_MB = 120  # above a small release; the table itself is 24 times 5 MB in memory, and twice as a frame
+GROUP, GROUPS = 250_000, 60
+ALLOWED_MB = 120  # above a small release; the table itself is 60 times 5 MB in memory, and twice as a frame
 PEAK = """
 import resource, sys
 import understudy as us
