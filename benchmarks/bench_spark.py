@@ -1,8 +1,10 @@
 """What Spark costs beside the embedded engine: two-way margins, CPU of all processes, and a model for large tables.
 
-Each measurement is a process of its own with ``local[2]``. CPU seconds are those of the whole tree: driver, JVM and
-Python workers. A small count comes first, so that starting Spark, the workers and the kernel is apart (and reported).
-The model is fitted on the two smaller sizes and predicts the third. ``--full`` takes 50 million rows for that.
+One process for each engine and number of attributes, with ``local[2]``: small counts come first, so that starting
+Spark, the workers and the kernel is apart (and reported), then every size several times, of which the median is told.
+CPU seconds are those of the whole tree: driver, JVM and Python workers. The model is fitted on the two smaller sizes
+and predicts the third, for 10 and 20 attributes; 100 attributes are measured at a small size, to see how far the model
+carries. ``--full`` takes 25, 50 and 100 million rows. ``--results FILE`` keeps what was measured and goes on from it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,24 +29,39 @@ import pyarrow.parquet as pq
 sys.path.insert(0, str(Path(__file__).parent))
 import understudy as us
 from bench_count import DOCS, SIZES, machine
+from understudy.engines.spark_inputs import TASK_ROWS
 from understudy.engines.tally import covering
 
 HEADING = "## Spark"
 TICKS = os.sysconf("SC_CLK_TCK")
 ROW_GROUP = 2**20
-WAYS = (1, 2)
+REPEATS = 3
+MANY = 100  # attributes of the check
+MANY_ROWS = 2_000_000
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one count: CPU seconds of all processes, wall seconds, MB of the largest Python worker and of the JVM."""
+    """Of one count: CPU seconds of all processes, wall seconds, peak MB of the driver, of the largest Python worker and
+    of the JVM, MB shuffled, and CPU seconds before the first count."""
 
     cpu: float
     wall: float
     start_cpu: float
+    driver_mb: float
     worker_mb: float
     jvm_mb: float
     shuffle_mb: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is counted: all margins of so many attributes of a file with so many rows."""
+
+    way: str
+    rows: int
+    attributes: int
+    ways: int
 
 
 def sizes_of(attributes: int) -> list[int]:
@@ -125,30 +143,38 @@ def open_way(way: str, path: str, attributes: int) -> Any:
     return us.open_source(session_for("local[2]").read.parquet(path), schema_of(attributes))
 
 
-def run_here(way: str, path: str, attributes: int, ways: int) -> Cost:
-    """One count, in the process made for it, after a small one."""
+def forget_peak(pid: int) -> None:
+    """Peaks are counted from here."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def run_here(way: str, attributes: int, files: list[tuple[str, int]]) -> Iterator[Cost]:
+    """Counts of (file, ways) one after another, in the process made for them, after small ones."""
     os.environ["UNDERSTUDY_KERNEL"] = "numba"
-    margins, me = margins_of(attributes, ways), os.getpid()
+    me = os.getpid()
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / "small.parquet"
         write_file(small, 2 * ROW_GROUP, attributes)
-        for _ in range(2):
-            open_way(way, str(small), attributes).count(margins)
+        for ways in sorted({ways for _, ways in files}):
+            for _ in range(2):
+                open_way(way, str(small), attributes).count(margins_of(attributes, ways))
     start_cpu = cpu_of(tree(me))
-    shuffled = shuffle_bytes(way)
-    wall = time.perf_counter()
-    open_way(way, path, attributes).count(margins)
-    wall = time.perf_counter() - wall
-    pids = tree(me)
-    workers = [peak_mb(pid) for pid in pids if pid != me and name_of(pid) != "java"]
-    return Cost(
-        cpu=cpu_of(pids) - start_cpu,
-        wall=wall,
-        start_cpu=start_cpu,
-        worker_mb=max(workers, default=peak_mb(me)),
-        jvm_mb=max((peak_mb(pid) for pid in pids if name_of(pid) == "java"), default=0.0),
-        shuffle_mb=(shuffle_bytes(way) - shuffled) / 1e6,
-    )
+    for path, ways in files:
+        for pid in tree(me):
+            forget_peak(pid)
+        before, shuffled, wall = cpu_of(tree(me)), shuffle_bytes(way), time.perf_counter()
+        open_way(way, path, attributes).count(margins_of(attributes, ways))
+        wall, pids = time.perf_counter() - wall, tree(me)
+        workers = [peak_mb(pid) for pid in pids if pid != me and name_of(pid) != "java"]
+        yield Cost(
+            cpu=cpu_of(pids) - before,
+            wall=wall,
+            start_cpu=start_cpu,
+            driver_mb=peak_mb(me),
+            worker_mb=max(workers, default=0.0),
+            jvm_mb=max((peak_mb(pid) for pid in pids if name_of(pid) == "java"), default=0.0),
+            shuffle_mb=(shuffle_bytes(way) - shuffled) / 1e6,
+        )
 
 
 def shuffle_bytes(way: str) -> float:
@@ -160,12 +186,15 @@ def shuffle_bytes(way: str) -> float:
     return float(store.executorSummary("driver").totalShuffleWrite())
 
 
-def run_apart(way: str, path: Path, attributes: int, ways: int) -> Cost:
-    given = ["--way", way, "--file", str(path), "--attributes", str(attributes), "--ways", str(ways)]
-    result = subprocess.run(
-        [sys.executable, __file__, *given], check=True, stdout=subprocess.PIPE, text=True, timeout=3600
-    )
-    return Cost(**json.loads(result.stdout.splitlines()[-1]))
+def run_apart(way: str, attributes: int, files: list[tuple[Path, int]]) -> Iterator[Cost]:
+    given = ["--way", way, "--attributes", str(attributes), "--files", *(f"{path}:{ways}" for path, ways in files)]
+    with subprocess.Popen([sys.executable, __file__, *given], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                yield Cost(**json.loads(line))
+    if process.returncode:
+        raise SystemExit(process.returncode)
 
 
 def fit(points: list[tuple[int, int, int, float]]) -> tuple[float, float, float]:
@@ -184,99 +213,137 @@ def predict(model: tuple[float, float, float], rows: int, attributes: int, ways:
     return fixed + rows * (value * attributes + table * tables_of(attributes, ways))
 
 
-def measure(sizes: tuple[int, int, int]) -> dict[str, Any]:
-    costs: dict[tuple[str, int, int, int], Cost] = {}
-    with tempfile.TemporaryDirectory(prefix="understudy-bench-") as folder:
-        for rows in sizes:
-            for attributes in (10, 20):
-                path = Path(folder) / f"{rows}-{attributes}.parquet"
+def points(sizes: tuple[int, int, int]) -> list[Point]:
+    """Enough to tell what a value and a table cost, the ratio at the middle size, and the check."""
+    found = [Point("files", rows, attributes, 2) for attributes in (10, 20) for rows in sizes]
+    found += [Point("files", rows, 10, 1) for rows in sizes[:2]]
+    found += [Point("embedded", rows, 10, 2) for rows in sizes[:2]]
+    return [*found, Point("files", MANY_ROWS, MANY, 2), Point("frame", MANY_ROWS, 10, 2)]
+
+
+def measure(sizes: tuple[int, int, int], results: Path | None) -> dict[Point, Cost]:
+    """The median of every point, by its CPU."""
+    costs: dict[Point, list[Cost]] = {}
+    for line in results.read_text().splitlines() if results is not None and results.exists() else ():
+        costs.setdefault(Point(**json.loads(line)["point"]), []).append(Cost(**json.loads(line)["cost"]))
+    wanted = points(sizes)
+    for way, attributes in dict.fromkeys((one.way, one.attributes) for one in wanted):
+        own = [one for one in wanted if (one.way, one.attributes) == (way, attributes)]
+        missing = [one for number in range(REPEATS) for one in own if number >= len(costs.get(one, []))]
+        if not missing:
+            continue
+        with tempfile.TemporaryDirectory(prefix="understudy-bench-") as folder:
+            paths = {rows: Path(folder) / f"{rows}.parquet" for rows in {one.rows for one in own}}
+            for rows, path in paths.items():
                 write_file(path, rows, attributes)
-                for ways in WAYS:
-                    if ways == 1 and (attributes == 20 or rows == sizes[-1]):
-                        continue  # enough points to tell what a value and a table cost
-                    costs["files", rows, attributes, ways] = run_apart("files", path, attributes, ways)
-                if attributes == 10:
-                    for way in ("embedded", "frame"):
-                        costs[way, rows, 10, 2] = run_apart(way, path, 10, 2)
-                path.unlink()
-    return {"costs": costs, "sizes": sizes}
+            found = run_apart(way, attributes, [(paths[one.rows], one.ways) for one in missing])
+            for one, cost in zip(missing, found, strict=True):
+                costs.setdefault(one, []).append(cost)
+                if results is not None:
+                    with results.open("a") as file:
+                        file.write(json.dumps({"point": asdict(one), "cost": asdict(cost)}) + "\n")
+    return {one: sorted(costs[one], key=lambda cost: cost.cpu)[REPEATS // 2] for one in wanted}
 
 
-def report(found: dict[str, Any]) -> str:
-    costs, sizes = found["costs"], found["sizes"]
-    small = [
-        (rows, attributes, tables_of(attributes, ways), cost.cpu)
-        for (way, rows, attributes, ways), cost in costs.items()
-        if way == "files" and rows != sizes[-1]
-    ]
-    model = fit(small)
+def report(costs: dict[Point, Cost], sizes: tuple[int, int, int]) -> str:
+    fitted = [one for one in costs if one.way == "files" and one.rows in sizes[:2] and one.attributes < MANY]
+    model = fit([(one.rows, one.attributes, tables_of(one.attributes, one.ways), costs[one].cpu) for one in fitted])
     lines = [
         HEADING,
         "",
-        "`benchmarks/bench_spark.py`: all two-way (or one-way) margins of Parquet files with columns of 2 to 100 "
-        "codes in one byte, on `local[2]`. CPU seconds are those of driver, JVM and workers, after a small count; "
-        "what came before it (Spark, workers, kernel, the small counts) is the start-up. *files*: executors read the "
-        "files themselves; *frame*: a DataFrame of Spark's own Parquet reader. Memory is the peak of one process.",
+        "`benchmarks/bench_spark.py`: all two-way (or one-way) margins of Parquet files with columns of 2 to 100 codes "
+        f"in one byte, on `local[2]`; medians of {REPEATS} by CPU. CPU seconds are those of driver, JVM and workers; "
+        "what came before the first count (Spark, workers, kernel, small counts) is the start-up. *files*: executors "
+        "read the files themselves; *frame*: a DataFrame of Spark's own Parquet reader. Memory is the peak of one "
+        "process during the count.",
         "",
         f"Machine: {machine()}.",
         "",
-        "| rows | attributes | ways | engine | wall s | CPU s | of embedded | start-up CPU s | worker MB | JVM MB | "
-        "shuffled MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| rows | attributes | ways | engine | CPU s | of embedded | wall s | start-up CPU s | driver MB | worker MB | "
+        "JVM MB | shuffled MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (way, rows, attributes, ways), cost in costs.items():
-        own = costs.get(("embedded", rows, attributes, ways))
+    for one, cost in costs.items():
+        own = costs.get(replace(one, way="embedded"))
         ratio = f"{cost.cpu / own.cpu:.2f}" if own is not None else ""
         lines.append(
-            f"| {rows:,} | {attributes} | {ways} | {way} | {cost.wall:.1f} | {cost.cpu:.2f} | {ratio} | "
-            f"{cost.start_cpu:.0f} | {cost.worker_mb:,.0f} | {cost.jvm_mb:,.0f} | {cost.shuffle_mb:.2f} |"
+            f"| {one.rows:,} | {one.attributes} | {one.ways} | {one.way} | {cost.cpu:.2f} | {ratio} | "
+            f"{cost.wall:.1f} | {cost.start_cpu:.0f} | {cost.driver_mb:,.0f} | {cost.worker_mb:,.0f} | "
+            f"{cost.jvm_mb:,.0f} | {cost.shuffle_mb:.2f} |"
         )
     fixed, value, table = model
+    there, here = (costs[Point(way, sizes[1], 10, 2)].cpu for way in ("files", "embedded"))
     lines += [
+        "",
+        f"**Wanted: within 3 times the CPU of the embedded engine. Measured: {there / here:.2f} times** ({there:.2f} "
+        f"against {here:.2f} s for {sizes[1]:,} rows). Memory of driver and workers does not grow with the rows. A "
+        "DataFrame costs far more: every value goes through Spark's rows and a socket.",
         "",
         f"Model, fitted on {sizes[0]:,} and {sizes[1]:,} rows: CPU = {fixed:.2f} s + rows x ({value * 1e9:.2f} ns x "
-        f"attributes + {table * 1e9:.2f} ns x joint tables of the kernel).",
+        f"attributes + {table * 1e9:.2f} ns x joint tables of the kernel). What it says of sizes it has not seen:",
         "",
-        "| rows | attributes | predicted CPU s | measured | error |",
-        "|---|---|---|---|---|",
+        "| rows | attributes | joint tables | predicted CPU s | measured | error |",
+        "|---|---|---|---|---|---|",
     ]
-    for attributes in (10, 20):
-        told, true = predict(model, sizes[-1], attributes, 2), costs["files", sizes[-1], attributes, 2].cpu
-        lines.append(f"| {sizes[-1]:,} | {attributes} | {told:.2f} | {true:.2f} | {told / true - 1:+.0%} |")
+    for one in (Point("files", sizes[2], 10, 2), Point("files", sizes[2], 20, 2), Point("files", MANY_ROWS, MANY, 2)):
+        told, true = predict(model, one.rows, one.attributes, 2), costs[one].cpu
+        lines.append(
+            f"| {one.rows:,} | {one.attributes} | {tables_of(one.attributes, 2)} | {told:.2f} | {true:.2f} | "
+            f"{told / true - 1:+.0%} |"
+        )
+    many = costs[Point("files", MANY_ROWS, MANY, 2)]
     lines += [
         "",
-        "What it says of tables that were not measured (all two-way margins; each task sends 8 bytes for every cell "
-        "before compression, with 1,000 tasks; the driver holds them three times over):",
+        f"The model does not carry to {MANY} attributes: every task then sums {len(margins_of(MANY, 2)):,} margins of "
+        "joint tables that no cache holds. What follows for them is scaled from that measurement itself (tasks of a "
+        "million rows; larger tasks cost less), what follows for 20 from the model.",
         "",
-        "| rows | attributes | margins | cells | joint tables | CPU hours | shuffled at most | driver memory |",
+        "Tables that were not measured (all two-way margins). Shuffled: what the tasks of one count sent was measured "
+        f"({shuffled_per_task(many, MANY_ROWS, MANY):.1f} bytes for each cell and task with {MANY} attributes, after "
+        "Spark's compression), times 1,000 tasks; 8 bytes is the most. Driver: what its peak grew by for each cell "
+        f"with {MANY} attributes over that with 10.",
+        "",
+        "| rows | attributes | margins | cells | joint tables | CPU hours | shuffled | driver memory |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    base = costs[Point("files", sizes[0], 10, 2)]
+    per_cell = (many.driver_mb - base.driver_mb) / (cells_of(MANY, 2) - cells_of(10, 2))
     for rows in (10**9, 10**10):
-        for attributes in (20, 100):
+        for attributes in (20, MANY):
             cells = cells_of(attributes, 2)
+            cpu = rows * many.cpu / MANY_ROWS if attributes == MANY else predict(model, rows, attributes, 2)
             lines.append(
                 f"| {rows:,} | {attributes} | {len(margins_of(attributes, 2)):,} | {cells:,} | "
-                f"{tables_of(attributes, 2):,} | {predict(model, rows, attributes, 2) / 3600:.2f} | "
-                f"{1000 * 8 * cells / 1e9:.1f} GB | {3 * 8 * cells / 1e6:.0f} MB |"
+                f"{tables_of(attributes, 2):,} | {cpu / 3600:.2f} | "
+                f"{1000 * shuffled_per_task(many, MANY_ROWS, MANY) * cells / 1e9:.1f} GB | "
+                f"{base.driver_mb + per_cell * cells:,.0f} MB |"
             )
     return "\n".join(lines) + "\n"
+
+
+def shuffled_per_task(cost: Cost, rows: int, attributes: int) -> float:
+    """Bytes sent for each cell by one task; a file of row groups of TASK_ROWS rows is one task for each."""
+    return cost.shuffle_mb * 1e6 / (cells_of(attributes, 2) * -(-rows // TASK_ROWS))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs=3, default=(2_000_000, 4_000_000, 8_000_000))
-    parser.add_argument("--full", action="store_true", help="5, 10 and 50 million rows")
+    parser.add_argument("--full", action="store_true", help="25, 50 and 100 million rows")
+    parser.add_argument("--results", type=Path, help="a file of what was measured, to go on from")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/benchmarks.md")
     parser.add_argument("--way", choices=("embedded", "files", "frame"), help=argparse.SUPPRESS)
-    parser.add_argument("--file", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--files", nargs="+", default=(), help=argparse.SUPPRESS)
     parser.add_argument("--attributes", type=int, default=10, help=argparse.SUPPRESS)
-    parser.add_argument("--ways", type=int, default=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.way:
-        print(json.dumps(asdict(run_here(given.way, given.file, given.attributes, given.ways))))
+        files = [(path, int(ways)) for path, _, ways in (text.rpartition(":") for text in given.files)]
+        for cost in run_here(given.way, given.attributes, files):
+            print(json.dumps(asdict(cost)), flush=True)
         return
-    found = measure((5_000_000, 10_000_000, 50_000_000) if given.full else tuple(given.rows))
-    section = report(found)
+    sizes = (25_000_000, 50_000_000, 100_000_000) if given.full else tuple(given.rows)
+    found = measure(sizes, given.results)
+    section = report(found, sizes)
     print(section)
     if given.write_docs:
         before, _, rest = DOCS.read_text().partition(HEADING + "\n")
