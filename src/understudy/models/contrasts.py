@@ -9,7 +9,7 @@ effect as often as there are tables with the attribute, which makes a fit slow t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import prod
@@ -22,6 +22,7 @@ from understudy.models.junction_tree import Margin
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
+LARGE = 64  # levels from which on sums are cheaper than a matrix
 
 
 @lru_cache(maxsize=1024)
@@ -32,11 +33,15 @@ def helmert(levels: int) -> Floats:
 
 def to_effects(table: Floats) -> Floats:
     """Coefficients of a table, of its own shape."""
+    if max(table.shape, default=0) > LARGE:
+        return _along_axes(table, _large_to)
     return _turn(table, [helmert(size) for size in table.shape])
 
 
 def from_effects(coefficients: Floats) -> Floats:
     """The table that has these coefficients."""
+    if max(coefficients.shape, default=0) > LARGE:
+        return _along_axes(coefficients, _large_from)
     return _turn(coefficients, [helmert(size).T for size in coefficients.shape])
 
 
@@ -44,7 +49,9 @@ def second_moments(shares: Sequence[Floats]) -> Floats:
     """Mean square of every effect's function under independent attributes with these shares."""
     moments = np.ones(())
     for share in shares:
-        moments = np.multiply.outer(moments, share @ helmert(len(share)) ** 2)
+        place = np.arange(1.0, len(share))
+        squares = (np.cumsum(share)[:-1] + place**2 * share[1:]) / (place * (place + 1))
+        moments = np.multiply.outer(moments, np.concatenate([[share.sum() / len(share)], squares]))
     return moments
 
 
@@ -55,6 +62,32 @@ def _turn(table: Floats, matrices: Sequence[Floats]) -> Floats:
     for matrix in matrices:  # the axis done goes last; after all of them the order is the old one
         table = np.tensordot(table, matrix, axes=(0, 0))
     return np.asarray(table)
+
+
+def _along_axes(table: Floats, one: Callable[[Floats], Floats]) -> Floats:
+    for _ in range(table.ndim):  # the axis done goes last
+        table = one(np.moveaxis(table, 0, -1))
+    return np.ascontiguousarray(table)
+
+
+def _large_to(rows: Floats) -> Floats:
+    """The last axis turned, by sums of what comes before: a matrix of 5,000 levels would have 25 million numbers."""
+    levels = rows.shape[-1]
+    place = np.arange(1.0, levels)
+    sums = np.cumsum(rows, axis=-1)
+    contrast = (sums[..., :-1] - place * rows[..., 1:]) / np.sqrt(place * (place + 1))
+    return np.concatenate([sums[..., -1:] / np.sqrt(levels), contrast], axis=-1)
+
+
+def _large_from(rows: Floats) -> Floats:
+    """Back again."""
+    levels = rows.shape[-1]
+    place = np.arange(1.0, levels)
+    scaled = rows[..., 1:] / np.sqrt(place * (place + 1))
+    result = np.repeat(rows[..., :1] / np.sqrt(levels), levels, axis=-1)
+    result[..., 1:] -= place * scaled
+    result[..., :-1] += np.cumsum(scaled[..., ::-1], axis=-1)[..., ::-1]
+    return result
 
 
 class EffectBasis:

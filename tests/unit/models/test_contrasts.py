@@ -23,6 +23,16 @@ def test_effects_and_back(shape):
     assert turned.ravel()[0] * np.sqrt(table.size) == pytest.approx(table.sum())
 
 
+@pytest.mark.parametrize("shape", [(70,), (2, 90), (80, 3), (2, 70, 3)])
+def test_attributes_of_many_levels_are_turned_by_sums_to_the_same_numbers(shape):
+    table = np.random.default_rng(4).normal(size=shape)
+    expected = table
+    for size in shape:
+        expected = np.tensordot(expected, helmert(size), axes=(0, 0))
+    assert to_effects(table) == pytest.approx(expected)
+    assert from_effects(to_effects(table)) == pytest.approx(table)
+
+
 def test_an_independent_table_has_no_interaction():
     first, second = np.array([0.2, 0.8]), np.array([0.1, 0.3, 0.6])
     logs = np.log(np.multiply.outer(first, second))
