@@ -4,15 +4,16 @@
     python benchmarks/bench_coverage.py count COUNTS.csv RESULTS.jsonl [MORE.jsonl ...]
     python benchmarks/bench_coverage.py table COUNTS.csv docs/coverage.md
     python benchmarks/bench_coverage.py chance RESULTS.jsonl
+    python benchmarks/bench_coverage.py selection
     python benchmarks/bench_coverage.py copies
     python benchmarks/bench_coverage.py speed
 
 ``run`` is resumable: it skips what is in the file. A cell of the table (release, population, epsilon) ends when the 95
 percent Wilson interval of everything read there is inside .94-.96 or outside of it, or at its last data set. ``count``
 adds up what was found to a small file (benchmarks/coverage.csv), from which ``table`` writes the tables of a page anew,
-under its text. ``chance`` sets the share beside an interval by normal theory in the same data sets. ``copies`` is the
-simulation behind "20 copies of five times as many rows" (docs/theory/noise-aware.md), ``speed`` times sets of
-questions. Populations and releases are in coverage_cases.py.
+under its text. ``chance`` sets the share beside an interval by normal theory in the same data sets, ``selection`` looks
+at what was chosen by the data. ``copies`` is the simulation behind "20 copies of five times as many rows" in
+docs/theory/noise-aware.md, ``speed`` times sets of questions. Populations and releases are in coverage_cases.py.
 """
 
 from __future__ import annotations
@@ -29,7 +30,17 @@ from pathlib import Path
 import numpy as np
 
 import understudy as us
-from coverage_cases import CASES, EPSILONS, PEOPLE, QUESTIONS, measured_only, one, population, share_by_hand
+from coverage_cases import (
+    CASES,
+    EPSILONS,
+    PEOPLE,
+    QUESTIONS,
+    chosen_difference,
+    measured_only,
+    one,
+    population,
+    share_by_hand,
+)
 from understudy.inference import ask
 from understudy.inference.combining import combine
 
@@ -213,6 +224,17 @@ def chance(path: Path, more: int = 10_000) -> None:
         print(f"| {'outside' if place else 'inside'} | {epsilon} | {len(held):,} | {' | '.join(shares)} |", flush=True)
 
 
+def selection(first: int = 1000, size: int = 600) -> None:
+    """What choosing tables by the data does to a difference: `mst`, outside, data sets that no table here counts."""
+    print("| ε | answered | sample, mean z | answer, mean z | its sd | held |\n|---|---|---|---|---|---|")
+    for epsilon in EPSILONS[::2]:
+        found = [chosen_difference("mst", epsilon, True, seed) for seed in range(first, first + size)]
+        known = np.array([one for one in found if one is not None], float)
+        mean, spread = known.mean(axis=0), known.std(axis=0)
+        shares = f"{mean[0]:+.2f} | {mean[1]:+.2f} | {spread[1]:.2f} | {_short(float(mean[2]))}"
+        print(f"| {epsilon} | {len(known)} of {size} | {shares} |", flush=True)
+
+
 ADULT = (
     ("proportion(sex == 1)", {}),
     ("proportion(`income>50K` == 1, where=sex == 1) - proportion(`income>50K` == 1, where=sex == 0)", {}),
@@ -260,6 +282,8 @@ def main(arguments: list[str]) -> None:
         page.write_text("\n".join([text, *lines(Path(rest[0])), ""]), encoding="utf-8")
     elif action == "chance":
         chance(Path(rest[0]))
+    elif action == "selection":
+        selection()
     elif action == "copies":
         copies()
     elif action == "speed":

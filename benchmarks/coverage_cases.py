@@ -270,6 +270,22 @@ def one(name: str, epsilon: str, outside: bool, seed: int) -> Iterator[Found]:
             yield judged(question, outside, "one table, exact", (ends[0], ends[1]))
 
 
+def chosen_difference(name: str, epsilon: str, outside: bool, seed: int) -> tuple[float, float, bool] | None:
+    """Where a difference was answered: how far the sample's own and the answer are from the truth, each in its own
+    standard errors, and whether the interval holds the truth."""
+    case = CASES[name]
+    rng, counts = sample(case, epsilon, outside, seed)
+    text, options = QUESTIONS["difference"]
+    try:
+        answer = us.infer(made(case, counts, epsilon, rng), text, draws=DRAWS, rng=rng, **options)
+    except us.UnderstudyError:
+        return None
+    estimand, true = estimand_of("difference"), float(truth("difference", outside)[0])
+    error = float(real_width("difference", outside)[0]) / (2 * 1.959964)
+    own = float(estimand.evaluate(grouped(estimand, counts[None] / PEOPLE))[0, 0])
+    return (own - true) / error, (answer.value - true) / answer.standard_error, answer.low <= true <= answer.high
+
+
 def share_by_hand(epsilon: str, outside: bool, seed: int) -> float:
     """Standard errors between the share of smokers, found by normal theory, and the truth: for the data sets of ipf.
 
