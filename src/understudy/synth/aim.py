@@ -57,7 +57,8 @@ CHOOSING = Fraction(1, 10)
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0
 MOST_ATTRIBUTES = 100
-MORE_RHO, MORE_EPSILON = Fraction(7, 5), Fraction(6, 5)  # by which a round grows: noise falls by a sixth
+# By which a round grows. Many small parts of epsilon add up to less than one large one (Laplace noise), of rho not.
+MORE_RHO, MORE_EPSILON = Fraction(7, 5), 2
 
 
 @synthesizers.add
