@@ -20,6 +20,7 @@ ROUNDS = 30
 DAMPING = 0.7
 EFFECTS = (0.02, 50.0)  # no group differs from the whole by more
 MOST_LOOKED_AT = 24  # destinations of a group whose surroundings are looked at
+MOST_EXAMPLES = 40_000  # of all groups together, or four of each
 
 
 def band_of(squared: Floats) -> Integers:
@@ -40,7 +41,7 @@ def choose_examples(groups: Integers, weights: Integers, count: int) -> Integers
     sorted_groups = groups[order]
     first = np.searchsorted(sorted_groups, np.arange(count), side="left")
     position = np.arange(len(order)) - first[sorted_groups]
-    return np.asarray(order[position < MOST_LOOKED_AT])
+    return np.asarray(order[position < min(MOST_LOOKED_AT, max(MOST_EXAMPLES // count, 4))])
 
 
 def fit_decays(

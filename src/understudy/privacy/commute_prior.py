@@ -166,11 +166,10 @@ class PriorRule:
             room = max(room, 1.25 * pure_prior(epsilon, most))
             return self.usable(private_cells(epsilon, promise, most, room))
         alone = self.prior_for(least, most, None, total=room)
+        fewest, cells = FEWEST_CELLS, self.usable(max(FEWEST_CELLS, int(room / alone)))
         few = self.usable(FEW_CELLS)
-        fits = few * self.prior_for(least, most, few + self.extra_cells) <= float(FEW_SHARE * least)
-        fewest = few if fits else FEWEST_CELLS
-        cells = max(fewest, int(room / alone))
-        cells = self.usable(cells)
+        if cells < few and few * self.prior_for(least, most, few + self.extra_cells) <= float(FEW_SHARE * least):
+            fewest = cells = few
         while cells > fewest and cells * self.prior_for(least, most, cells + self.extra_cells) > room * 1.001:
             cells = self.usable(max(fewest, int(cells * 0.97)))
         return cells
