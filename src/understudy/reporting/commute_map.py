@@ -183,9 +183,7 @@ def render(
         "generator": escape(f"understudy {__version__}"),
         "title": escape(title),
         "promises": "".join(promise_html(one, key) for one, key in zip(statements, keys, strict=True)),
-        "words": escape(
-            part_words(within) + plain_words(dict(zip(keys, statements, strict=True)))
-        ),
+        "words": escape(part_words(within) + plain_words(dict(zip(keys, statements, strict=True)))),
         "explanation": explanation_html(statements, [one.method for one in shown], MOST_DOTS),
         "maps": maps,
     }
