@@ -29,10 +29,9 @@ from understudy.models.tracker import Tracker
 from understudy.privacy.definition import Unit
 from understudy.privacy.event import GumbelMax, NoisyMax, Sensitivity
 from understudy.privacy.gate import Candidate, Gate, Query
-from understudy.privacy.noise import DiscreteGaussian, Geometric
 from understudy.privacy.plan import Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
-from understudy.privacy.steps import measure_step, query_of
+from understudy.privacy.steps import query_of
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.currency import Currency
 from understudy.synth.margins import (
@@ -46,6 +45,7 @@ from understudy.synth.margins import (
     is_public,
     known_margins,
     margin_label,
+    margin_step,
     public_records,
     rows_law,
     synthesis_from,
@@ -112,19 +112,17 @@ class Aim:
             )
         rounds = self.rounds * len(schema.names)
         part = currency.amount / rounds
-        steps = [self._measure(schema, margin, request, currency.noise(part, schema, margin, request.unit))
-                 for margin in ones]  # fmt: skip
-        if not request.unit.public_total:
-            noise = currency.noise(part, schema, (), request.unit)
-            steps.append(self._measure(schema, (), request, noise))
+        unit = request.unit
+        first = ones if unit.public_total else [*ones, ()]
+        steps = [margin_step(schema, margin, unit, currency.noise(part, schema, margin, unit)) for margin in first]
         left = max(rounds - len(steps), 1)
         sensitivity = Fraction(selection_sensitivity([1], request.unit))
         choice = GumbelMax if currency.concentrated else NoisyMax
         choosing = choice(sensitivity=sensitivity, scale=currency.choice_scale(part * CHOOSING, sensitivity))
         steps.append(Step(label="choose a margin", margin=(), action="select", event=choosing, repeats=left))
         example = (self._affordable(strata, request.unit) or ones)[0]
-        noise = currency.noise(part * (1 - CHOOSING), schema, example, request.unit)
-        chosen = self._measure(schema, example, request, noise)
+        noise = currency.noise(part * (1 - CHOOSING), schema, example, unit)
+        chosen = margin_step(schema, example, unit, noise)
         steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
                           standard_deviation=chosen.standard_deviation, repeats=left))  # fmt: skip
         return planned(
@@ -145,17 +143,6 @@ class Aim:
                 f"At most {left} rounds; rounds grow larger when measurements stop moving the model, and the last one "
                 "spends what is left.",
             ),
-        )
-
-    def _measure(self, schema: Schema, margin: Margin, request: Request, noise: Geometric | DiscreteGaussian) -> Step:
-        sensitivity = margin_sensitivity(schema, margin, request.unit)
-        cells = int(schema.allowed(margin).sum()) if margin else 1
-        return measure_step(
-            label=margin_label(margin) or "number of rows",
-            margin=margin,
-            noise=noise,
-            sensitivity=sensitivity,
-            cells=cells,
         )
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:

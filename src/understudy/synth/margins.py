@@ -22,6 +22,7 @@ from understudy.models.sample import DESCRIPTIONS, ROWS_BY
 from understudy.privacy.calibrate import noise_for
 from understudy.privacy.definition import Definition, Unit
 from understudy.privacy.gate import Gate
+from understudy.privacy.noise import DiscreteGaussian, Geometric
 from understudy.privacy.plan import Option, Plan, Step
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.steps import measure_step
@@ -138,6 +139,17 @@ def measure_steps(
             label=margin_label(margin) or TOTAL, margin=margin, noise=noise, sensitivity=sensitivity, cells=count
         )
         for margin, noise, sensitivity, count in zip(queries, noises, sensitivities, cells, strict=True)
+    )
+
+
+def margin_step(schema: Schema, margin: Margin, unit: Unit, noise: Geometric | DiscreteGaussian) -> Step:
+    """One step that measures a margin, or the number of rows."""
+    return measure_step(
+        label=margin_label(margin) or TOTAL,
+        margin=margin,
+        noise=noise,
+        sensitivity=margin_sensitivity(schema, margin, unit),
+        cells=int(schema.allowed(margin).sum()) if margin else 1,
     )
 
 

@@ -33,8 +33,8 @@ from understudy.privacy.definition import ApproxDP, Definition, Unit
 from understudy.privacy.event import GumbelMax, NoisyMax
 from understudy.privacy.gate import Candidate, Gate, Query
 from understudy.privacy.plan import Plan, Step
-from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
-from understudy.privacy.steps import measure_step, query_of
+from understudy.privacy.sensitivity import selection_sensitivity
+from understudy.privacy.steps import query_of
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.currency import Currency
 from understudy.synth.margins import (
@@ -49,6 +49,7 @@ from understudy.synth.margins import (
     is_public,
     known_margins,
     margin_label,
+    margin_step,
     public_records,
     rows_law,
     shares_by_cells,
@@ -110,8 +111,7 @@ class Mst:
             steps.append(Step(label="choose a pair", margin=(), action="select", event=choosing, repeats=joins))
             example = strata.joined(edges[0])
             noise = currency.noise(currency.amount * (1 - ONE_WAY - CHOOSING) / joins, schema, example, unit)
-            shown = measure_step(label="", margin=(), noise=noise, cells=0,
-                                 sensitivity=margin_sensitivity(schema, example, unit))  # fmt: skip
+            shown = margin_step(schema, example, unit, noise)
             steps.append(Step(label="measure a chosen pair", margin=(), action="measure", event=shown.event,
                               standard_deviation=shown.standard_deviation, repeats=joins))  # fmt: skip
         return planned(
@@ -138,13 +138,7 @@ class Mst:
         if not unit.public_total:
             margins, shares = [*margins, ()], [*(one * (1 - TOTAL_SHARE) for one in shares), TOTAL_SHARE]
         return [
-            measure_step(
-                label=margin_label(margin) or TOTAL,
-                margin=margin,
-                noise=currency.noise(currency.amount * share * part, schema, margin, unit),
-                sensitivity=margin_sensitivity(schema, margin, unit),
-                cells=int(schema.allowed(margin).sum()) if margin else 1,
-            )
+            margin_step(schema, margin, unit, currency.noise(currency.amount * share * part, schema, margin, unit))
             for margin, part in zip(margins, shares, strict=True)
         ]
 
