@@ -110,11 +110,10 @@ def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | 
     In units of the variance between workers: the truth differs from the gravity model by ``spread`` between
     destinations and 1/n by its few workers; the draw shows n/(n + A) of that difference (A the prior mass) with the
     variance of a Dirichlet-multinomial mean of ``times`` n rows, about an urn in which that much less than 1 is left
-    between balls. A function of public numbers, so this is
-    post-processing.
+    between balls. A function of public numbers, so this is post-processing.
 
     >>> belief(np.array([1, 10, 1000]), np.array([0.4, 2.5, 250.0]), 0.1).round(2).tolist()
-    [0.78, 0.58, 1.0]
+    [0.79, 0.59, 1.0]
     """
     size = np.maximum(rows, 1).astype(float)
     shown = size / (size + prior_mass)

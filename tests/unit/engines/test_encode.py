@@ -114,7 +114,7 @@ def test_dates_read_the_same_as_text_and_typed(values, edges):
 
 
 def test_special_codes_come_first():
-    attribute = Attribute(name="x", edges=(-10, 0, 10), special=((-8, "a"), (0.5, "b"), (99, "c")), integer=True)
+    attribute = Attribute(name="x", edges=(-10, 0, 10), special=((-8, "a"), (0.5, "b"), (99, "c")))
     assert codes_of(attribute, pa.array([-8, -7, 99])) == [2, 0, 4]
     assert codes_of(attribute, pa.array(["-8", " -8.0", "0.5", "99", "10"])) == [2, 2, 3, 4, 1]
     born = Attribute(
