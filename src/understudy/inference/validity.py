@@ -50,11 +50,12 @@ def entries() -> dict[tuple[str, str], Validity]:
     listed = tomllib.loads(files("understudy.inference").joinpath("validity.toml").read_text(encoding="utf-8"))
     found = {}
     for method, kinds in listed.items():
-        same = listed.get(kinds.get("like"))
-        for kind, entry in (same or kinds).items():
-            judged = Validity(**entry)
-            # Like another method: as valid, for the same reason, but not measured.
-            found[method, kind] = replace(judged, coverage="") if same else judged
+        # Like another method: as valid, for the same reason, but not measured, except where it says so itself.
+        for kind, entry in listed.get(kinds.get("like"), {}).items():
+            found[method, kind] = replace(Validity(**entry), coverage="")
+        for kind, entry in kinds.items():
+            if kind != "like":
+                found[method, kind] = Validity(**entry)
     return found
 
 
