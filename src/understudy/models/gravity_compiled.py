@@ -20,6 +20,19 @@ KNOTS = 144  # up to 2^13 miles
 
 
 @compiled
+def by_mass(share: float, low: int, high: int, sums: NDArray[Any]) -> int:
+    """The position from ``low`` to ``high`` - 1 at which a share of their mass is reached; ``sums`` adds up masses."""
+    target = sums[low] + share * (sums[high] - sums[low])
+    while high - low > 1:
+        middle = (low + high) // 2
+        if sums[middle] <= target:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
 def node_centres(points: NDArray[Any], mass: NDArray[Any], depth: int) -> NDArray[Any]:
     """Centre of mass and mean squared radius of each node by its number: 1 is the root, 2i and 2i+1 its halves."""
     count = len(points)
@@ -173,15 +186,7 @@ def descend(  # noqa: PLR0917
             share = (wanted - pulls[first]) / pulls[first + 1] if pulls[first + 1] > 0 else 0.0
             node = first + 1
         share = min(max(share, 0.0), 1.0 - 1e-15)
-    low, high = lows[node], highs[node]
-    target = sums[low] + share * (sums[high] - sums[low])
-    while high - low > 1:
-        middle = (low + high) // 2
-        if sums[middle] <= target:
-            low = middle
-        else:
-            high = middle
-    return low
+    return by_mass(share, lows[node], highs[node], sums)
 
 
 @compiled

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.models.gravity_compiled import by_mass
 from understudy.privacy.compiling import compiled
 
 
@@ -110,11 +111,4 @@ def place(  # noqa: PLR0917
             if part + 1 < where[d + 1]:
                 high = firsts[part + 1] if firsts[part + 1] >= 0 else -1 - firsts[part + 1]
             share = np.float64(words[word_starts[d] + row - starts[d]] >> np.uint64(11)) * 2.0**-53
-            target = sums[low] + share * (sums[high] - sums[low])
-            while high - low > 1:
-                middle = (low + high) // 2
-                if sums[middle] <= target:
-                    low = middle
-                else:
-                    high = middle
-            found[row] = low
+            found[row] = by_mass(share, low, high, sums)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.models.gravity_compiled import KNOTS, KNOTS_PER_OCTAVE, SMALLEST_OCTAVE, ring_edges, view
+from understudy.models.gravity_compiled import KNOTS, KNOTS_PER_OCTAVE, SMALLEST_OCTAVE, by_mass, ring_edges, view
 from understudy.privacy.compiling import compiled
 
 OPENNESS = 0.04
@@ -175,15 +175,7 @@ def encode(  # noqa: PLR0917
 @compiled
 def _position(word: np.uint64, node: int, lows: NDArray[Any], highs: NDArray[Any], sums: NDArray[Any]) -> Any:
     """A place of a node, by its mass."""
-    low, high = lows[node], highs[node]
-    target = sums[low] + np.float64(word >> np.uint64(11)) * 2.0**-53 * (sums[high] - sums[low])
-    while high - low > 1:
-        middle = (low + high) // 2
-        if sums[middle] <= target:
-            low = middle
-        else:
-            high = middle
-    return low
+    return by_mass(np.float64(word >> np.uint64(11)) * 2.0**-53, lows[node], highs[node], sums)
 
 
 @compiled
