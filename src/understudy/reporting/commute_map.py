@@ -8,7 +8,7 @@ shapes that the caller names; of a GeoJSON file only the shapes are taken.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,6 +223,8 @@ def _map_flows(
     origin, destination, jobs = table
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
+    if law is not None:  # a large workplace may have more cells than there are places, and tells no more homes apart
+        law = replace(law, cells=np.minimum(law.cells, len(release.places)))
     return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, why_no_law=why)
 
 
