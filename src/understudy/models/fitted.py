@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
+from understudy.models.fine_bins import FineBins, merged_schema, spread
 from understudy.models.junction_tree import Margin
 from understudy.models.model import Model
 from understudy.models.sample import apportion, draw_cells
@@ -27,15 +28,25 @@ class FittedPart:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
     """One model, or one per stratum. ``public_sizes``: the sizes of strata are exact and public, so rows are shared out
-    in proportion to them instead of being drawn."""
+    in proportion to them instead of being drawn. ``fine``: attributes that the models have in merged bins."""
 
     rows_by: str
     parts: tuple[FittedPart, ...]
     strata: Margin = ()
     public_sizes: bool = False
+    fine: tuple[FineBins, ...] = ()
+
+    def modelled(self, schema: Schema) -> Schema:
+        """The schema of the models: the release's, with merged bins."""
+        bins = {one.name: len(set(one.codes[: schema[one.name].bins])) for one in self.fine}
+        return merged_schema(schema, bins) if bins else schema
 
     def draw(self, schema: Schema, rows: int, stream: Stream, *purpose: str | int) -> CodedTable:
         """Rows with the law the release states, from words that ``purpose`` names."""
+        table = self._draw(self.modelled(schema), rows, stream, *purpose)
+        return spread(table, schema, self.fine, self.rows_by, stream, *purpose) if self.fine else table
+
+    def _draw(self, schema: Schema, rows: int, stream: Stream, *purpose: str | int) -> CodedTable:
         if not self.strata:
             return self.parts[0].model.draw(schema, rows, self.rows_by, stream, *purpose)
         inner = Schema(attributes=tuple(one for one in schema.attributes if one.name not in self.strata))

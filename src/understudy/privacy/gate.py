@@ -8,7 +8,7 @@ review of this folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -35,17 +35,12 @@ Groups = Mapping[str, tuple[int, ...]]  # for each code of an attribute the code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total.
-
-    ``groups``: codes of some attributes are merged before the noise. A row is in one merged cell as it was in one cell,
-    so the sensitivity of the margin bounds that of the merged table.
-    """
+    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total."""
 
     margin: tuple[str, ...]
     mechanism: Mechanism
     label: str
     cells: str = "all"
-    groups: Groups = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,6 +77,7 @@ class Gate(ChargingGate):
         self._counted: dict[tuple[str, ...], Integers] = {}
         self._sparse: dict[tuple[str, ...], SparseCounts] = {}
         self._public: dict[tuple[str, ...], Integers] = {}
+        self._groups: Groups = {}
         for entry in journal.entries() if journal else ():
             if entry.kind == "public":
                 self._public[tuple(entry.payload["margin"])] = unpack_array(entry.payload["values"])
@@ -127,7 +123,29 @@ class Gate(ChargingGate):
         missing = [margin for margin in dict.fromkeys(margins) if margin not in self._counted]
         if missing and not self._replay:
             for counts in self._scan(missing):
-                self._counted[counts.margin] = counts.values
+                self._counted[counts.margin] = self._merged(counts.values, counts.margin)
+
+    def merge(self, groups: Groups) -> None:
+        """From here on, codes of these attributes are merged before anything is measured or chosen.
+
+        A row is in one merged cell as it was in one cell, so the sensitivity of a margin, and of a score by it, bounds
+        that of the merged one. What is merged may depend on what was measured before, and on nothing else.
+        """
+        for name, codes in groups.items():
+            if len(codes) != self._schema[name].size or set(codes) != set(range(max(codes) + 1)):
+                raise InternalError(f"'{name}' has {self._schema[name].size} codes; {len(codes)} cannot be merged.")
+            if name in self.unit.fixed:
+                raise InternalError(f"'{name}' is fixed; its counts are public as they are.")
+        if self._groups:
+            raise InternalError("codes are merged already.")
+        self._groups = dict(groups)
+        self._counted = {margin: self._merged(values, margin) for margin, values in self._counted.items()}
+
+    def _merged(self, table: Integers, margin: tuple[str, ...]) -> Integers:
+        for axis, name in enumerate(margin):
+            if name in self._groups:
+                table = merge_cells(table, axis, self._groups[name])
+        return table
 
     def measure(self, queries: Sequence[Query]) -> list[Measurement]:
         """Noisy counts of each query; all of them are charged before the first is drawn."""
@@ -137,9 +155,6 @@ class Gate(ChargingGate):
         return [self._measure_one(query) for query in queries]
 
     def _measure_event(self, query: Query) -> Event:
-        for name, codes in query.groups.items():
-            if name not in query.margin or len(codes) != self._schema[name].size or query.cells != "all":
-                raise InternalError(f"'{query.label}' merges codes of '{name}', which it does not have.")
         sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, query.cells)
         if sensitivity.l1 == 0:
             raise InternalError(f"'{query.label}' is public under this unit and needs no noise.")
@@ -156,10 +171,8 @@ class Gate(ChargingGate):
                 mechanism=mechanism_from_json(remembered["mechanism"]), cells=remembered["cells"], label=query.label,
             )  # fmt: skip
         allowed = self._schema.allowed(query.margin) if query.margin else np.ones((), dtype=bool)
+        allowed = self._merged(allowed.astype(np.int64), query.margin) > 0
         true = self._counts(query.margin)
-        for name, codes in query.groups.items():
-            true = merge_cells(true, query.margin.index(name), codes)
-            allowed = merge_cells(allowed.astype(np.int64), query.margin.index(name), codes) > 0
         if query.cells == "first":
             values = query.mechanism.run(true[allowed][:1], self._stream).reshape(())
         else:
@@ -262,7 +275,7 @@ class Gate(ChargingGate):
 
     def _counts(self, margin: tuple[str, ...]) -> Integers:
         if margin not in self._counted:  # a resumed run that has used up what its journal remembers
-            self._counted[margin] = self._scan([margin])[0].values
+            self._counted[margin] = self._merged(self._scan([margin])[0].values, margin)
         return self._counted[margin]
 
     def _scan(self, margins: Sequence[tuple[str, ...]]) -> list[Counts]:

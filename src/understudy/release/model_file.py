@@ -7,6 +7,7 @@ have the law of the model that was fitted.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from understudy.core.schema import Schema
 from understudy.errors import InputError
+from understudy.models.fine_bins import FineBins
 from understudy.models.fitted import Fitted, FittedPart
 from understudy.models.junction_tree import JunctionTree
 from understudy.models.model import Model
@@ -55,6 +57,7 @@ def _shape(fitted: Fitted) -> dict[str, Any]:
         "rows_by": fitted.rows_by,
         "strata": list(fitted.strata),
         "public_sizes": fitted.public_sizes,
+        "fine": [{"name": one.name, "codes": list(one.codes), "counts": one.counts.tolist()} for one in fitted.fine],
         "parts": [
             {
                 "codes": list(part.codes),
@@ -79,6 +82,9 @@ def read_model(file: Path, schema: Schema) -> Fitted:
         raise InputError(f"{file} has model version {shape['version']}; this program understands {VERSION}.")
     if shape["rows_by"] not in ROWS_BY:
         raise InputError(f"{file} draws rows in an unknown way.")
+    fine = tuple(_fine_bins(file, one, schema) for one in shape.get("fine", ()))
+    whole = Fitted(rows_by=shape["rows_by"], parts=(), public_sizes=bool(shape["public_sizes"]), fine=fine)
+    schema = whole.modelled(schema)
     strata = schema.margin(shape["strata"])
     inner = [name for name in schema.names if name not in strata]
     sizes = {name: schema[name].size for name in inner}
@@ -102,4 +108,19 @@ def read_model(file: Path, schema: Schema) -> Fitted:
             beliefs.append(flat.reshape(tree.shape(clique)))
         model = Model(tree=tree, beliefs=tuple(beliefs), total=float(one["total"]))
         parts.append(FittedPart(codes=tuple(int(c) for c in one["codes"]), size=float(one["size"]), model=model))
-    return Fitted(rows_by=shape["rows_by"], parts=tuple(parts), strata=strata, public_sizes=bool(shape["public_sizes"]))
+    return replace(whole, parts=tuple(parts), strata=strata)
+
+
+def _fine_bins(file: Path, told: dict[str, Any], schema: Schema) -> FineBins:
+    """An attribute in merged bins: every merged bin next to the last, then every other code by itself."""
+    attribute = schema[str(told["name"])]
+    codes = np.array(told["codes"], dtype=np.int64)
+    counts = np.array(told["counts"], dtype=np.int64)
+    steps = np.diff(codes[: attribute.bins])
+    apart = np.diff(codes[max(attribute.bins - 1, 0) :])
+    if (
+        codes.shape != (attribute.size,) or counts.shape != codes.shape or attribute.levels
+        or codes[0] != 0 or not np.isin(steps, (0, 1)).all() or not (apart == 1).all()
+    ):  # fmt: skip
+        raise InputError(f"{file} merges the bins of '{attribute.name}' in a way that is none.")
+    return FineBins(name=attribute.name, codes=tuple(codes.tolist()), counts=counts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import takewhile
 from typing import ClassVar
@@ -51,6 +51,7 @@ from understudy.synth.margins import (
     synthesis_from,
     total_of,
 )
+from understudy.synth.refine import Refined, check_refined, refuse_without_model
 from understudy.synth.strata import Strata, read_strata, synthesis_in_strata
 
 CHOOSING = Fraction(1, 10)
@@ -70,6 +71,7 @@ class Aim:
     margins of up to this many attributes. ``rounds``: the budget is first divided into this many parts per attribute.
     ``model_cells``: the largest model, in cells of all its tables. ``rows_by``: ``rounding`` (the default) or
     ``multinomial``. ``draws``: ``fit``, or ``posterior`` for copies that differ as the noise-aware posterior does.
+    ``refine``: as in ``ipf``.
     """
 
     name: ClassVar[str] = "aim"
@@ -82,8 +84,10 @@ class Aim:
     model_cells: int = MODEL_CELLS
     rows_by: str | None = None
     draws: str = "fit"
+    refine: str = ""
 
     def __post_init__(self) -> None:
+        check_refined(self.refine, self.draws)
         if self.draws == "posterior" and self.strata:
             raise InputError("draws = posterior is for one model of all rows; leave strata out.")
         check_rows(self.draws, self.rows_by)
@@ -97,6 +101,9 @@ class Aim:
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         check_copies(self.draws, request.copies)
+        if self.refine:
+            looked_at = read_strata(schema, self.strata).joined_all(combinations_up_to(schema.names, self.ways))
+            return self._refined().plan(schema, request, looked_at)
         currency = Currency.of(request.budget)
         strata = read_strata(schema, self.strata)
         margins = strata.joined_all([(name,) for name in strata.inner])
@@ -146,6 +153,8 @@ class Aim:
         )
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        if self.refine:
+            return self._refined().run(plan, schema, gate, stream)
         currency = Currency.of(plan.budget)
         fixed = list(takewhile(lambda step: step.action == "measure", plan.steps))  # what comes before any choice
         strata = read_strata(schema, self.strata)
@@ -182,10 +191,14 @@ class Aim:
         notes = (f"{state.number} rounds of choosing and measuring.",)
         return self._rows(plan, strata, measured, total=total, stream=stream, known=known, notes=notes)
 
+    def _refined(self) -> Refined:
+        return Refined(method=replace(self, refine=""), refine=self.refine)
+
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from what was measured: post-processing, as often as anybody likes."""
+        refuse_without_model(self.refine)
         total = total_of(schema, records, measured)
         strata = read_strata(schema, self.strata)
         return self._rows(plan, strata, measured, total=total, stream=stream, known={}, notes=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
@@ -19,6 +19,7 @@ from understudy.synth.independent import Independent
 from understudy.synth.ipf import Ipf
 from understudy.synth.margins import check_copies, check_rows, rows_law
 from understudy.synth.mst import Mst
+from understudy.synth.refine import check_refined, read_refinement
 
 CLEARLY_BETTER = 0.5
 NOT_WORTH_IT = 0.8
@@ -35,8 +36,8 @@ class Auto:
     The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
     two-way tables themselves; those are measured all where one model can hold them (one-way margins alone, where the
     number of rows is public and noise would leave two-way tables clearly more wrong); otherwise they are chosen
-    adaptively, or as a tree where attributes are very many. The plan it makes is the chosen method's own. ``rows_by``
-    and ``draws``: as in ``ipf``.
+    adaptively, or as a tree where attributes are very many. The plan it makes is the chosen method's own. ``rows_by``,
+    ``draws`` and ``refine``: as in ``ipf``; with ``refine`` neither the full table nor one-way margins alone are taken.
     """
 
     name: ClassVar[str] = "auto"
@@ -45,16 +46,18 @@ class Auto:
 
     rows_by: str | None = None
     draws: str = "fit"
+    refine: str = ""
 
     def __post_init__(self) -> None:
         check_rows(self.draws, self.rows_by)
+        check_refined(self.refine, self.draws)
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         check_copies(self.draws, request.copies)
         if isinstance(request.budget, NonPrivate) and self.draws == "posterior":
             raise InputError("draws = posterior is for noisy tables; without a guarantee there is no noise.")
-        if isinstance(request.budget, NonPrivate):
+        if isinstance(request.budget, NonPrivate) and not self.refine:
             if schema.cells() <= MAX_CELLS:
                 return _with_reason(
                     Histogram().plan(schema, request), "histogram: without a guarantee nothing is lost."
@@ -73,30 +76,36 @@ class Auto:
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
             reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is found and fitted quickly."
-            return _with_reason(Mst(rows_by=self.rows_by, draws=self.draws).plan(schema, request), reason)
-        plan = Aim(rows_by=self.rows_by, draws=self.draws).plan(schema, request)
+            return _with_reason(Mst(**self._shared).plan(schema, request), reason)
+        plan = Aim(**self._shared).plan(schema, request)
         return _with_reason(plan, "aim: all two-way tables together are too large for one model, so they are chosen.")
 
+    @property
+    def _shared(self) -> dict[str, Any]:
+        """The options that every margin method has."""
+        return {"rows_by": self.rows_by, "draws": self.draws, "refine": self.refine}
+
     def _whole_table(self, schema: Schema, request: Request) -> Plan | None:
-        if self.draws == "posterior":
-            return None  # the histogram has no such draws
+        if self.draws == "posterior" or self.refine:
+            return None  # the histogram has neither
         try:
             return Histogram(rows_by=rows_law(self.draws, self.rows_by)).plan(schema, request)
         except UnsupportedError:
             return None
 
     def _all_pairs(self, schema: Schema, request: Request) -> Plan | None:
-        if not 2 <= len(schema.names) <= MOST_ATTRIBUTES or schema.cells() > MODEL_CELLS:
+        modelled = read_refinement(schema, self.refine).coarse if self.refine else schema
+        if not 2 <= len(schema.names) <= MOST_ATTRIBUTES or modelled.cells() > MODEL_CELLS:
             return None
         try:
-            return Ipf(rows_by=self.rows_by, draws=self.draws).plan(schema, request)
+            return Ipf(**self._shared).plan(schema, request)
         except UnsupportedError:
             return None
 
     def _too_noisy(self, schema: Schema, pairs: Plan, request: Request) -> bool:
         """Whether one-way margins alone would leave two-way tables less wrong; needs a public number of rows."""
         size = request.records if request.records is not None else request.rows
-        if size is None or self.draws == "posterior":
+        if size is None or self.draws == "posterior" or self.refine:
             return False
         single = Independent().plan(schema, request)
         alone, together = (expected_error(schema, plan.steps, size) for plan in (single, pairs))

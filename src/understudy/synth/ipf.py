@@ -30,7 +30,6 @@ from understudy.privacy.noise import Exact
 from understudy.privacy.plan import Option, Plan, Step
 from understudy.privacy.steps import query_of
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.currency import Currency
 from understudy.synth.margins import (
     Margin,
     check_copies,
@@ -48,7 +47,7 @@ from understudy.synth.margins import (
     synthesis_from,
     total_of,
 )
-from understudy.synth.refine import SHARE, Refinement, read_refinement
+from understudy.synth.refine import Refined, check_refined, refuse_without_model
 from understudy.synth.strata import Fitter, Strata, read_strata, synthesis_in_strata
 
 SPLITS = ("optimal", "equal")
@@ -89,8 +88,9 @@ class Ipf:
         check_rows(self.draws, self.rows_by)
         if self.draws == "posterior" and (self.strata or self.postprocess == "published"):
             raise InputError("draws = posterior is for one joint model of all rows; leave strata and postprocess out.")
-        if self.refine and (self.strata or self.postprocess == "published" or self.draws == "posterior"):
-            raise InputError("refine is for one joint model of all rows; leave strata, postprocess and draws out.")
+        check_refined(self.refine, self.draws)
+        if self.refine and self.postprocess == "published":
+            raise InputError("refine is not what Raab published; leave postprocess out.")
         for name, value, known in (
             ("split", self.split, SPLITS),
             ("postprocess", self.postprocess, POSTPROCESS),
@@ -109,11 +109,10 @@ class Ipf:
         check_copies(self.draws, request.copies)
         if self.draws == "posterior" and isinstance(request.budget, NonPrivate):
             raise InputError("draws = posterior is for noisy tables; without a guarantee there is no noise.")
-        refinement = read_refinement(schema, self.refine)
-        if refinement is not None:
-            return self._plan_refined(refinement, request)
+        if self.refine:
+            return self._refined().plan(schema, request, self._margins(read_strata(schema, self.strata)))
         strata = read_strata(schema, self.strata)
-        margins = strata.joined_all(self._inner_margins(strata))
+        margins = self._margins(strata)
         check_margin_sizes(schema, margins)
         inner = [strata.inside(margin) for margin in margins]
         for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
@@ -136,37 +135,10 @@ class Ipf:
             else (),
         )
 
-    def _plan_refined(self, refinement: Refinement, request: Request) -> Plan:
-        """Fine one-way margins first, then what would be planned for the merged bins with the rest of the budget."""
-        schema, unit = refinement.schema, request.unit
-        if isinstance(request.budget, NonPrivate):
-            raise InputError(
-                "refine chooses bins under a guarantee; without one, make the schema's edges what you want."
-            )
-        fixed = [name for name in refinement.bins if name in unit.fixed]
-        if fixed:
-            raise InputError(f"'{fixed[0]}' is fixed, so its counts are public and need no refinement.")
-        margins: list[Margin] = [(name,) for name in refinement.bins]
-        # The gate counts on the fine grid before it merges.
-        check_margin_sizes(schema, read_margins(schema, self.margins))
-        currency = Currency.of(request.budget)
-        first = measure_steps(schema, margins, unit, currency.part(SHARE), "optimal", with_total=False)
-        labelled = (replace(step, label=f"{step.label} on its fine grid") for step in first)
-        rest = replace(self, refine="").plan(refinement.coarse, replace(request, budget=currency.part(1 - SHARE)))
-        return planned(
-            schema,
-            request,
-            method=self.name,
-            steps=(*labelled, *rest.steps),
-            options={**self._options(request.budget), "refine": self.refine},
-            notes=("Bins are merged by noisy one-way counts; every other table is measured on merged bins.",),
-        )
-
-    def _inner_margins(self, strata: Strata) -> list[Margin]:
+    def _margins(self, strata: Strata) -> list[Margin]:
         """The margins asked for; a number of ways counts the attributes inside the strata."""
-        if not strata.names or not self.margins.strip().isdigit():
-            return read_margins(strata.schema, self.margins)
-        return read_margins(strata.parts[0].schema, self.margins)
+        counted = strata.names and self.margins.strip().isdigit()
+        return strata.joined_all(read_margins(strata.parts[0].schema if counted else strata.schema, self.margins))
 
     def _published(self, budget: Definition) -> bool:
         return self.postprocess == "published" or isinstance(budget, NonPrivate)
@@ -207,9 +179,8 @@ class Ipf:
         )
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
-        refinement = read_refinement(schema, self.refine)
-        if refinement is not None:
-            return self._run_refined(plan, refinement, gate, stream)
+        if self.refine:
+            return self._refined().run(plan, schema, gate, stream)
         measured = gate.measure([query_of(step) for step in plan.steps])
         known = known_margins(schema, gate, plan.unit)
         synthesis = self._rows(plan, schema, measured, records=public_records(plan, gate), stream=stream, known=known)
@@ -217,41 +188,14 @@ class Ipf:
             return replace(synthesis, measurements=())  # exact tables are never published, whatever is promised
         return synthesis
 
-    def _run_refined(self, plan: Plan, refinement: Refinement, gate: Gate, stream: Stream) -> Synthesis:
-        fine = gate.measure([query_of(step) for step in plan.steps[: len(refinement.bins)]])
-        counts = {one.margin[0]: one.values for one in fine}
-        groups = refinement.groups(counts)
-        measured = gate.measure([
-            replace(query, groups={name: codes for name, codes in groups.items() if name in query.margin})
-            for query in (query_of(step) for step in plan.steps[len(refinement.bins) :])
-        ])  # fmt: skip
-        known = known_margins(refinement.schema, gate, plan.unit)
-        synthesis = self._rows(
-            plan, refinement.coarse, measured, records=public_records(plan, gate), stream=stream, known=known
-        )
-        rows_by = self._rows_by(plan.budget)
-        tables = tuple(
-            refinement.expand(table, groups, counts, rows_by=rows_by, stream=stream, copy=copy)
-            for copy, table in enumerate(synthesis.tables, start=1)
-        )
-        # Tables over merged bins are not tables over the schema's cells, so only the fine margins are published.
-        return Synthesis(
-            tables=tables,
-            measurements=tuple(fine),
-            rows_drawn=synthesis.rows_drawn,
-            copies_share_measurements=True,
-            notes=(refinement.describe(groups), *synthesis.notes),
-        )
+    def _refined(self) -> Refined:
+        return Refined(method=replace(self, refine=""), refine=self.refine)
 
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from what was measured: post-processing, as often as anybody likes."""
-        if self.refine:
-            raise UnsupportedError(
-                "tables over refined bins are not kept in a release, so no more rows can be drawn; ask for copies or "
-                "rows when the release is made."
-            )
+        refuse_without_model(self.refine)
         return self._rows(plan, schema, measured, records=records, stream=stream, known={})
 
     def _rows(

@@ -13,7 +13,7 @@ regularised joint fit instead of unregularised mirror descent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from math import pi, sqrt
@@ -56,6 +56,7 @@ from understudy.synth.margins import (
     synthesis_from,
     total_of,
 )
+from understudy.synth.refine import Refined, check_refined, refuse_without_model
 from understudy.synth.strata import Strata, known_inside, read_strata, synthesis_in_strata
 
 ONE_WAY, CHOOSING = Fraction(1, 3), Fraction(1, 6)  # of the budget; the pairs get the rest
@@ -70,7 +71,7 @@ class Mst:
 
     ``strata``: attributes whose cells get a model each, with one tree for all. ``model_cells``: the largest model, in
     cells of all its tables. ``rows_by``: ``rounding`` (the default) or ``multinomial``. ``draws``: ``fit``, or
-    ``posterior`` for copies that differ as the noise-aware posterior does.
+    ``posterior`` for copies that differ as the noise-aware posterior does. ``refine``: as in ``ipf``.
     """
 
     name: ClassVar[str] = "mst"
@@ -81,8 +82,10 @@ class Mst:
     model_cells: int = MODEL_CELLS
     rows_by: str | None = None
     draws: str = "fit"
+    refine: str = ""
 
     def __post_init__(self) -> None:
+        check_refined(self.refine, self.draws)
         check_rows(self.draws, self.rows_by)
         if self.draws == "posterior" and self.strata:
             raise InputError("draws = posterior is for one model of all rows; leave strata out.")
@@ -92,6 +95,9 @@ class Mst:
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         check_copies(self.draws, request.copies)
+        if self.refine:
+            looked_at = read_strata(schema, self.strata).joined_all(list(combinations(schema.names, 2)))
+            return self._refined().plan(schema, request, looked_at)
         strata, unit = read_strata(schema, self.strata), request.unit
         ones = self._one_way(strata, unit)
         if not ones:
@@ -167,6 +173,8 @@ class Mst:
         ]
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        if self.refine:
+            return self._refined().run(plan, schema, gate, stream)
         strata = read_strata(schema, self.strata)
         edges = self._edges(strata, plan.unit)
         joins = _most_joins(strata, plan.unit, edges)
@@ -190,10 +198,14 @@ class Mst:
         total = total_of(schema, public_records(plan, gate), measured)
         return self._rows(plan, strata, measured, total=total, stream=stream, known=known, notes=notes)
 
+    def _refined(self) -> Refined:
+        return Refined(method=replace(self, refine=""), refine=self.refine)
+
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from what was measured: post-processing, as often as anybody likes."""
+        refuse_without_model(self.refine)
         strata = read_strata(schema, self.strata)
         total = total_of(schema, records, measured)
         return self._rows(plan, strata, measured, total=total, stream=stream, known={}, notes=())

@@ -1,14 +1,14 @@
 """Bins that follow the data, privately: a fine public grid is merged into a few bins of about equal noisy mass.
 
 The schema has the fine grid. A part of the budget measures each refined attribute's one-way margin on it; the bins are
-merged by these noisy counts alone; everything else is measured on merged bins (the gate adds cells up before the
-noise); rows get their fine bin back by the noisy one-way margin. See docs/theory/margins.md.
+merged by these noisy counts alone; everything else is chosen and measured on merged bins by any margin method (the gate
+adds cells up before the noise); rows get their fine bin back by the noisy one-way margin. See docs/theory/margins.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,11 +16,16 @@ from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
-from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError
+from understudy.models.fine_bins import FineBins, merged_schema, spread
 from understudy.models.project import nearest_table
-from understudy.models.sample import draw_given
-from understudy.privacy.gate import Groups
+from understudy.privacy.definition import NonPrivate
+from understudy.privacy.gate import Gate, Groups
+from understudy.privacy.plan import Plan
+from understudy.privacy.steps import query_of
+from understudy.synth.base import Request, Synthesis, Synthesizer, planned
+from understudy.synth.currency import Currency
+from understudy.synth.margins import Margin, check_margin_sizes, measure_steps
 
 SHARE = Fraction(1, 10)  # of the budget, for all fine one-way margins together
 LEAST, MOST = 2, 200  # merged bins of one attribute
@@ -36,15 +41,7 @@ class Refinement:
     @property
     def coarse(self) -> Schema:
         """The schema that the model sees: as many levels as there will be merged bins, whichever they are."""
-        attributes = []
-        for one in self.schema.attributes:
-            if one.name not in self.bins:
-                attributes.append(one)
-                continue
-            kept = [f"other {number}" for number in range(one.size - one.bins)]
-            merged = [f"bin {number}" for number in range(self.bins[one.name])]
-            attributes.append(Attribute(name=one.name, levels=(*merged, *kept)))
-        return Schema(attributes=tuple(attributes), impossible=self.schema.impossible)
+        return merged_schema(self.schema, dict(self.bins))
 
     def groups(self, fine: Mapping[str, NDArray[np.int64]]) -> Groups:
         """For each code of a refined attribute its merged code, from noisy counts."""
@@ -63,25 +60,6 @@ class Refinement:
         rest = range(count, count + attribute.size - attribute.bins)
         return (*(int(code) for code in merged), *rest)
 
-    def expand(
-        self, table: CodedTable, groups: Groups, fine: Mapping[str, NDArray[np.int64]], *, rows_by: str,
-        stream: Stream, copy: int,
-    ) -> CodedTable:  # fmt: skip
-        """Rows on the fine grid: within a merged bin by the noisy one-way margin, evenly where that has nothing."""
-        columns = dict(table.columns)
-        for name, codes in groups.items():
-            attribute = self.schema[name]
-            noisy = np.maximum(fine[name].astype(np.float64), 0.0)
-            shares = np.zeros((max(codes) + 1, attribute.size))
-            shares[np.array(codes), np.arange(attribute.size)] = 1.0
-            weighted = shares * noisy
-            empty = weighted.sum(axis=1) == 0
-            weighted[empty] = shares[empty]
-            state = np.asarray(table.columns[name], dtype=np.int64)
-            drawn = draw_given(weighted, state, rows_by, stream, "refine", name, copy)
-            columns[name] = drawn.astype(np.min_scalar_type(attribute.size - 1))
-        return CodedTable(schema=self.schema, columns=columns)
-
     def describe(self, groups: Groups) -> str:
         """The merged bins, for the release's notes: they follow from noisy counts and are public."""
         told = []
@@ -92,8 +70,83 @@ class Refinement:
         return f"Bins merged by noisy counts: {'; '.join(told)}."
 
 
-def read_refinement(schema: Schema, text: str) -> Refinement | None:
-    """``age:8, income:10``: numeric attributes and how many bins each is to have; nothing means none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refined:
+    """A margin method that looks at merged bins: fine one-way margins first, then the method with the rest."""
+
+    method: Synthesizer
+    refine: str
+
+    def plan(self, schema: Schema, request: Request, margins: Sequence[Margin]) -> Plan:
+        """``margins``: what the method may look at; the gate counts them on the fine grid before it merges."""
+        refinement = read_refinement(schema, self.refine)
+        if isinstance(request.budget, NonPrivate):
+            raise InputError(
+                "refine chooses bins under a guarantee; without one, make the schema's edges what you want."
+            )
+        fixed = [name for name in refinement.bins if name in request.unit.fixed]
+        if fixed:
+            raise InputError(f"'{fixed[0]}' is fixed, so its counts are public and need no refinement.")
+        check_margin_sizes(schema, margins)
+        currency = Currency.of(request.budget)
+        fine: list[Margin] = [(name,) for name in refinement.bins]
+        first = measure_steps(schema, fine, request.unit, currency.part(SHARE), "optimal", with_total=False)
+        rest = self.method.plan(refinement.coarse, replace(request, budget=currency.part(1 - SHARE)))
+        return planned(
+            schema,
+            request,
+            method=rest.method,
+            steps=(*(replace(step, label=f"{step.label} on its fine grid") for step in first), *rest.steps),
+            options={**rest.options, "refine": self.refine},
+            adaptive=rest.adaptive,
+            notes=("Bins are merged by noisy one-way counts; all else is looked at in merged bins.", *rest.notes),
+        )
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        """Rows on the fine grid, from the method's rows in merged bins."""
+        refinement = read_refinement(schema, self.refine)
+        number = len(refinement.bins)
+        measured = gate.measure([query_of(step) for step in plan.steps[:number]])
+        counts = {one.margin[0]: one.values for one in measured}
+        groups = refinement.groups(counts)
+        gate.merge(groups)
+        rest = replace(plan, budget=Currency.of(plan.budget).part(1 - SHARE), steps=plan.steps[number:])
+        synthesis = self.method.run(rest, refinement.coarse, gate, stream)
+        rows_by = str(plan.options["rows_by"])
+        fine = tuple(FineBins(name=name, codes=codes, counts=counts[name]) for name, codes in groups.items())
+        tables = tuple(
+            spread(table, schema, fine, rows_by, stream, copy) for copy, table in enumerate(synthesis.tables, start=1)
+        )
+        # Tables over merged bins are not tables over the schema's cells, so they are not published.
+        kept = [one for one in synthesis.measurements if not set(one.margin) & set(groups)]
+        return replace(
+            synthesis,
+            tables=tables,
+            measurements=(*measured, *kept),
+            notes=(refinement.describe(groups), *synthesis.notes),
+            fitted=replace(synthesis.fitted, fine=fine) if synthesis.fitted is not None else None,
+        )
+
+
+def check_refined(refine: str, draws: str) -> None:
+    """What ``refine`` does not go with, whatever the method."""
+    if refine and draws == "posterior":
+        raise InputError(
+            "refine publishes no tables over merged bins, which is what copies of the posterior are read beside; leave "
+            "draws out."
+        )
+
+
+def refuse_without_model(refine: str) -> None:
+    """More rows of a refined release come from the model in it, for what was measured in merged bins is not kept."""
+    if refine:
+        raise UnsupportedError(
+            "tables over merged bins are not kept in a release, and this one holds no model; no more rows can be drawn."
+        )
+
+
+def read_refinement(schema: Schema, text: str) -> Refinement:
+    """``age:8, income:10``: numeric attributes and how many bins each is to have."""
     bins: dict[str, int] = {}
     for part in (one.strip() for one in text.split(",")):
         if not part:
@@ -116,4 +169,6 @@ def read_refinement(schema: Schema, text: str) -> Refinement | None:
                 "of refine."
             )
         bins[attribute.name] = count
-    return Refinement(schema=schema, bins=bins) if bins else None
+    if not bins:
+        raise InputError(f'refine ({text}) must name attributes and numbers of bins, such as "age:8, income:10".')
+    return Refinement(schema=schema, bins=bins)
