@@ -40,7 +40,6 @@ from understudy.privacy.conversion import cdp_rho
 from understudy.privacy.streams import SecureStream
 
 DELTA = Fraction(1, 10**9)
-TIMEOUT = 600  # CPU seconds of one synthesis by a peer
 PEERS = {"mbi": "UNDERSTUDY_PEER_MBI", "opendp": "UNDERSTUDY_PEER_OPENDP", "dpmm": "UNDERSTUDY_PEER_DPMM"}
 OURS_TIMEOUT = 400
 
@@ -126,7 +125,7 @@ def _plain(table: pa.Table) -> pa.Table:
     return pa.table([column.cast(pa.int64()) for column in columns], names=table.column_names)
 
 
-def run_case(case: Case, folder: Path, seeds: list[int]) -> list[dict[str, Any]]:
+def run_case(case: Case, folder: Path, seeds: list[int], patience: int) -> list[dict[str, Any]]:
     """Some syntheses in a child process, scored here; a failure is a result too."""
     schema, table, rows = load(case.data)
     if case.ours:
@@ -144,7 +143,7 @@ def run_case(case: Case, folder: Path, seeds: list[int]) -> list[dict[str, Any]]
         command = [python, str(Path(__file__).with_name("margin_peers.py")), case.method, str(folder / "data.parquet"),
                    str(folder / "domain.json"), case.epsilon, str(rho), str(rows),
                    str(folder / f"multinomial_{seeds[0]}.parquet")]  # fmt: skip
-        limit = TIMEOUT
+        limit = patience
     one_core = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
                 "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}  # fmt: skip
     command = ["/bin/sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *command]
@@ -152,8 +151,9 @@ def run_case(case: Case, folder: Path, seeds: list[int]) -> list[dict[str, Any]]
     if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
         return [{"seed": seeds[0], "failed": f"not finished after {limit} CPU s"}]
     if done.returncode != 0:
-        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-        return [{"seed": seeds[0], "failed": " ".join(lines[-3:])[:200] or "no message"}]
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        begin = max((at for at, line in enumerate(lines) if "Error" in line or "Exception" in line), default=0)
+        return [{"seed": seeds[0], "failed": " ".join(lines[begin : begin + 4])[:300] or "no message"}]
     said = json.loads(done.stdout.strip().splitlines()[-1])
     found = said if isinstance(said, list) else [{"seed": seeds[0], **said}]
     for one in found:
@@ -243,6 +243,7 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--beside", type=Path, action="append", default=[], help="more results to show")
     parser.add_argument("--minutes", type=float, default=600.0)
+    parser.add_argument("--patience", type=int, default=600, help="CPU seconds of one synthesis by a peer")
     parser.add_argument("--one")
     parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
@@ -273,7 +274,7 @@ def main() -> None:
             if gave_up or not seeds or time.monotonic() - begin > 60 * given.minutes:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                made = [{"case": case.name, **run} for run in run_case(case, Path(folder), seeds)]
+                made = [{"case": case.name, **run} for run in run_case(case, Path(folder), seeds, given.patience)]
             results += made
             with given.results.open("a") as file:
                 file.writelines(json.dumps(run) + "\n" for run in made)

@@ -36,7 +36,7 @@ from understudy.synth.base import Request, configure
 
 PEOPLE = 2000
 EPSILONS = ("0.5", "1", "2", "10")
-COPIES, POSTERIOR_COPIES, TIMES = 5, 20, 5
+COPIES, POSTERIOR_COPIES, TIMES = 5, 25, 5
 DRAWS = 1000
 SCHEMA = us.Schema(
     attributes=(

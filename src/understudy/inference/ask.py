@@ -35,7 +35,7 @@ BLOCK = 2**22  # numbers held at once for derivatives
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
-ENOUGH_COPIES, ENOUGH_ROWS = 20, 5  # of posterior draws for T_f* to be close to what it says (theory/noise-aware.md)
+ENOUGH_COPIES, ENOUGH_ROWS = 25, 5  # of posterior draws for T_f* to be close to what it says (theory/noise-aware.md)
 FITTING = {
     "simple": ("T_s",),
     "posterior": ("T_s_posterior", "T_f", "T_f*"),

@@ -162,7 +162,7 @@ half = t.ppf(0.975, freedom) * np.where(T > 0, T, kappa * v) ** 0.5
 low, high = q.mean(axis=0) - half, q.mean(axis=0) + half
 ```
 
-From 20 copies of five times as many rows as records on, its 95 percent intervals cover 95 percent; with fewer they
+From 25 copies of five times as many rows as records on, its 95 percent intervals cover 95 percent; with fewer they
 cover up to 99. Rubin's rule for missing data, (1 + 1/m) b + v, is too wide here; T_p = b/m + v and T_s are too narrow.
 The copies follow their model: what no measured table holds (see Notes and `measurements.parquet`) is an assumption in
 them.

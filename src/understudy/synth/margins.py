@@ -197,7 +197,10 @@ def check_rows(draws: str, rows_by: str | None) -> None:
 def check_copies(draws: str, copies: int) -> None:
     """Draws of the posterior are read by their differences."""
     if draws == "posterior" and copies < 2:
-        raise InputError(f"draws = posterior needs at least two copies (there is {copies}); five to twenty are usual.")
+        raise InputError(
+            f"draws = posterior needs at least two copies (there is {copies}); 25, of five times as many rows as "
+            "records, are best."
+        )
 
 
 def rows_law(draws: str, rows_by: str | None) -> str:
