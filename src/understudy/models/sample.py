@@ -101,12 +101,14 @@ def _last_filled(weights: NDArray[np.float64]) -> NDArray[np.int64]:
 def apportion(sizes: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
     """Whole numbers that add up to ``rows`` in proportion to public sizes, by largest remainders (first come first).
 
+    Where all sizes are 0 the parts are equal: rows may be asked of a table that has none.
+
     >>> apportion(np.array([5, 3, 0]), 4).tolist()
     [3, 1, 0]
     """
+    if not sizes.any():
+        sizes = np.ones_like(sizes)
     total = int(sizes.sum())
-    if total == 0:
-        raise InputError("every stratum is empty; there is nothing to divide the rows by.")
     shares = [int(size) * rows for size in sizes]
     given = np.array([share // total for share in shares], dtype=np.int64)
     remainders = np.array([share % total for share in shares])

@@ -31,6 +31,7 @@ from understudy.privacy.table_draws import DrawingSource, TableMechanism, draw_s
 Integers = NDArray[np.int64]
 Progress = Callable[[int, int | None], None]
 Groups = Mapping[str, tuple[int, ...]]  # for each code of an attribute the code it is merged into
+CELLS_AT_ONCE = 2**25  # of fine tables that are counted together to be merged: a quarter of a gigabyte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,20 +97,23 @@ class Gate(ChargingGate):
         """Scan the data for what the plan announces, before anything is charged, so that bad data cost nothing.
 
         Nothing leaves the gate: the counts wait here until they are charged for. An adaptive plan does not say what
-        it will look at; the one-way tables then serve as the check of every value. The number of rows, where it is
-        public, is noted now, so that a run with all its measurements can be resumed without the data.
+        it will look at; the one-way tables then serve as the check of every value. They do so too where what is
+        announced is very large, as it is where bins will be merged. The number of rows, where it is public, is noted
+        now, so that a run with all its measurements can be resumed without the data.
         """
         if self.unit.public_total:
-            announced, records = self._plan.records, self.records
-            if announced is not None and announced != records:
+            expected, records = self._plan.records, self.records
+            if expected is not None and expected != records:
                 raise InputError(
-                    f"the plan was made for {announced:,} records and the data have {records:,}; what a draw costs can "
+                    f"the plan was made for {expected:,} records and the data have {records:,}; what a draw costs can "
                     "depend on it. Make the plan again, with the right number or without."
                 )
+        announced = list(dict.fromkeys(step.margin for step in self._plan.steps if step.action == "measure"))
+        if self._plan.adaptive or sum(map(self._schema.cells, announced)) > CELLS_AT_ONCE:
+            announced = [(name,) for name in self._schema.names]
+        self.count_ahead(announced)
         if self._plan.adaptive:
-            self.count_ahead((name,) for name in self._schema.names)
             return
-        self.count_ahead(step.margin for step in self._plan.steps if step.action == "measure")
         for margin in dict.fromkeys(step.margin for step in self._plan.steps if step.action == "draw"):
             if isinstance(self._source, DrawingSource):
                 self._source.total()  # checks every value; the cells stay where they are
@@ -121,9 +125,24 @@ class Gate(ChargingGate):
     def count_ahead(self, margins: Iterable[tuple[str, ...]]) -> None:
         """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate."""
         missing = [margin for margin in dict.fromkeys(margins) if margin not in self._counted]
-        if missing and not self._replay:
-            for counts in self._scan(missing):
+        if self._replay:
+            return
+        for part in self._scans(missing):
+            for counts in self._scan(part):
                 self._counted[counts.margin] = self._merged(counts.values, counts.margin)
+
+    def _scans(self, margins: Sequence[tuple[str, ...]]) -> Iterable[list[tuple[str, ...]]]:
+        """One scan for all; where bins are merged, several, so that fine tables are never all in memory at once."""
+        part: list[tuple[str, ...]] = []
+        cells = 0
+        for margin in margins:
+            cells += self._schema.cells(margin)
+            if part and self._groups and cells > CELLS_AT_ONCE:
+                yield part
+                part, cells = [], self._schema.cells(margin)
+            part.append(margin)
+        if part:
+            yield part
 
     def merge(self, groups: Groups) -> None:
         """From here on, codes of these attributes are merged before anything is measured or chosen.
@@ -146,6 +165,12 @@ class Gate(ChargingGate):
             if name in self._groups:
                 table = merge_cells(table, axis, self._groups[name])
         return table
+
+    def _shape(self, margin: tuple[str, ...]) -> tuple[int, ...]:
+        """The shape of a margin as it is measured: with merged codes, where codes are merged."""
+        return tuple(
+            max(self._groups[name]) + 1 if name in self._groups else self._schema[name].size for name in margin
+        )
 
     def measure(self, queries: Sequence[Query]) -> list[Measurement]:
         """Noisy counts of each query; all of them are charged before the first is drawn."""
@@ -192,6 +217,12 @@ class Gate(ChargingGate):
         """The number of the candidate with the greatest noisy score (OpenDP's noisy maximum)."""
         if not candidates:
             raise InputError("there is nothing to select from.")
+        for candidate in candidates:
+            # A table that is spread over another's cells would move a score by more than is charged.
+            if candidate.model.shape != self._shape(candidate.margin) or candidate.model.dtype.kind != "i":
+                raise InternalError(
+                    f"the model's counts of {' x '.join(candidate.margin)} are no table of that margin."
+                )
         sensitivity = selection_sensitivity([candidate.weight for candidate in candidates], self.unit)
         margin = candidates[0].margin if len(candidates) == 1 else ()
         event = NoisyMax if law == "exponential" else GumbelMax

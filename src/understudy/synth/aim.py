@@ -102,8 +102,7 @@ class Aim:
         check_request(type(self), schema, request)
         check_copies(self.draws, request.copies)
         if self.refine:
-            looked_at = read_strata(schema, self.strata).joined_all(combinations_up_to(schema.names, self.ways))
-            return self._refined().plan(schema, request, looked_at)
+            return self._refined().plan(schema, request, lambda merged: self._looks_at(merged, request.unit))
         currency = Currency.of(request.budget)
         strata = read_strata(schema, self.strata)
         margins = strata.joined_all([(name,) for name in strata.inner])
@@ -216,6 +215,10 @@ class Aim:
             plan, strata.schema, measured, total=total, rows_by=rows_by, stream=stream, known=known,
             draws=self.draws, notes=notes,
         )[0]  # fmt: skip
+
+    def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:
+        strata = read_strata(schema, self.strata)
+        return [*strata.joined_all([(name,) for name in strata.inner]), *self._affordable(strata, unit)]
 
     def _affordable(self, strata: Strata, unit: Unit) -> list[Margin]:
         """Candidates with which alone a model would fit, structural zeros included; in strata, joined with them."""

@@ -95,7 +95,8 @@ class Auto:
 
     def _all_pairs(self, schema: Schema, request: Request) -> Plan | None:
         modelled = read_refinement(schema, self.refine).coarse if self.refine else schema
-        if not 2 <= len(schema.names) <= MOST_ATTRIBUTES or modelled.cells() > MODEL_CELLS:
+        least = 1 if self.refine else 2  # the full table of one attribute is its only margin; with refine there is none
+        if not least <= len(schema.names) <= MOST_ATTRIBUTES or modelled.cells() > MODEL_CELLS:
             return None
         try:
             return Ipf(**self._shared).plan(schema, request)

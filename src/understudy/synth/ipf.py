@@ -46,6 +46,7 @@ from understudy.synth.margins import (
     rows_law,
     synthesis_from,
     total_of,
+    whole_number,
 )
 from understudy.synth.refine import Refined, check_refined, refuse_without_model
 from understudy.synth.strata import Fitter, Strata, read_strata, synthesis_in_strata
@@ -110,7 +111,7 @@ class Ipf:
         if self.draws == "posterior" and isinstance(request.budget, NonPrivate):
             raise InputError("draws = posterior is for noisy tables; without a guarantee there is no noise.")
         if self.refine:
-            return self._refined().plan(schema, request, self._margins(read_strata(schema, self.strata)))
+            return self._refined().plan(schema, request, lambda merged: self._margins(read_strata(merged, self.strata)))
         strata = read_strata(schema, self.strata)
         margins = self._margins(strata)
         check_margin_sizes(schema, margins)
@@ -137,7 +138,7 @@ class Ipf:
 
     def _margins(self, strata: Strata) -> list[Margin]:
         """The margins asked for; a number of ways counts the attributes inside the strata."""
-        counted = strata.names and self.margins.strip().isdigit()
+        counted = strata.names and whole_number(self.margins) is not None
         return strata.joined_all(read_margins(strata.parts[0].schema if counted else strata.schema, self.margins))
 
     def _published(self, budget: Definition) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,8 @@ Margin = tuple[str, ...]
 TOTAL = "number of rows"
 TOTAL_SHARE = Fraction(1, 50)
 LARGEST_MARGIN = 10_000_000
+MOST_MARGINS = 50_000  # that a number of ways may stand for; no model holds as many, and listing them takes minutes
+MOST_DIGITS = 9
 LEAST_VARIANCE = 1e-12  # noise that is almost surely 0 must not make an infinite precision
 DRAWS = ("fit", "posterior")
 
@@ -42,18 +45,35 @@ def margin_label(margin: Margin) -> str:
 
 def read_margins(schema: Schema, text: str) -> list[Margin]:
     """Margins as a user writes them: ``2`` for all pairs, or ``sex+age, age+income``."""
-    text = text.strip()
-    if text.isdigit():
-        ways = int(text)
-        if ways < 1:
-            raise InputError(f"margins ({text}) must be at least 1.")
-        return list(combinations(schema.names, min(ways, len(schema.names))))
+    ways = whole_number(text)
+    if ways is not None:
+        return _all_ways(schema, ways)
     margins = [schema.margin(name.strip() for name in part.split("+")) for part in text.split(",") if part.strip()]
     if not margins:
         raise InputError('margins must be a number of ways, such as 2, or a list such as "sex+age, age+income".')
     if len(set(margins)) != len(margins):
         raise InputError("a margin is listed twice.")
     return margins
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that a text says, if it says one; digits that are no decimals (a raised 2) say none."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
+def _all_ways(schema: Schema, ways: int) -> list[Margin]:
+    if ways < 1:
+        raise InputError(f"margins ({ways}) must be at least 1.")
+    ways = min(ways, len(schema.names))
+    count = comb(len(schema.names), ways)
+    if count > MOST_MARGINS:
+        raise UnsupportedError(
+            f"all {ways}-way margins of {len(schema.names)} attributes are {count_text(count)}; at most "
+            f"{MOST_MARGINS:,} are measured. Use fewer ways, list the margins you need, or a method that chooses them "
+            "(aim, mst)."
+        )
+    return list(combinations(schema.names, ways))
 
 
 def combinations_up_to(names: Sequence[str], ways: int) -> list[Margin]:

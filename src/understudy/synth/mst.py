@@ -96,8 +96,7 @@ class Mst:
         check_request(type(self), schema, request)
         check_copies(self.draws, request.copies)
         if self.refine:
-            looked_at = read_strata(schema, self.strata).joined_all(list(combinations(schema.names, 2)))
-            return self._refined().plan(schema, request, looked_at)
+            return self._refined().plan(schema, request, lambda merged: self._looks_at(merged, request.unit))
         strata, unit = read_strata(schema, self.strata), request.unit
         ones = self._one_way(strata, unit)
         if not ones:
@@ -151,6 +150,10 @@ class Mst:
     def _one_way(self, strata: Strata, unit: Unit) -> list[Margin]:
         margins = strata.joined_all([(name,) for name in strata.inner])
         return [margin for margin in margins if not is_public(strata.schema, margin, unit)]
+
+    def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:
+        strata = read_strata(schema, self.strata)
+        return [*self._one_way(strata, unit), *strata.joined_all(self._edges(strata, unit))]
 
     def _edges(self, strata: Strata, unit: Unit) -> list[Margin]:
         """Pairs that a model could hold, beside what structural zeros and fixed attributes put into it anyway."""

@@ -7,7 +7,7 @@ adds cells up before the noise); rows get their fine bin back by the noisy one-w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -23,9 +23,9 @@ from understudy.privacy.definition import NonPrivate
 from understudy.privacy.gate import Gate, Groups
 from understudy.privacy.plan import Plan
 from understudy.privacy.steps import query_of
-from understudy.synth.base import Request, Synthesis, Synthesizer, planned
+from understudy.synth.base import Request, Synthesis, Synthesizer, count_text, planned
 from understudy.synth.currency import Currency
-from understudy.synth.margins import Margin, check_margin_sizes, measure_steps
+from understudy.synth.margins import LARGEST_MARGIN, Margin, margin_label, measure_steps, whole_number
 
 SHARE = Fraction(1, 10)  # of the budget, for all fine one-way margins together
 LEAST, MOST = 2, 200  # merged bins of one attribute
@@ -77,8 +77,8 @@ class Refined:
     method: Synthesizer
     refine: str
 
-    def plan(self, schema: Schema, request: Request, margins: Sequence[Margin]) -> Plan:
-        """``margins``: what the method may look at; the gate counts them on the fine grid before it merges."""
+    def plan(self, schema: Schema, request: Request, looks_at: Callable[[Schema], Sequence[Margin]]) -> Plan:
+        """``looks_at``: which margins of a merged schema the method may look at."""
         refinement = read_refinement(schema, self.refine)
         if isinstance(request.budget, NonPrivate):
             raise InputError(
@@ -87,11 +87,11 @@ class Refined:
         fixed = [name for name in refinement.bins if name in request.unit.fixed]
         if fixed:
             raise InputError(f"'{fixed[0]}' is fixed, so its counts are public and need no refinement.")
-        check_margin_sizes(schema, margins)
         currency = Currency.of(request.budget)
         fine: list[Margin] = [(name,) for name in refinement.bins]
         first = measure_steps(schema, fine, request.unit, currency.part(SHARE), "optimal", with_total=False)
         rest = self.method.plan(refinement.coarse, replace(request, budget=currency.part(1 - SHARE)))
+        _check_fine_sizes(schema, [*fine, *looks_at(refinement.coarse)])
         return planned(
             schema,
             request,
@@ -128,6 +128,16 @@ class Refined:
         )
 
 
+def _check_fine_sizes(schema: Schema, margins: Sequence[Margin]) -> None:
+    """The gate counts a margin on the fine grid before it merges bins."""
+    for margin in margins:
+        if schema.cells(margin) > LARGEST_MARGIN:
+            raise UnsupportedError(
+                f"bins are merged after counting, and {margin_label(margin)} has {count_text(schema.cells(margin))} "
+                f"cells on the fine grid; at most {LARGEST_MARGIN:,} are counted. Give the schema fewer, wider bins."
+            )
+
+
 def check_refined(refine: str, draws: str) -> None:
     """What ``refine`` does not go with, whatever the method."""
     if refine and draws == "posterior":
@@ -151,24 +161,38 @@ def read_refinement(schema: Schema, text: str) -> Refinement:
     for part in (one.strip() for one in text.split(",")):
         if not part:
             continue
-        name, _, number = part.partition(":")
-        attribute = schema[name.strip()]
-        if not number.strip().isdigit():
-            raise InputError(f'refine ({text}) must name attributes and numbers of bins, such as "age:8, income:10".')
-        count = int(number)
-        if attribute.levels:
-            raise InputError(f"refine merges bins, and '{attribute.name}' has levels; leave it out.")
-        if not LEAST <= count <= min(MOST, attribute.bins - 1):
+        name, _, number = part.rpartition(":")
+        count = whole_number(number)
+        if not name or count is None:
             raise InputError(
-                f"refine: '{attribute.name}' has {attribute.bins} bins; merge them into at least {LEAST} and at most "
-                f"{min(MOST, attribute.bins - 1)} ({count} were asked for)."
+                f'refine ({part[:100]}) must name attributes and numbers of bins, such as "age:8, income:10".'
             )
-        if any(attribute.name in rule.attributes for rule in schema.impossible):
-            raise UnsupportedError(
-                f"a structural zero speaks of '{attribute.name}', whose merged bins might cut through it; leave it out "
-                "of refine."
-            )
+        attribute = schema[name.strip()]
+        if attribute.name in bins:
+            raise InputError(f"refine names '{attribute.name}' twice.")
+        _check_refinable(schema, attribute, count)
         bins[attribute.name] = count
     if not bins:
         raise InputError(f'refine ({text}) must name attributes and numbers of bins, such as "age:8, income:10".')
     return Refinement(schema=schema, bins=bins)
+
+
+def _check_refinable(schema: Schema, attribute: Attribute, count: int) -> None:
+    if attribute.levels:
+        raise InputError(f"refine merges bins, and '{attribute.name}' has levels; leave it out.")
+    most = min(MOST, attribute.bins - 1)
+    if most < LEAST:
+        raise InputError(
+            f"refine: '{attribute.name}' has {attribute.bins} bin(s), too few to merge any into {LEAST} or more; leave "
+            "it out, or give the schema a finer grid."
+        )
+    if not LEAST <= count <= most:
+        raise InputError(
+            f"refine: '{attribute.name}' has {attribute.bins} bins; merge them into at least {LEAST} and at most "
+            f"{most} ({count} were asked for)."
+        )
+    if any(attribute.name in rule.attributes for rule in schema.impossible):
+        raise UnsupportedError(
+            f"a structural zero speaks of '{attribute.name}', whose merged bins might cut through it; leave it out "
+            "of refine."
+        )
