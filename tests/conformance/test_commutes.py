@@ -96,11 +96,11 @@ def test_a_release_keeps_its_plan_its_places_and_its_sizes(source, places, tmp_p
     again = us.read_release(tmp_path / "release")
     plan = again.provenance.plan
     assert again.provenance.events == plan.events
-    assert satisfies(compose(plan.events, plan.unit), asked["budget"])
+    assert satisfies(compose(plan.events, plan.unit, by=plan.by), asked["budget"])
     halved = type(asked["budget"])(
         **{key: getattr(asked["budget"], key) / (2 if key == "epsilon" else 1) for key in asked["budget"].parameters}
     )
-    assert not satisfies(compose(plan.events, plan.unit), halved)
+    assert not satisfies(compose(plan.events, plan.unit, by=plan.by), halved)
     for copy in range(1, asked.get("copies", 1) + 1):
         origins, destinations, jobs = again.coded(copy)
         assert (origins >= -1).all()

@@ -141,13 +141,13 @@ def test_spends_what_was_planned_and_no_more(source, schema, case):
     else:
         assert events == plan.events
     for charged in (plan.events, events):
-        loss = compose(charged, plan.unit)
+        loss = compose(charged, plan.unit, by=plan.by)
         assert loss.unbounded == (case.guarantee == "none")
         assert satisfies(loss, budget)
     if case.guarantee != "none":  # and the charge means something: half of the budget would not have been enough
         halves = {name: getattr(budget, name) / 2 for name in budget.parameters if name != "delta"}
         small = type(budget)(**halves, **({"delta": budget.delta} if "delta" in budget.parameters else {}))
-        assert not satisfies(compose(plan.events, plan.unit), small)
+        assert not satisfies(compose(plan.events, plan.unit, by=plan.by), small)
 
 
 @pytest.mark.parametrize("fixed", [(), ("sex",)], ids=["three_rows", "fixed"])
@@ -160,7 +160,7 @@ def test_keeps_its_promise_for_other_units(source, schema, case, fixed):
     unit = us.Unit(kind=case.unit, fixed=fixed, rows_per_unit=1 if fixed else 3)
     release = case.make(source, unit=unit)
     assert release.statement.unit == unit
-    assert satisfies(compose(release.provenance.events, unit), case.budget)
+    assert satisfies(compose(release.provenance.events, unit, by=release.provenance.by), case.budget)
     assert cell_counts(release.frame(), schema)[~schema.allowed()].sum() == 0
 
 
@@ -348,7 +348,7 @@ def test_copies(source, schema, case):
     assert not release.frame(2).equals(release.frame(3))
     for copy in (1, 2, 3):
         assert cell_counts(release.frame(copy), schema)[~schema.allowed()].sum() == 0
-    assert satisfies(compose(release.provenance.events, release.statement.unit), case.budget)
+    assert satisfies(compose(release.provenance.events, release.statement.unit, by=release.provenance.by), case.budget)
     single = case.make(source)
     if release.provenance.copies_share_measurements:
         assert release.provenance.events == single.provenance.events

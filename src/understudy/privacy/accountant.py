@@ -1,15 +1,15 @@
 """What events cost: the only place that turns a description of what was done into a privacy loss.
 
-A loss is kept in every currency it has. Pure epsilons add; zCDP rhos add, a pure epsilon entering as epsilon^2/2;
-(epsilon, delta) pairs add. All sums are exact fractions. An event of a kind that is not known here is refused before
-anything is recorded. See docs/theory/accounting.md for the theorems.
+A loss is kept in every currency it has. Pure epsilons add; zCDP rhos add, a pure epsilon entering as epsilon^2/2; the
+mu^2 of Gaussian noise add; (epsilon, delta) pairs add. All sums are exact fractions. An event of a kind that is not
+known here is refused before anything is recorded. See docs/theory/accounting.md for the theorems.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -28,6 +28,7 @@ from understudy.privacy.event import (
     PureLoss,
     Strata,
 )
+from understudy.privacy.gaussian_profile import Bound, gaussian_epsilon, mu_squared, mu_squared_of_range
 
 __all__ = [
     "Accountant",
@@ -50,16 +51,23 @@ LEAST_STATED = Fraction(1, 10**12)  # a definition has positive parameters; a lo
 class Loss:
     """A composed privacy loss: a part known as pure epsilon and zCDP rho, plus a part known only as (epsilon, delta).
 
-    ``epsilon`` is None when there is no pure bound (Gaussian noise); ``rho`` is None when there is no bound at all.
+    ``epsilon`` is None when there is no pure bound (Gaussian noise); ``rho`` is None when there is no bound at all;
+    ``mu_squared`` is None where some Gaussian noise is too little for it. ``by``: which of the two bounds may turn it
+    into (epsilon, delta). Where all parameters were fixed in advance that is the ``least``; a run that chooses them on
+    the way must have said which, ``concentrated`` or ``gaussian``, or it would end by one bound or by the other, with a
+    delta for each.
 
-    >>> Loss(epsilon=Fraction(1), rho=Fraction(1, 2)) + Loss(epsilon=None, rho=Fraction(1, 2))
-    Loss(epsilon=None, rho=Fraction(1, 1), approx_epsilon=Fraction(0, 1), approx_delta=Fraction(0, 1))
+    >>> both = Loss(epsilon=Fraction(1), rho=Fraction(1, 2)) + Loss(epsilon=None, rho=Fraction(1, 2))
+    >>> both.epsilon, both.rho
+    (None, Fraction(1, 1))
     """
 
     epsilon: Fraction | None = Fraction(0)
     rho: Fraction | None = Fraction(0)
+    mu_squared: Fraction | None = Fraction(0)
     approx_epsilon: Fraction = Fraction(0)
     approx_delta: Fraction = Fraction(0)
+    by: Bound = "concentrated"
 
     @property
     def unbounded(self) -> bool:
@@ -74,8 +82,10 @@ class Loss:
         return Loss(
             epsilon=None if self.epsilon is None else self.epsilon * count,
             rho=None if self.rho is None else self.rho * count,
+            mu_squared=None if self.mu_squared is None else self.mu_squared * count,
             approx_epsilon=self.approx_epsilon * count,
             approx_delta=self.approx_delta * count,
+            by=self.by,
         )
 
 
@@ -89,19 +99,23 @@ def _largest(losses: list[Loss], count: int) -> Loss:
     def total(values: list[Fraction]) -> Fraction:
         return sum(sorted(values, reverse=True)[:count], Fraction(0))
 
-    epsilons = [loss.epsilon for loss in losses if loss.epsilon is not None]
-    rhos = [loss.rho for loss in losses if loss.rho is not None]
+    def bounded(values: list[Fraction | None]) -> Fraction | None:
+        known = [value for value in values if value is not None]
+        return total(known) if len(known) == len(values) else None
+
     return Loss(
-        epsilon=total(epsilons) if len(epsilons) == len(losses) else None,
-        rho=total(rhos) if len(rhos) == len(losses) else None,
+        epsilon=bounded([loss.epsilon for loss in losses]),
+        rho=bounded([loss.rho for loss in losses]),
+        mu_squared=bounded([loss.mu_squared for loss in losses]),
         approx_epsilon=total([loss.approx_epsilon for loss in losses]),
         approx_delta=total([loss.approx_delta for loss in losses]),
     )
 
 
 def _pure(epsilon: Fraction) -> Loss:
-    """Bun and Steinke, arXiv:1605.02065, Proposition 1.4: epsilon-DP implies (epsilon^2/2)-zCDP."""
-    return Loss(epsilon=epsilon, rho=epsilon**2 / 2)
+    """Bun and Steinke, arXiv:1605.02065, Proposition 1.4: epsilon-DP implies (epsilon^2/2)-zCDP; its range is
+    2 epsilon."""
+    return Loss(epsilon=epsilon, rho=epsilon**2 / 2, mu_squared=mu_squared_of_range(2 * epsilon))
 
 
 def _geometric(event: GeometricNoise) -> Loss:
@@ -109,10 +123,9 @@ def _geometric(event: GeometricNoise) -> Loss:
 
 
 def _gaussian(event: GaussianNoise) -> Loss:
-    """Canonne, Kamath and Steinke, arXiv:2004.00010; proof in docs/theory/discrete-gaussian.md."""
-    return Loss(
-        epsilon=None, rho=_at_least_zero(event.l2_squared, "l2_squared") / (2 * _positive(event.scale, "scale") ** 2)
-    )
+    """Canonne, Kamath and Steinke, arXiv:2004.00010; both proofs in docs/theory/discrete-gaussian.md."""
+    moved, scale = _at_least_zero(event.l2_squared, "l2_squared"), _positive(event.scale, "scale")
+    return Loss(epsilon=None, rho=moved / (2 * scale**2), mu_squared=mu_squared(moved, scale))
 
 
 def _noisy_max(event: NoisyMax) -> Loss:
@@ -130,7 +143,7 @@ def _gumbel_max(event: GumbelMax) -> Loss:
     (epsilon^2/8)-zCDP (Cesar and Rogers, arXiv:2004.07223, Lemma 3.2; Rogers and Steinke 2021).
     """
     epsilon = 2 * _at_least_zero(event.sensitivity, "sensitivity") / _positive(event.scale, "scale")
-    return Loss(epsilon=epsilon, rho=epsilon**2 / 8)
+    return Loss(epsilon=epsilon, rho=epsilon**2 / 8, mu_squared=mu_squared_of_range(epsilon))
 
 
 def _proved_pure(event: PureLoss) -> Loss:
@@ -143,7 +156,7 @@ def _proved_approx(event: ApproxLoss) -> Loss:
 
 
 def _no_noise(_event: NoNoise) -> Loss:
-    return Loss(epsilon=None, rho=None)
+    return Loss(epsilon=None, rho=None, mu_squared=None)
 
 
 RULES: dict[type[Event], Callable[[Any], Loss]] = {
@@ -190,23 +203,26 @@ def _proportional(event: Event) -> bool:
     return isinstance(event, PROPORTIONAL)
 
 
-def compose(events: Iterable[Event], unit: Unit) -> Loss:
-    """The loss of all events together. Equal events are counted, not summed one by one."""
-    return _sum([loss_of(event, unit).times(count) for event, count in Counter(events).items()])
+def compose(events: Iterable[Event], unit: Unit, *, by: Bound = "concentrated") -> Loss:
+    """The loss of all events together, and by which bound it may be read. Equal events are counted, not summed."""
+    return replace(_sum([loss_of(event, unit).times(count) for event, count in Counter(events).items()]), by=by)
 
 
 def epsilon_at(loss: Loss, delta: Fraction) -> Fraction | None:
     """The smallest known epsilon at which the loss is (epsilon, delta)-DP, or None.
 
     The explicit deltas are taken from ``delta`` first; what is left converts the zCDP part, if that is better than
-    the sum of pure epsilons.
+    the sum of pure epsilons; or the profile of Gaussian noise converts its mu^2, as ``loss.by`` allows.
     """
     left = delta - loss.approx_delta
     if loss.rho is None or left < 0:
         return None
     choices = [] if loss.epsilon is None else [loss.epsilon]
     if 0 < left < 1:
-        choices.append(cdp_epsilon(loss.rho, left))
+        if loss.by != "gaussian":
+            choices.append(cdp_epsilon(loss.rho, left))
+        if loss.by != "concentrated" and loss.mu_squared is not None:
+            choices.append(gaussian_epsilon(loss.mu_squared, left))
     return min(choices) + loss.approx_epsilon if choices else None
 
 
@@ -254,7 +270,8 @@ def _rounded_up(value: Fraction, limit: Fraction) -> Fraction:
 class Accountant:
     """Keeps one budget: every event is charged before it happens, or refused and not recorded.
 
-    It is a filter: events may be chosen after seeing earlier answers. Theorems in docs/theory/accounting.md.
+    It is a filter: events may be chosen after seeing earlier answers, unless their loss is read ``by`` the least bound.
+    Theorems in docs/theory/accounting.md.
 
     >>> accountant = Accountant(unit=Unit(), budget=PureDP(epsilon=1))
     >>> for _ in range(10):
@@ -263,11 +280,11 @@ class Accountant:
     Fraction(1, 1)
     """
 
-    def __init__(self, *, unit: Unit, budget: Definition) -> None:
+    def __init__(self, *, unit: Unit, budget: Definition, by: Bound = "concentrated") -> None:
         self.unit = unit
         self.budget = budget
         self._events: list[Event] = []
-        self._loss = Loss()
+        self._loss = compose((), unit, by=by)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -279,7 +296,7 @@ class Accountant:
 
     def charge(self, event: Event) -> None:
         """Record an event, if the budget allows it."""
-        after = self._loss + loss_of(event, self.unit)
+        after = replace(self._loss + loss_of(event, self.unit), by=self._loss.by)
         if not satisfies(after, self.budget):
             raise BudgetError(
                 f"this step would bring the loss to {describe(after, self.budget)}; the budget is {self.budget}. "

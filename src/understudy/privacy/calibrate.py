@@ -13,6 +13,7 @@ from understudy.errors import InputError, InternalError, UnsupportedError
 from understudy.privacy.conversion import cdp_rho
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP
 from understudy.privacy.event import Sensitivity
+from understudy.privacy.gaussian_profile import SMOOTHING, gaussian_mu_squared
 from understudy.privacy.noise import DiscreteGaussian, Geometric, NoiseMechanism
 from understudy.privacy.streams import LARGEST_SCALE, SMALLEST_SCALE
 
@@ -27,9 +28,10 @@ def noise_for(
 
     ``PureDP``: geometric noise, each query with its share of epsilon. ``ZCDP``: each query with its share of rho, by
     discrete Gaussian noise, or by geometric noise of epsilon = sqrt(2 rho) where that has less variance. ``ApproxDP``
-    (and ``ProbabilisticDP``, accounted as the same): either geometric noise for all queries under (epsilon, 0), or
-    noise as under ZCDP with the rho that (epsilon, delta) allows; whichever has the least total variance over all
-    ``cells`` of the queries (one each unless given).
+    (and ``ProbabilisticDP``, accounted as the same): geometric noise for all queries under (epsilon, 0), or noise as
+    under ZCDP with the rho that (epsilon, delta) allows, or discrete Gaussian noise by its exact profile, which only a
+    plan that is fixed in advance may use; whichever has the least total variance over all ``cells`` of the queries (one
+    each unless given).
 
     >>> [str(noise) for noise in noise_for(PureDP(epsilon=1), [Sensitivity(l1=2, l2_squared=2, linf=1)])]
     ['geometric(scale = 2)']
@@ -46,6 +48,7 @@ def noise_for(
     elif isinstance(budget, ApproxDP | ProbabilisticDP):
         rho = cdp_rho(budget.epsilon, budget.delta)
         choices = [_under_epsilon(budget.epsilon, queries), _under_rho(rho, queries)]
+        choices.append(_under_mu(gaussian_mu_squared(budget.epsilon, budget.delta), queries))
     else:
         raise UnsupportedError(f"no noise can be calibrated to {budget.title}.")
     possible = [[noise for noise in choice if noise is not None] for choice in choices]
@@ -65,6 +68,26 @@ def _under_epsilon(epsilon: Fraction, queries: Sequence[tuple[Sensitivity, Fract
 
 def _under_rho(rho: Fraction, queries: Sequence[tuple[Sensitivity, Fraction]]) -> list[NoiseMechanism | None]:
     return [_least_variance(rho * share, sensitivity) for sensitivity, share in queries]
+
+
+def _under_mu(mu2: Fraction, queries: Sequence[tuple[Sensitivity, Fraction]]) -> list[NoiseMechanism | None]:
+    return [_with_scale(DiscreteGaussian, _scale_for(mu2 * share, sensitivity)) for sensitivity, share in queries]
+
+
+def gaussian_noise(mu2: Fraction, sensitivity: Sensitivity) -> NoiseMechanism:
+    """Discrete Gaussian noise that is charged this mu^2."""
+    noise = _with_scale(DiscreteGaussian, _scale_for(mu2, sensitivity))
+    if noise is None:
+        raise InputError(
+            "a step needs noise of a scale above 2^40 (about 1.1e12), the largest that is sampled here. Use a larger "
+            "budget or fewer rounds."
+        )
+    return noise
+
+
+def _scale_for(mu2: Fraction, sensitivity: Sensitivity) -> Fraction:
+    """sigma with s^2 / (sigma^2 - SMOOTHING) = mu^2, rounded towards more noise."""
+    return sqrt_up(sensitivity.l2_squared / mu2 + SMOOTHING)
 
 
 def _least_variance(rho: Fraction, sensitivity: Sensitivity) -> NoiseMechanism | None:

@@ -12,6 +12,7 @@ from typing import Any
 from understudy.errors import InputError
 from understudy.privacy.definition import Definition, Unit, definition_from_json
 from understudy.privacy.event import Event, event_from_json
+from understudy.privacy.gaussian_profile import Bound
 
 Option = str | int | float | bool
 
@@ -55,6 +56,12 @@ class Plan:
     options: Mapping[str, Option] = field(default_factory=dict)
     adaptive: bool = False  # spends at most the steps; otherwise exactly them
     notes: tuple[str, ...] = ()
+    read_by: Bound = "concentrated"  # adaptive methods: by which bound they keep (epsilon, delta)
+
+    @property
+    def by(self) -> Bound:
+        """By which bound the loss of its events may be read; what is fixed in advance may take the least."""
+        return self.read_by if self.adaptive else "least"
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -70,6 +77,7 @@ class Plan:
             "options": dict(self.options),
             "adaptive": self.adaptive,
             "notes": list(self.notes),
+            **({} if self.read_by == "concentrated" else {"read_by": self.read_by}),
         }
 
     @property
@@ -108,6 +116,7 @@ def _check_kinds(data: Mapping[str, Any]) -> None:
         (data["schema_fingerprint"], str, "schema_fingerprint"),
         (data["method"], str, "method"),
         (data.get("adaptive", False), bool, "adaptive"),
+        (data.get("read_by", "concentrated"), str, "read_by"),
         *((data.get(name), (int, type(None)), name) for name in ("rows", "records")),
         (data["copies"], int, "copies"),
         *((value, (str, int, float, bool), f"option {name}") for name, value in data.get("options", {}).items()),
@@ -122,6 +131,8 @@ def _check_kinds(data: Mapping[str, Any]) -> None:
     for value, kind, name in wanted:
         if not isinstance(value, kind):
             raise InputError(f"this is not a plan: its {name} is of another kind than a plan's.")
+    if data.get("read_by", "concentrated") not in ("concentrated", "gaussian"):
+        raise InputError(f"this is not a plan: its loss cannot be read by '{data['read_by']}'.")
     if not all(1 <= step.get("repeats", 1) <= MOST_REPEATS for step in steps):
         raise InputError(f"this is not a plan: a step is repeated between 1 and {MOST_REPEATS:,} times.")
 
@@ -143,6 +154,7 @@ def plan_from_json(data: Mapping[str, Any]) -> Plan:
             options=dict(data.get("options", {})),
             adaptive=data.get("adaptive", False),
             notes=tuple(data.get("notes", ())),
+            read_by=data.get("read_by", "concentrated"),
             steps=tuple(
                 Step(
                     label=step["label"],

@@ -23,7 +23,7 @@ def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, dom
     events = provenance.events
     if not plan.adaptive and Counter(events) != Counter(plan.events):
         raise InputError("the events recorded are not those the plan announces.")
-    if not satisfies(compose(events, plan.unit), plan.budget):
+    if not satisfies(compose(events, plan.unit, by=plan.by), plan.budget):
         raise InputError("the events recorded cost more than the plan's budget.")
     return f"{len(events)} event(s), as planned"
 
@@ -48,6 +48,6 @@ def events_add_up(provenance: Provenance, statement: Statement) -> str:
         return "NO GUARANTEE is stated, so none is checked"
     if not provenance.events:
         raise InputError("a guarantee is stated but no event is recorded.")
-    if not satisfies(compose(provenance.events, statement.unit), stated):
+    if not satisfies(compose(provenance.events, statement.unit, by=provenance.by), stated):
         raise InputError(f"the recorded events cost more than the stated {stated}.")
     return f"the recorded events compose to within {stated}"

@@ -129,7 +129,7 @@ def _finish(run: Run, schema: Schema, *, gate: Gate, stream: Stream, charge: Cha
     with run.kept_if_it_fails():
         synthesis = configure(plan.method, plan.options).run(plan, schema, gate, stream)
         if plan.adaptive and charge is not None and destination.ledger is not None:
-            spent = state(compose(gate.events, plan.unit), plan.budget)
+            spent = state(compose(gate.events, plan.unit, by=plan.by), plan.budget)
             Ledger.open(destination.ledger).settle(run=charge["run"], spent=spent)
         release = _release(plan, schema, gate, synthesis, stream=stream, charge=charge)
         if destination.out is not None:

@@ -19,6 +19,7 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
 from understudy.privacy.definition import Definition, NonPrivate, Unit
 from understudy.privacy.event import Event
+from understudy.privacy.gaussian_profile import Bound
 from understudy.privacy.plan import Plan
 from understudy.release.stored import StoredTables
 
@@ -59,6 +60,11 @@ class Provenance:
     copies_share_measurements: bool = False
     notes: tuple[str, ...] = ()
     records: int | None = None  # the exact number of rows behind it, only where the unit makes that public
+
+    @property
+    def by(self) -> Bound:
+        """By which bound the loss of its events may be read."""
+        return "concentrated" if self.plan is None else self.plan.by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -16,6 +16,7 @@ from fractions import Fraction
 from understudy.core.exact import show_up
 from understudy.privacy.accountant import Loss, cdp_delta, cdp_epsilon, compose
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
+from understudy.privacy.gaussian_profile import gaussian_delta
 from understudy.release.value import NOT_TRACKED
 from understudy.reporting.subject import Subject
 
@@ -209,7 +210,7 @@ def limits_of(subject: Subject) -> list[tuple[str, str]]:
 def exact_lines(subject: Subject) -> list[tuple[str, str]]:
     """The promise as an expert reads it."""
     statement, provenance = subject.statement, subject.provenance
-    loss = compose(provenance.events, statement.unit) if provenance.events else None
+    loss = compose(provenance.events, statement.unit, by=provenance.by) if provenance.events else None
     ledger = statement.ledger
     count = len(provenance.events)
     composed = f"{count} recorded event{'s' * (count != 1)}: {loss_text(loss)}" if loss else "no event is recorded"
@@ -234,7 +235,9 @@ def loss_text(loss: Loss) -> str:
     parts = []
     if loss.epsilon is not None and loss.epsilon > 0:
         parts.append(f"epsilon {show_up(loss.epsilon)}{' in all' if loss.rho else ''}")
-    if loss.rho and parts:
+    if loss.mu_squared and loss.epsilon is None and loss.by != "concentrated":
+        parts.append(f"mu^2 {show_up(loss.mu_squared)}, read by the profile of Gaussian noise")
+    elif loss.rho and parts:
         parts.append(f"which is also within rho {show_up(loss.rho)} (zero-concentrated)")
     elif loss.rho:
         parts.append(f"rho {show_up(loss.rho)}")
@@ -247,12 +250,13 @@ def profile_of(subject: Subject) -> list[dict[str, float]]:
     """What the recorded events prove for every epsilon: the least delta. Empty where nothing is promised.
 
     A pure promise of epsilon proves (e^epsilon - e^x) / (1 + e^epsilon) at x (randomised response attains it: Kairouz,
-    Oh and Viswanath 2015); rho by the conversion of Canonne, Kamath and Steinke 2020.
+    Oh and Viswanath 2015); rho by the conversion of Canonne, Kamath and Steinke 2020; Gaussian noise fixed in advance
+    by its exact profile.
     """
     events = subject.provenance.events
     if not events or isinstance(subject.statement.guarantee, NonPrivate):
         return []
-    loss = compose(events, subject.statement.unit)
+    loss = compose(events, subject.statement.unit, by=subject.provenance.by)
     top = odds_of(subject.statement.guarantee).epsilon or 1.0
     return [{"epsilon": x, "delta": _delta(loss, x)} for x in _grid(1.6 * top)]
 
@@ -262,7 +266,7 @@ def _grid(top: float) -> Sequence[float]:
 
 
 def _delta(loss: Loss, x: float) -> float:
-    """The least of what the pure and the concentrated part prove, with what is known as (epsilon, delta) on top."""
+    """The least of what the pure part, rho and mu^2 prove, with what is known as (epsilon, delta) on top."""
     left = x - float(loss.approx_epsilon)
     if left < 0:
         return 1.0
@@ -270,8 +274,10 @@ def _delta(loss: Loss, x: float) -> float:
     if loss.epsilon is not None:
         pure = min(float(loss.epsilon), LARGEST_EXPONENT)
         known.append(max(0.0, (math.exp(pure) - math.exp(left)) / (1 + math.exp(pure))) if left < pure else 0.0)
-    if loss.rho:
+    if loss.rho and loss.by != "gaussian":
         known.append(float(cdp_delta(loss.rho, Fraction(left))))
+    if loss.mu_squared and loss.by != "concentrated":
+        known.append(float(gaussian_delta(loss.mu_squared, Fraction(left))))
     return min(1.0, min(known) + float(loss.approx_delta))
 
 

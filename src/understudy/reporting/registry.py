@@ -172,5 +172,5 @@ def _composition(subject: Subject) -> str:
     events = subject.provenance.events
     if not events:
         return "No event is recorded."
-    total = loss_text(compose(events, subject.statement.unit))
+    total = loss_text(compose(events, subject.statement.unit, by=subject.provenance.by))
     return f"Sequential, {_count(len(events), 'recorded event')}, summed in exact fractions: {total}."

@@ -1,9 +1,9 @@
 """AIM: choose the margins that the model gets most wrong, measure them, and repeat (McKenna et al. 2022).
 
-Every round spends a tenth of its part on choosing and the rest on measuring. When a measurement no longer moves the
-model by more than its noise, rounds grow larger, inside the budget that was reserved. Selection considers only margins
-with which the model still fits in memory. The final fit is regularised towards independence by a rule that looks at
-noisy values only.
+Every round spends a tenth of its part on choosing (a seventh, where the part is counted in mu^2) and the rest on
+measuring. When a measurement no longer moves the model by more than its noise, rounds grow larger, inside the budget
+that was reserved. Selection considers only margins with which the model still fits in memory. The final fit is
+regularised towards independence by a rule that looks at noisy values only.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ from understudy.synth.margins import (
 from understudy.synth.refine import Refined, check_refined, refuse_without_model
 from understudy.synth.strata import Strata, read_strata, synthesis_in_strata
 
-CHOOSING = Fraction(1, 10)
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0
 MOST_ATTRIBUTES = 100
@@ -103,7 +102,7 @@ class Aim:
         check_copies(self.draws, request.copies)
         if self.refine:
             return self._refined().plan(schema, request, lambda merged: self._looks_at(merged, request.unit))
-        currency = Currency.of(request.budget)
+        currency = Currency.for_choosing(request.budget)
         strata = read_strata(schema, self.strata)
         margins = strata.joined_all([(name,) for name in strata.inner])
         ones = [margin for margin in margins if not is_public(schema, margin, request.unit)]
@@ -124,10 +123,10 @@ class Aim:
         left = max(rounds - len(steps), 1)
         sensitivity = Fraction(selection_sensitivity([1], request.unit))
         choice = GumbelMax if currency.concentrated else NoisyMax
-        choosing = choice(sensitivity=sensitivity, scale=currency.choice_scale(part * CHOOSING, sensitivity))
+        choosing = choice(sensitivity=sensitivity, scale=currency.choice_scale(part * currency.choosing, sensitivity))
         steps.append(Step(label="choose a margin", margin=(), action="select", event=choosing, repeats=left))
         example = (self._affordable(strata, request.unit) or ones)[0]
-        noise = currency.noise(part * (1 - CHOOSING), schema, example, unit)
+        noise = currency.noise(part * (1 - currency.choosing), schema, example, unit)
         chosen = margin_step(schema, example, unit, noise)
         steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
                           standard_deviation=chosen.standard_deviation, repeats=left))  # fmt: skip
@@ -145,6 +144,7 @@ class Aim:
                 **drawn_option(self.draws),
             },
             adaptive=True,
+            read_by=currency.bound,
             notes=(
                 f"At most {left} rounds; rounds grow larger when measurements stop moving the model, and the last one "
                 "spends what is left.",
@@ -154,7 +154,7 @@ class Aim:
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         if self.refine:
             return self._refined().run(plan, schema, gate, stream)
-        currency = Currency.of(plan.budget)
+        currency = Currency.for_choosing(plan.budget)
         fixed = list(takewhile(lambda step: step.action == "measure", plan.steps))  # what comes before any choice
         strata = read_strata(schema, self.strata)
         candidates = self._affordable(strata, plan.unit)
@@ -177,7 +177,7 @@ class Aim:
             margin = self._choose(state, part)
             if margin is None:
                 break
-            noise = currency.noise(part * (1 - CHOOSING), schema, margin, plan.unit)
+            noise = currency.noise(part * (1 - currency.choosing), schema, margin, plan.unit)
             before = state.tracker.model.project(margin)
             label = f"round {state.number}: {margin_label(margin)}"
             (answer,) = gate.measure([Query(margin=margin, mechanism=noise, label=label)])
@@ -247,13 +247,13 @@ class Aim:
         for margin in fitting:
             sensitivity = state.sensitivities[margin]
             if sensitivity not in deviations:
-                noise = currency.noise(part * (1 - CHOOSING), state.schema, margin, plan.unit)
+                noise = currency.noise(part * (1 - currency.choosing), state.schema, margin, plan.unit)
                 deviations[sensitivity] = math.sqrt(2 / math.pi * noise.variance)
             table = pairs[margin] if margin in pairs else tracker.model.project(margin)
             expected = np.rint(table).astype(np.int64)
             penalty = deviations[sensitivity] * expected.size
             offered.append(Candidate(margin=margin, model=expected, weight=1, offset=round(penalty)))
-        scale = currency.choice_scale(part * CHOOSING, Fraction(selection_sensitivity([1], plan.unit)))
+        scale = currency.choice_scale(part * currency.choosing, Fraction(selection_sensitivity([1], plan.unit)))
         chosen = state.gate.select(offered, scale=scale, label=f"round {state.number}: choose", law=currency.choice_law)
         return fitting[chosen]
 

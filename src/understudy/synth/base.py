@@ -17,6 +17,7 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fitted import Fitted
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.gate import Gate
+from understudy.privacy.gaussian_profile import Bound
 from understudy.privacy.plan import Option, Plan, Step
 
 MAX_ROWS = 500_000_000
@@ -190,6 +191,7 @@ def planned(
     options: Mapping[str, Option],
     budget: Definition | None = None,
     adaptive: bool = False,
+    read_by: Bound = "concentrated",
     notes: tuple[str, ...] = (),
 ) -> Plan:
     """The plan that answers a request; ``budget`` where less is promised away than was asked for."""
@@ -204,6 +206,7 @@ def planned(
         steps=steps,
         options=dict(options),
         adaptive=adaptive,
+        read_by=read_by,
         notes=notes,
     )
 

@@ -1,4 +1,4 @@
-"""What an adaptive method spends: epsilon under a pure budget, rho under the others."""
+"""What an adaptive method spends: epsilon under a pure budget, rho or mu^2 under the others."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from fractions import Fraction
 from understudy.core.exact import float_up, sqrt_down
 from understudy.core.mechanism import SelectionLaw
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.calibrate import noise_for
+from understudy.errors import InputError, InternalError, UnsupportedError
+from understudy.privacy.calibrate import gaussian_noise, noise_for
 from understudy.privacy.conversion import cdp_rho
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
+from understudy.privacy.gaussian_profile import Bound, gaussian_mu_squared, mu_squared_of_range
 from understudy.privacy.noise import NoiseMechanism
 from understudy.privacy.sensitivity import margin_sensitivity
 from understudy.privacy.streams import LARGEST_SCALE, SMALLEST_SCALE
+
+MOST_BY_PROFILE = Fraction(1, 4)  # rho up to which less than a tenth of the variance of usual noise is given away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +25,8 @@ class Currency:
     """An amount that can be divided at will: parts that add up to it stay within the budget."""
 
     amount: Fraction
-    concentrated: bool  # rho, by Gaussian noise and Gumbel choices; else epsilon, by geometric and exponential ones
+    concentrated: bool  # by Gaussian noise and Gumbel choices; else epsilon, by geometric and exponential ones
+    bound: Bound = "concentrated"  # what the former are charged: rho, or half of mu^2 (``gaussian``)
 
     @classmethod
     def of(cls, budget: Definition) -> Currency:
@@ -34,8 +38,28 @@ class Currency:
             return cls(amount=cdp_rho(budget.epsilon, budget.delta), concentrated=True)
         raise UnsupportedError(f"nothing can be spent step by step under {budget.title}.")
 
+    @classmethod
+    def for_choosing(cls, budget: Definition) -> Currency:
+        """The same for a method that chooses on the way: half of mu^2 where that buys more than rho does.
+
+        Noise on counts is charged as if it had 5 less variance, which matters where there is little noise altogether.
+        Choices cost more of mu^2 than of rho: this is for methods that spend most of it on measuring.
+        """
+        currency = cls.of(budget)
+        if isinstance(budget, ApproxDP | ProbabilisticDP) and currency.amount <= MOST_BY_PROFILE:
+            amount = gaussian_mu_squared(budget.epsilon, budget.delta) / 2
+            return cls(amount=amount, concentrated=True, bound="gaussian")
+        return currency
+
+    @property
+    def choosing(self) -> Fraction:
+        """The part of a round that pays for its choice. A choice costs more of mu^2 than of rho: pi/2 as much."""
+        return Fraction(1, 7) if self.bound == "gaussian" else Fraction(1, 10)
+
     def part(self, share: Fraction) -> PureDP | ZCDP:
-        """A share of the amount as a budget of its own."""
+        """A share of the amount as a budget of its own; of rho or epsilon."""
+        if self.bound == "gaussian":
+            raise InternalError("a share of mu^2 is no budget of its own.")
         return ZCDP(rho=self.amount * share) if self.concentrated else PureDP(epsilon=self.amount * share)
 
     @property
@@ -44,16 +68,23 @@ class Currency:
 
     def noise(self, part: Fraction, schema: Schema, margin: tuple[str, ...], unit: Unit) -> NoiseMechanism:
         """The noise on a margin that costs this part."""
+        sensitivity = margin_sensitivity(schema, margin, unit)
+        if self.bound == "gaussian":
+            return gaussian_noise(2 * part, sensitivity)
         budget = ZCDP(rho=part) if self.concentrated else PureDP(epsilon=part)
-        (noise,) = noise_for(budget, [margin_sensitivity(schema, margin, unit)])
+        (noise,) = noise_for(budget, [sensitivity])
         return noise
 
     def choice_scale(self, part: Fraction, sensitivity: Fraction) -> Fraction:
-        """The scale of a noisy maximum that costs this part: rho = s^2 / (2 scale^2), or epsilon = 2 s / scale.
+        """The scale of a noisy maximum that costs this part: epsilon = 2 s / scale, rho = epsilon^2 / 8, or
+        mu^2 = (pi/8) epsilon^2.
 
         Refused here, and so when a plan is made, where it is too large to sample; never below the least that is.
         """
-        exact = sensitivity / sqrt_down(2 * part) if self.concentrated else 2 * sensitivity / part
+        if self.bound == "gaussian":
+            exact = 2 * sensitivity / sqrt_down(2 * part / mu_squared_of_range(Fraction(1)))
+        else:
+            exact = sensitivity / sqrt_down(2 * part) if self.concentrated else 2 * sensitivity / part
         if exact > LARGEST_SCALE:
             raise InputError(
                 "a choice would need noise of a scale above 2^40 (about 1.1e12), the largest that is sampled here. Use "

@@ -30,6 +30,9 @@ F = Fraction
 REPLACE, ADD_REMOVE, FIXED = Unit(), Unit(kind="add_remove"), Unit(fixed=("area",))
 
 
+PI = F(355, 113)  # rounded up
+
+
 def pure(epsilon: str | int) -> PureLoss:
     return PureLoss(epsilon=F(epsilon), source="test")
 
@@ -47,10 +50,16 @@ def gaussian(rho: str | int) -> GaussianNoise:
 
 
 def test_what_each_event_costs() -> None:
-    assert loss_of(GeometricNoise(l1=F(2), scale=F(5)), REPLACE) == Loss(epsilon=F(2, 5), rho=F(2, 25))
-    assert loss_of(GaussianNoise(l2_squared=F(2), scale=F(5)), REPLACE) == Loss(epsilon=None, rho=F(1, 25))
-    assert loss_of(NoisyMax(sensitivity=F(3), scale=F(12)), REPLACE) == Loss(epsilon=F(1, 2), rho=F(1, 8))
-    assert loss_of(pure("0.2"), REPLACE) == Loss(epsilon=F(1, 5), rho=F(1, 50))
+    one_by_one = (
+        (GeometricNoise(l1=F(2), scale=F(5)), (F(2, 5), F(2, 25), PI / 8 * F(4, 5) ** 2)),
+        (GaussianNoise(l2_squared=F(2), scale=F(5)), (None, F(1, 25), F(1, 10))),
+        (GaussianNoise(l2_squared=F(2), scale=F(2)), (None, F(1, 4), None)),
+        (NoisyMax(sensitivity=F(3), scale=F(12)), (F(1, 2), F(1, 8), PI / 8)),
+        (GumbelMax(sensitivity=F(3), scale=F(12)), (F(1, 2), F(1, 32), PI / 8 * F(1, 2) ** 2)),
+        (pure("0.2"), (F(1, 5), F(1, 50), PI / 8 * F(2, 5) ** 2)),
+    )
+    for event, (epsilon, rho, mu_squared) in one_by_one:
+        assert loss_of(event, REPLACE) == Loss(epsilon=epsilon, rho=rho, mu_squared=mu_squared)
     assert loss_of(approx("0.2", "1e-6"), REPLACE) == Loss(approx_epsilon=F(1, 5), approx_delta=F(1, 10**6))
     assert loss_of(approx("0.2", 0), REPLACE) == loss_of(pure("0.2"), REPLACE)
     assert loss_of(NoNoise(), REPLACE).unbounded
@@ -82,7 +91,9 @@ def test_composition_is_exact() -> None:
     assert loss.epsilon == 1
     assert loss.rho == F(1, 20)
     mixed = compose([pure("0.1"), gaussian("0.3"), approx("0.5", "1e-7"), approx("0.25", "1e-7")], REPLACE)
-    assert mixed == Loss(epsilon=None, rho=F(305, 1000), approx_epsilon=F(3, 4), approx_delta=F(2, 10**7))
+    assert mixed == Loss(
+        epsilon=None, rho=F(305, 1000), mu_squared=None, approx_epsilon=F(3, 4), approx_delta=F(2, 10**7)
+    )  # noise with rho = .3 is so little that there is no mu^2
     assert compose([], REPLACE) == Loss()
     assert compose([NoNoise(), pure(1)], REPLACE).unbounded
     assert Loss() + mixed == mixed
@@ -212,7 +223,7 @@ def test_an_unknown_event_is_refused_before_anything_is_recorded(budget: Definit
         with pytest.raises(UnsupportedError, match="nothing was recorded"):
             accountant.charge(event)
         assert accountant.events == ()
-        assert accountant.loss == Loss()
+        assert accountant.loss == compose([], REPLACE)
     with pytest.raises(UnsupportedError, match="MysteryGuarantee"):
         satisfies(Loss(), MysteryGuarantee())
 

@@ -218,7 +218,7 @@ def test_the_profile_is_what_the_events_prove(people):
     budgets = (PURE, us.ZCDP(rho="0.1"), us.ApproxDP(epsilon=1, delta="1e-4"))
     for budget in budgets:
         one = made(people, "ipf", budget)
-        loss = compose(one.provenance.events, one.statement.unit)
+        loss = compose(one.provenance.events, one.statement.unit, by=one.provenance.by)
         points = profile_of(subject_of(one))
         deltas = [point["delta"] for point in points]
         assert deltas == sorted(deltas, reverse=True)

@@ -53,7 +53,7 @@ def test_finds_the_chain_and_spends_the_budget(budget, unit):
     table = chain()
     plan, gate, synthesis = run(table, budget, unit=unit)
     assert pairs(synthesis) == {(f"x{i}", f"x{i + 1}") for i in range(4)}
-    assert satisfies(compose(gate.events, plan.unit), budget)
+    assert satisfies(compose(gate.events, plan.unit, by=plan.by), budget)
     assert len(gate.events) == len(plan.events)
     assert "Tree: " in " ".join(synthesis.notes)
     near, far = (synthesis.tables[0].counts(pair) / synthesis.tables[0].rows for pair in (("x0", "x1"), ("x0", "x4")))

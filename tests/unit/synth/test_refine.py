@@ -52,7 +52,7 @@ def run(table, budget=None, unit="add_remove", seed=1, method="ipf", stream=None
 def test_stays_within_the_budget_and_does_what_it_planned(budget, unit, method):
     plan, gate, synthesis = run(people(), budget, unit, method=method, refine="income:8", rows=3000)
     assert gate.events == plan.events or plan.adaptive
-    assert satisfies(compose(gate.events, plan.unit), budget)
+    assert satisfies(compose(gate.events, plan.unit, by=plan.by), budget)
     assert plan.options["refine"] == "income:8"
     made = synthesis.tables[0]
     assert made.schema == SCHEMA

@@ -56,9 +56,9 @@ METHODS = {
 @pytest.mark.parametrize("unit", ["replace", "add_remove"])
 def test_each_stratum_keeps_its_own_dependence(settings, unit):
     table = opposite()
-    _, gate, synthesis = run(table, unit=unit, strata="area", **settings)
+    plan, gate, synthesis = run(table, unit=unit, strata="area", **settings)
     budget = settings.get("budget", us.PureDP(epsilon=2))
-    assert satisfies(compose(gate.events, gate.unit), budget)
+    assert satisfies(compose(gate.events, gate.unit, by=plan.by), budget)
     assert all("area" in one.margin for one in synthesis.measurements if one.margin)
     made, true = synthesis.tables[0].counts(SCHEMA.names), table.counts(SCHEMA.names)
     assert np.abs(made / made.sum() - true / true.sum()).max() < 0.02
