@@ -11,26 +11,42 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
-from understudy.models.sample import draw_given
+from understudy.models.project import nearest_table
+from understudy.models.sample import draw_inside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FineBins:
-    """One attribute: the merged code of every code, and noisy counts on the fine grid. Both are public."""
+    """One attribute: the merged code of every code, and the weight of every code within it. Both are public."""
 
     name: str
     codes: tuple[int, ...]
-    counts: NDArray[np.int64]
+    weights: NDArray[np.float64]
 
-    @property
-    def shares(self) -> NDArray[np.float64]:
-        """For each merged code the weights of the codes in it: by the noisy counts, evenly where those have nothing."""
-        inside = np.zeros((max(self.codes) + 1, len(self.codes)))
-        inside[np.array(self.codes), np.arange(len(self.codes))] = 1.0
-        weighted = inside * np.maximum(self.counts.astype(np.float64), 0.0)
-        empty = weighted.sum(axis=1) == 0
-        weighted[empty] = inside[empty]
-        return weighted
+
+def weights_within(codes: Sequence[int], noisy: NDArray[np.int64], variance: float) -> NDArray[np.float64]:
+    """How the rows of each merged code are shared out over its codes, from noisy counts and the variance of the noise.
+
+    In a merged bin of k bins with mean m and sample variance s^2 of their noisy counts y, the counts are taken to be
+    m + b (y - m), b = 1 - variance / s^2 or 0 (Stein's rule: what the noise alone would scatter them by is taken off),
+    and made a table of counts. Even shares where nothing is left. Noisy values only: post-processing.
+
+    >>> weights_within((0, 0, 0, 1), np.array([110, 90, 100, 7]), 1.0).tolist()
+    [109.9, 90.1, 100.0, 7.0]
+    >>> weights_within((0, 0, 0, 1), np.array([110, 90, 100, -7]), 1000.0).tolist()
+    [100.0, 100.0, 100.0, 1.0]
+    """
+    weights = np.ones(len(codes))
+    merged = np.array(codes)
+    for code in range(max(codes) + 1):
+        inside = merged == code
+        counts = noisy[inside].astype(np.float64)
+        total = float(counts.sum())
+        if total > 0:
+            scatter = float(counts.var(ddof=1)) if len(counts) > 1 else 0.0
+            kept = max(0.0, 1.0 - variance / scatter) if scatter > 0 else 0.0
+            weights[inside] = nearest_table(counts.mean() + kept * (counts - counts.mean()), total)
+    return weights
 
 
 def merged_attribute(attribute: Attribute, bins: int) -> Attribute:
@@ -56,6 +72,7 @@ def spread(
     columns = dict(table.columns)
     for one in fine:
         merged = np.asarray(table.columns[one.name], dtype=np.int64)
-        drawn = draw_given(one.shares, merged, rows_by, stream, "refine", one.name, *purpose)
+        codes = np.array(one.codes, dtype=np.int64)
+        drawn = draw_inside(codes, one.weights, merged, rows_by, stream, "refine", one.name, *purpose)
         columns[one.name] = drawn.astype(np.min_scalar_type(schema[one.name].size - 1))
     return CodedTable(schema=schema, columns=columns)

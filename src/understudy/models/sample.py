@@ -69,20 +69,11 @@ def draw_given(
     the cells in a random order of each state's own, and are dealt to the rows in random order. Given the state, the
     result is then independent of everything else, as the model says, while margins of cliques keep low variance.
     """
-    rows = len(state)
-    if rows == 0:
+    if len(state) == 0:
         return np.zeros(0, dtype=np.int64)
+    points, order = _points(state, len(table), by, stream, *purpose), None
     if by == "rounding":
-        dealt = np.lexsort((stream.words(rows, *purpose, "deal"), state))  # rows of one state together, at random
-        sizes = np.bincount(state, minlength=len(table))
-        first = np.cumsum(sizes) - sizes
-        rank = np.empty(rows)
-        rank[dealt] = np.arange(rows) - first[state[dealt]]
-        points = (rank + unit_interval(stream, len(table), *purpose, "start")[state]) / sizes[state]
         order = np.argsort(stream.words(table.size, *purpose, "order").reshape(table.shape), axis=1, kind="stable")
-    else:
-        points = unit_interval(stream, rows, *purpose)
-        order = None
     weights = table if order is None else np.take_along_axis(table, order, axis=1)
     upper = np.cumsum(weights, axis=1)
     scale = np.where(upper[:, -1:] > 0, upper[:, -1:], 1.0)
@@ -91,6 +82,42 @@ def draw_given(
     place = np.searchsorted(marks.ravel(), points + 2.0 * state, side="right") - state * table.shape[1]
     place = np.minimum(place, _last_filled(weights)[state])
     return np.asarray(place if order is None else order[state, place], dtype=np.int64)
+
+
+def draw_inside(
+    inside: NDArray[np.int64], weights: NDArray[np.float64], state: NDArray[np.int64], by: str, stream: Stream,
+    *purpose: str | int,
+) -> NDArray[np.int64]:  # fmt: skip
+    """For each row one of the codes that are ``inside`` its state, by their weights, of which every state has some.
+
+    The law of ``draw_given`` with a table whose columns each have one cell that is not empty, without that table.
+    """
+    if len(state) == 0:
+        return np.zeros(0, dtype=np.int64)
+    totals = np.bincount(inside, weights=weights)
+    points = _points(state, len(totals), by, stream, *purpose)
+    filled = np.flatnonzero(weights > 0)
+    mixed = stream.words(len(filled), *purpose, "order") if by == "rounding" else np.zeros(len(filled))
+    order = filled[np.lexsort((mixed, inside[filled]))]
+    held = inside[order]
+    begins, ends = (np.searchsorted(held, np.arange(len(totals)), side=side) for side in ("left", "right"))
+    upper = np.cumsum(weights[order] / totals[held])
+    marks = upper - np.append(0.0, upper)[begins][held] + 2.0 * held  # as in draw_given
+    place = np.searchsorted(marks, points + 2.0 * state, side="right")
+    return np.asarray(order[np.clip(place, begins[state], ends[state] - 1)], dtype=np.int64)
+
+
+def _points(state: NDArray[np.int64], states: int, by: str, stream: Stream, *purpose: str | int) -> NDArray[np.float64]:
+    """For each row a point from 0 to 1 that names a cell: independent, or spread evenly over the rows of a state."""
+    rows = len(state)
+    if by != "rounding":
+        return unit_interval(stream, rows, *purpose)
+    dealt = np.lexsort((stream.words(rows, *purpose, "deal"), state))  # rows of one state together, at random
+    sizes = np.bincount(state, minlength=states)
+    first = np.cumsum(sizes) - sizes
+    rank = np.empty(rows)
+    rank[dealt] = np.arange(rows) - first[state[dealt]]
+    return np.asarray((rank + unit_interval(stream, states, *purpose, "start")[state]) / sizes[state])
 
 
 def _last_filled(weights: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -23,7 +23,8 @@ from understudy.models.junction_tree import JunctionTree
 from understudy.models.model import Model
 from understudy.models.sample import ROWS_BY
 
-KEY, VERSION = b"understudy_model", 1
+KEY = b"understudy_model"
+VERSIONS = (1, 2)  # merged bins came with the second, and only files that have some say so
 CLOSE = 1e-6  # clique tables add up to one
 
 
@@ -53,11 +54,11 @@ def write_model(fitted: Fitted, file: Path) -> None:
 
 def _shape(fitted: Fitted) -> dict[str, Any]:
     return {
-        "version": VERSION,
+        "version": VERSIONS[1] if fitted.fine else VERSIONS[0],
         "rows_by": fitted.rows_by,
         "strata": list(fitted.strata),
         "public_sizes": fitted.public_sizes,
-        "fine": [{"name": one.name, "codes": list(one.codes), "counts": one.counts.tolist()} for one in fitted.fine],
+        "fine": [{"name": one.name, "codes": list(one.codes), "weights": one.weights.tolist()} for one in fitted.fine],
         "parts": [
             {
                 "codes": list(part.codes),
@@ -78,8 +79,8 @@ def read_model(file: Path, schema: Schema) -> Fitted:
     if KEY not in metadata:
         raise InputError(f"{file} is not a fitted model.")
     shape = json.loads(metadata[KEY])
-    if shape["version"] != VERSION:
-        raise InputError(f"{file} has model version {shape['version']}; this program understands {VERSION}.")
+    if shape["version"] not in VERSIONS:
+        raise InputError(f"{file} has model version {shape['version']}; this program understands {VERSIONS}.")
     if shape["rows_by"] not in ROWS_BY:
         raise InputError(f"{file} draws rows in an unknown way.")
     fine = tuple(_fine_bins(file, one, schema) for one in shape.get("fine", ()))
@@ -88,6 +89,7 @@ def read_model(file: Path, schema: Schema) -> Fitted:
     strata = schema.margin(shape["strata"])
     inner = [name for name in schema.names if name not in strata]
     sizes = {name: schema[name].size for name in inner}
+    table = table.sort_by([("part", "ascending"), ("clique", "ascending")])
     part_of, clique_of = table["part"].to_numpy(), table["clique"].to_numpy()
     cells, values = table["cell"].to_numpy(), table["probability"].to_numpy()
     parts = []
@@ -98,29 +100,54 @@ def read_model(file: Path, schema: Schema) -> Fitted:
         )  # fmt: skip
         if {name for clique in tree.cliques for name in clique} != set(inner) or len(tree.parents) != len(tree.cliques):
             raise InputError(f"{file} is a model of other attributes than its schema has.")
+        if not _hangs_together(tree):
+            raise InputError(f"{file} holds tables that do not hang together as a tree.")
+        codes, size, total = tuple(int(code) for code in one["codes"]), float(one["size"]), float(one["total"])
+        if not _is_stratum(codes, schema.shape(strata)) or not (0 <= size < np.inf and 0 < total < np.inf):
+            raise InputError(f"{file} has a stratum that its schema does not have.")
         beliefs = []
+        begin, end = np.searchsorted(part_of, [number, number + 1])
         for place, clique in enumerate(tree.cliques):
-            chosen = (part_of == number) & (clique_of == place)
-            flat = np.zeros(int(np.prod(tree.shape(clique))))
-            flat[cells[chosen]] = values[chosen]
+            first, last = begin + np.searchsorted(clique_of[begin:end], [place, place + 1])
+            inside, flat = cells[first:last], np.zeros(int(np.prod(tree.shape(clique))))
+            if len(inside) and not 0 <= int(inside.min()) <= int(inside.max()) < len(flat):
+                raise InputError(f"{file} has a cell that its schema does not have.")
+            flat[inside] = values[first:last]
             if not abs(float(flat.sum()) - 1) <= CLOSE or (flat < 0).any():
                 raise InputError(f"{file} holds a table that is not a distribution.")
             beliefs.append(flat.reshape(tree.shape(clique)))
-        model = Model(tree=tree, beliefs=tuple(beliefs), total=float(one["total"]))
-        parts.append(FittedPart(codes=tuple(int(c) for c in one["codes"]), size=float(one["size"]), model=model))
+        model = Model(tree=tree, beliefs=tuple(beliefs), total=total)
+        parts.append(FittedPart(codes=codes, size=size, model=model))
     return replace(whole, parts=tuple(parts), strata=strata)
+
+
+def _hangs_together(tree: JunctionTree) -> bool:
+    """Whether every table but the first hangs on an earlier one and shares nothing with others beyond that."""
+    seen: set[str] = set()
+    for place, (clique, parent) in enumerate(zip(tree.cliques, tree.parents, strict=True)):
+        if not (0 <= parent < place if place else parent == -1):
+            return False
+        if seen & set(clique) != set(tree.separator(place)):
+            return False
+        seen |= set(clique)
+    return True
+
+
+def _is_stratum(codes: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    return len(codes) == len(shape) and all(0 <= code < size for code, size in zip(codes, shape, strict=True))
 
 
 def _fine_bins(file: Path, told: dict[str, Any], schema: Schema) -> FineBins:
     """An attribute in merged bins: every merged bin next to the last, then every other code by itself."""
     attribute = schema[str(told["name"])]
     codes = np.array(told["codes"], dtype=np.int64)
-    counts = np.array(told["counts"], dtype=np.int64)
+    weights = np.array(told["weights"], dtype=np.float64)
     steps = np.diff(codes[: attribute.bins])
     apart = np.diff(codes[max(attribute.bins - 1, 0) :])
     if (
-        codes.shape != (attribute.size,) or counts.shape != codes.shape or attribute.levels
+        codes.shape != (attribute.size,) or weights.shape != codes.shape or attribute.levels
         or codes[0] != 0 or not np.isin(steps, (0, 1)).all() or not (apart == 1).all()
+        or not np.isfinite(weights).all() or (weights < 0).any() or not np.bincount(codes, weights=weights).all()
     ):  # fmt: skip
         raise InputError(f"{file} merges the bins of '{attribute.name}' in a way that is none.")
-    return FineBins(name=attribute.name, codes=tuple(codes.tolist()), counts=counts)
+    return FineBins(name=attribute.name, codes=tuple(codes.tolist()), weights=weights)

@@ -76,7 +76,7 @@ values in `measurements.parquet` and the mechanisms named there. A count near ze
 ## Files
 
 - `synthetic_*.parquet`: the rows. `schema.toml`: every possible value of every attribute; it was public beforehand.
-- `measurements.parquet`: the noisy counts the rows were made from, with the exact law of their noise.
+- `measurements.parquet`: the noisy counts the rows were made from, with the exact law of their noise.{_merged(release)}
 {_model_line(release)}- `manifest.json`: the guarantee, the plan, what was charged, and the hash of every file;
   `understudy verify .` checks them.
 
@@ -106,6 +106,17 @@ def _question(schema: Schema) -> str:
             if level.replace(" ", "").isalnum():
                 return f"proportion({attribute.name} == '{level}')"
     return "proportion(...)"
+
+
+def _merged(release: Release) -> str:
+    """What an analyst must know of attributes whose bins were merged by noisy counts."""
+    if release.fitted is None or not release.fitted.fine:
+        return ""
+    names = ", ".join(f"`{one.name}`" for one in release.fitted.fine)
+    return (
+        f"\n  Tables over merged bins (see Notes) are not among them. Within a merged bin of {names} a value says "
+        "nothing about any other attribute: it was drawn from the noisy counts of that attribute alone."
+    )
 
 
 def _model_line(release: Release) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.fine_bins import FineBins, merged_schema, spread
+from understudy.models.fine_bins import FineBins, merged_schema, spread, weights_within
 from understudy.models.project import nearest_table
 from understudy.privacy.definition import NonPrivate
 from understudy.privacy.gate import Gate, Groups
@@ -107,13 +107,19 @@ class Refined:
         refinement = read_refinement(schema, self.refine)
         number = len(refinement.bins)
         measured = gate.measure([query_of(step) for step in plan.steps[:number]])
-        counts = {one.margin[0]: one.values for one in measured}
-        groups = refinement.groups(counts)
+        noisy = {one.margin[0]: one for one in measured}
+        groups = refinement.groups({name: one.values for name, one in noisy.items()})
         gate.merge(groups)
         rest = replace(plan, budget=Currency.of(plan.budget).part(1 - SHARE), steps=plan.steps[number:])
         synthesis = self.method.run(rest, refinement.coarse, gate, stream)
         rows_by = str(plan.options["rows_by"])
-        fine = tuple(FineBins(name=name, codes=codes, counts=counts[name]) for name, codes in groups.items())
+        fine = tuple(
+            FineBins(
+                name=name, codes=codes,
+                weights=weights_within(codes, noisy[name].values, noisy[name].mechanism.variance),
+            )
+            for name, codes in groups.items()
+        )  # fmt: skip
         tables = tuple(
             spread(table, schema, fine, rows_by, stream, copy) for copy, table in enumerate(synthesis.tables, start=1)
         )

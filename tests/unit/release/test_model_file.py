@@ -150,3 +150,46 @@ def test_what_is_not_a_model_of_this_schema_is_refused(tmp_path):
     pq.write_table(table.replace_schema_metadata(None), file)
     with pytest.raises(InputError, match="not a fitted model"):
         read_model(file, SCHEMA)
+
+
+def test_a_model_that_does_not_hang_together_is_refused(tmp_path):
+    """Rows drawn from it would follow no distribution at all, or have codes that no level has."""
+    made = make(tmp_path, strata="b")
+    file = tmp_path / "model.parquet"
+    write_model(made.fitted, file)
+    table = pq.read_table(file)
+    shape = json.loads(table.schema.metadata[model_file.KEY])
+    part = shape["parts"][0]
+    assert len(part["cliques"]) == 1
+    pairs = {"cliques": [["a", "c"], ["c", "d"], ["a", "d"]], "parents": [-1, 0, 1]}  # a comes back by another way
+    for change, match in (
+        (pairs, "hang together"),
+        ({"parents": [0]}, "hang together"),
+        ({"codes": [3]}, "stratum"),
+        ({"codes": []}, "stratum"),
+        ({"codes": [-1]}, "stratum"),
+        ({"size": -1.0}, "stratum"),
+        ({"size": float("inf")}, "stratum"),
+        ({"total": 0.0}, "stratum"),
+    ):
+        spoiled = {**shape, "parts": [{**part, **change}, *shape["parts"][1:]]}
+        pq.write_table(table.replace_schema_metadata({model_file.KEY: json.dumps(spoiled)}), file)
+        with pytest.raises(InputError, match=match):
+            read_model(file, SCHEMA)
+    cells = table["cell"].to_numpy().copy()
+    cells[0] -= 1
+    pq.write_table(table.set_column(2, "cell", pa.array(cells)), file)
+    with pytest.raises(InputError, match="cell that its schema does not have"):
+        read_model(file, SCHEMA)
+
+
+def test_the_order_of_the_rows_of_the_file_does_not_matter(tmp_path):
+    made = make(tmp_path, strata="b", margins="1")
+    file = tmp_path / "model.parquet"
+    write_model(made.fitted, file)
+    table = pq.read_table(file)
+    pq.write_table(table.take(np.random.default_rng(0).permutation(table.num_rows)), file)
+    read = read_model(file, SCHEMA)
+    for first, second in zip(made.fitted.parts, read.parts, strict=True):
+        for one, other in zip(first.model.beliefs, second.model.beliefs, strict=True):
+            assert np.array_equal(one, other)

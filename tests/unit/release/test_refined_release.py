@@ -45,6 +45,7 @@ def make(out, **asked):
 def test_written_verified_and_drawn_from_again(tmp_path, asked):
     made = make(tmp_path / "release", **asked)
     assert all(check.passed for check in us.verify(tmp_path / "release"))
+    assert "Within a merged bin of `income`" in (tmp_path / "release" / "README.md").read_text()
     read = us.read_release(tmp_path / "release")
     first, second = (one.fitted.draw(SCHEMA, 500, SeededStream(3), "rows", 1) for one in (made, read))
     assert all(np.array_equal(first.columns[name], second.columns[name]) for name in SCHEMA.names)
@@ -80,7 +81,10 @@ def test_merged_bins_that_are_none_are_refused(tmp_path):
         ({"codes": codes[:-1]}, "merges the bins"),
         ({"codes": codes[::-1]}, "merges the bins"),
         ({"codes": [0] * len(codes)}, "merges the bins"),
-        ({"counts": good["counts"][1:]}, "merges the bins"),
+        ({"weights": good["weights"][1:]}, "merges the bins"),
+        ({"weights": [-1.0, *good["weights"][1:]]}, "merges the bins"),
+        ({"weights": [0.0] * len(codes)}, "merges the bins"),
+        ({"weights": [float("nan"), *good["weights"][1:]]}, "merges the bins"),
         ({"name": "sex"}, "merges the bins"),
         ({"name": "nobody"}, "nobody"),
     ):
