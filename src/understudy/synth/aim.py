@@ -226,9 +226,10 @@ class Aim:
         sizes = dict(zip(schema.names, schema.shape(), strict=True))
         zeros = structural_groups(schema)
         fixed = schema.margin(unit.fixed)
+        varying = [name for name in strata.inner if sizes[name] > 1]  # one level depends on nothing
         return [
             margin
-            for margin in map(strata.joined, combinations_up_to(strata.inner, self.ways))
+            for margin in map(strata.joined, combinations_up_to(varying, self.ways))
             if not is_public(schema, margin, unit) and tree_cells(sizes, [margin, fixed, *zeros]) <= self.model_cells
         ]
 

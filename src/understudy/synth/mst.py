@@ -156,7 +156,10 @@ class Mst:
         return [*self._one_way(strata, unit), *strata.joined_all(self._edges(strata, unit))]
 
     def _edges(self, strata: Strata, unit: Unit) -> list[Margin]:
-        """Pairs that a model could hold, beside what structural zeros and fixed attributes put into it anyway."""
+        """Pairs that a model could hold, beside what structural zeros and fixed attributes put into it anyway.
+
+        An attribute of one level depends on nothing, and would only join others without a word about how they depend.
+        """
         schema = strata.parts[0].schema
         sizes = dict(zip(schema.names, schema.shape(), strict=True))
         always = [*structural_groups(strata.schema), strata.schema.margin(unit.fixed)]
@@ -171,7 +174,7 @@ class Mst:
 
         return [
             pair
-            for pair in combinations(strata.inner, 2)
+            for pair in combinations([name for name in strata.inner if sizes[name] > 1], 2)
             if not is_public(strata.schema, strata.joined(pair), unit) and holds(pair)
         ]
 

@@ -212,3 +212,27 @@ def test_aim_with_hardly_anything_to_choose(unit, attributes):
         release = us.synthesize(source, method="aim", rounds=2, budget=us.PureDP(epsilon=1), unit=unit)
     labels = [one.label for one in release.measurements]
     assert len(labels) == len(set(labels))
+
+
+@pytest.mark.parametrize("method", ["mst", "aim"])
+@pytest.mark.parametrize("strata", ["", "x4"])
+def test_an_attribute_of_one_level_is_no_link_between_others(method, strata):
+    """A tree that joins attributes by way of a constant has used up its pairs and says nothing about any of them."""
+    schema = schema_of([3, 1, 3, 1, 2, 3])
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 3, 3000)
+    columns = {**rows_of(schema, 3000), "x0": first, "x2": first, "x5": (first + (rng.random(3000) < 0.1)) % 3}
+    table = CodedTable(schema=schema, columns=columns)
+    synthesis = run(table, method, us.PureDP(epsilon="0.3"), strata=strata, rows=3000)
+    inside = [set(one.margin) - {strata} for one in synthesis.measurements]
+    pairs = [margin for margin in inside if len(margin) > 1]
+    assert pairs
+    assert all(not margin & {"x1", "x3"} for margin in pairs)
+
+
+def test_a_schema_with_one_attribute_that_varies_has_no_pairs_to_choose():
+    schema = schema_of([3, 1, 1])
+    table = CodedTable(schema=schema, columns=rows_of(schema, 500))
+    for method in ("mst", "aim"):
+        synthesis = run(table, method, rows=500)
+        assert [one.margin for one in synthesis.measurements if one.margin] == [("x0",), ("x1",), ("x2",)]
