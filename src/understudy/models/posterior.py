@@ -36,6 +36,7 @@ PER_ROUND = 1000
 ENOUGH = 1500  # effective draws after which no further round is made
 LEAST_EFFECTIVE = 400  # fewer effective draws: the approximation is not accurate
 BLOCK = 2**23  # numbers held at once
+HIDDEN = 3.0  # standard deviations of noise within which an estimated number of people may be none
 LARGEST_WORK = 2.0e10  # multiplications for covariances that follow theta; beyond it they stay at the mode
 TINY = 1e-12
 
@@ -175,7 +176,7 @@ class Posterior:
     def _scored(self) -> tuple[Floats, Floats]:
         point = np.zeros(self.dimension)
         if self.records is None:
-            point[-1] = math.log(max(float(self.reduced.estimate[0]), 1.0))
+            point[-1] = math.log(self._first_total())
         precision = np.zeros((self.dimension, self.dimension))
         precision[: self._width, : self._width] = self.effects.precision
         first = 0 if self.records is not None else 1
@@ -199,6 +200,7 @@ class Posterior:
             step = np.linalg.solve(information, score)
             decrement = float(score @ step)
             moved = float(np.abs(self.effects.columns @ step[: self._width]).max(initial=0.0))
+            moved = max(moved, abs(float(step[-1]))) if first else moved
             # Scoring without the derivative of the covariance can swing around its end; shorter steps settle it.
             slowed = max(0.1, slowed * 0.7) if decrement > 0.9 * before else min(1.0, slowed * 1.2)
             before = decrement
@@ -213,6 +215,16 @@ class Posterior:
         if work > LARGEST_WORK:
             self._frozen = np.linalg.inv(np.linalg.cholesky(total)).T
         return point, (spread + spread.T) / 2
+
+    def _first_total(self) -> float:
+        """Where the search for n begins: at its estimate, or where noise hides it, at the mode of n^d N(estimate; n, V).
+
+        From 1 the expected information about log n, n^2/V, is so small that the search would never come back.
+        """
+        found, variance = float(self.reduced.estimate[0]), float(self.reduced.noise[0, 0])
+        if found > HIDDEN * math.sqrt(variance):
+            return max(found, 1.0)
+        return max((found + math.sqrt(found**2 + 4 * self.dimension * variance)) / 2, 1.0)
 
     def draw(self, source: Source, enough: float = ENOUGH) -> Sample:
         """Weighted draws: rounds of a thousand, until ``enough`` are effective or rounds are used up.

@@ -23,6 +23,9 @@ SCHEMA = us.Schema(
 )
 
 
+SCHEMA_OF_A = us.Schema(attributes=SCHEMA.attributes[:1])
+
+
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
@@ -247,3 +250,21 @@ def test_against_markov_chains(case):
     assert np.all(
         np.abs(posterior.totals(ours.resample(8000, rng(2))).mean() - posterior.totals(chains.parameters).mean()) < 3
     )
+
+
+@pytest.mark.parametrize("values", [(-4.0, 3.0), (-9.0, -6.0), (0.5, 0.2), (6.0, 2.0)])
+def test_a_number_of_people_that_noise_hides_is_found_where_a_grid_has_it(values):
+    """The estimate of n may be 0 or below it; the search once ran to e^70 people from there, and the answer was 0."""
+    posterior = posterior_of(SCHEMA_OF_A, [noisy(("a",), values, 40.0)], None)
+    mode, _ = posterior.mode()
+    assert 0 < mode[-1] < 5
+    sample = posterior.draw(rng(1), 1500)
+    assert sample.accurate
+    theta, total = np.meshgrid(np.linspace(-12, 12, 241), np.linspace(-8, 5, 521), indexing="ij")
+    grid = np.column_stack([theta.ravel(), total.ravel()])
+    log = posterior.log_density(grid)
+    weights = np.exp(log - log.max())
+    mean = weights @ np.exp(grid[:, 1]) / weights.sum()
+    spread = np.sqrt(weights @ (np.exp(grid[:, 1]) - mean) ** 2 / weights.sum())
+    found = sample.weights @ np.exp(sample.parameters[:, 1])
+    assert found == pytest.approx(mean, abs=6 * spread / np.sqrt(sample.effective))  # false alarm about 1e-8
