@@ -116,7 +116,7 @@ def _show(answer: Answer) -> None:
             *((f"note {number}", f"{text}.") for number, text in enumerate(answer.warnings, start=1)),
         ]
     )
-    level = f"{answer.estimates[0].level:.0%}"
+    level = f"{100 * answer.estimates[0].level:g}%"
     show_table(
         "Answer",
         ("quantity", "estimate", "std. error", f"{level} from", "to", "information"),

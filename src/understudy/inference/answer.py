@@ -158,7 +158,7 @@ class Answer:
     def __repr__(self) -> str:
         if len(self.estimates) == 1:
             one = self.estimates[0]
-            return f"Answer({self.question}: {one.value:.6g}, {one.level:.0%} [{one.low:.6g}, {one.high:.6g}])"
+            return f"Answer({self.question}: {one.value:.6g}, {100 * one.level:g}% [{one.low:.6g}, {one.high:.6g}])"
         return f"Answer({self.question}: {len(self.estimates)} estimates)"
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,7 @@ noisy counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -141,6 +141,8 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
         )
     if records is None:
         raise UnsupportedError("the release does not state how many records it was made from.")
+    if records == 0:
+        raise InputError("no records are behind this release; nothing follows from it.")
     names = {one["mechanism"] for draw in draws for one in draw["mechanisms"]}
     if names != {"dirichlet_multinomial"}:
         raise UnsupportedError(f"the law of {', '.join(sorted(names))} is not known to the exact posterior.")
@@ -217,11 +219,14 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
     usable = [one for one in release.measurements if one.margin and wanted <= set(one.margin)]
     if not release.measurements:
         raise UnsupportedError(nothing_known(release))
+    unseen = sorted(wanted - {name for one in release.measurements for name in one.margin})
+    if unseen:
+        raise UnsupportedError(f"this release measured nothing about {', '.join(unseen)}.")
     if not usable:
         listed = "; ".join(" x ".join(one.margin) for one in release.measurements[:6] if one.margin)
         raise UnsupportedError(
             f"this release measured no table with all of {', '.join(estimand.margin)} in it, so how they go together "
-            f"is an assumption of its model and not evidence. Measured: {listed}."
+            f"is an assumption of its model and not evidence. Measured: {listed}.{merged_note(release, wanted)}"
         )
     records = public_records(release)
     if records is None and release.statement.unit.public_total:
@@ -288,6 +293,14 @@ def _collapse(schema: Schema, measurement: Measurement, estimand: Estimand) -> _
     np.add.at(noisy, place, values)
     cells = np.bincount(place, minlength=len(groups)).astype(np.int64)
     return _Collapsed(groups=groups, noisy=noisy, cells=cells, measured=np.ones(len(groups), bool))
+
+
+def merged_note(release: Release, names: Collection[str]) -> str:
+    """What to say of attributes whose bins were merged by the data: their tables are not in the release."""
+    plan = release.provenance.plan
+    text = "" if plan is None else str(plan.options.get("refine", ""))
+    merged = [one for one in (part.partition(":")[0].strip() for part in text.split(",")) if one in names]
+    return f" Tables with {', '.join(merged)} are of merged bins (refine) and not published." if merged else ""
 
 
 def nothing_known(release: Release) -> str:

@@ -23,7 +23,7 @@ from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
 from understudy.inference.estimands import Estimand
-from understudy.inference.evidence import Drawn, Evidence, gather, public_records
+from understudy.inference.evidence import Drawn, Evidence, gather, merged_note, public_records
 from understudy.models.effects import (
     MOST_EFFECTS,
     Effects,
@@ -63,7 +63,7 @@ def local_model(release: Release, wanted: Margin, *, most: int = MOST_EFFECTS) -
     missing = sorted(set(wanted) - names_in(measured))
     if missing:
         raise UnsupportedError(f"this release measured nothing about {', '.join(missing)}.")
-    check_joined(measured, wanted)
+    check_joined(measured, wanted, merged_note(release, wanted))
     records = public_records(release)
     if records is None and release.statement.unit.public_total:
         raise UnsupportedError("the release does not state how many records it was made from.")
@@ -76,7 +76,7 @@ def local_model(release: Release, wanted: Margin, *, most: int = MOST_EFFECTS) -
     return Local(margin=wanted, margins=margins, effects=effects, reduced=reduced, posterior=posterior, tables=usable)
 
 
-def check_joined(margins: Sequence[Margin], wanted: Margin) -> None:
+def check_joined(margins: Sequence[Margin], wanted: Margin, note: str = "") -> None:
     """Refuse a question about two attributes that no table holds together.
 
     A model would answer it, with great confidence: by its assumption that the two are independent given the rest.
@@ -87,7 +87,7 @@ def check_joined(margins: Sequence[Margin], wanted: Margin) -> None:
             raise UnsupportedError(
                 f"this release measured no table with both {pair[0]} and {pair[1]} in it, so how they go together is "
                 f"an assumption of its model and not evidence. Tables with one of them: {'; '.join(near) or 'none'}. "
-                "Ask about attributes that share a table, or ask for a release that measures these together."
+                f"Ask about attributes that share a table, or ask for a release that measures these together.{note}"
             )
 
 
@@ -203,6 +203,13 @@ def has_posterior_draws(release: Release) -> bool:
     """Whether every copy was drawn from a draw of its own of the noise-aware posterior."""
     plan = release.provenance.plan
     return plan is not None and plan.options.get("draws") == "posterior"
+
+
+def estimated_records(release: Release) -> float:
+    """The number of records from the totals of all noisy tables, by precision: for where it is not public."""
+    totals = [noisy_table(release.schema, one, (), None) for one in release.measurements if one.cells == "all"]
+    values, variances = (np.concatenate([getattr(one, part) for one in totals]) for part in ("values", "variances"))
+    return float((values / variances).sum() / (1 / variances).sum())
 
 
 def held_by_a_table(release: Release, estimand: Estimand) -> bool:

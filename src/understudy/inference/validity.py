@@ -59,11 +59,16 @@ def entries() -> dict[tuple[str, str], Validity]:
     return found
 
 
-def validity_of(release: Release, kind: str) -> Validity:
-    """The entry for a release. A method that nobody has judged is refused."""
+def validity_of(release: Release, kind: str, *, outside: bool = False) -> Validity:
+    """The entry for a release; ``outside``: for one that says nothing about how it was made, whoever made it.
+
+    A method that nobody has judged is refused.
+    """
     plain = any(one["mechanism"] == "plain_multinomial" for d in release.provenance.draws for one in d["mechanisms"])
     method = f"{release.provenance.method}_plain" if plain else release.provenance.method
     entry = entries().get((method, kind))
+    if outside and (entry is None or entry.status != "refused"):
+        return entries()[OUTSIDE, kind]
     if entry is None:
         return Validity(status="refused", note="nobody has shown that its intervals cover")
     return entry

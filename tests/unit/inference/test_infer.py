@@ -321,3 +321,43 @@ def test_intervals_cover(settings, make_release, make_people, schema, population
             hits += answer.low <= value <= answer.high
     assert binom.cdf(156, 180, 0.95) < 2e-5
     assert hits >= 157
+
+
+def test_nobody_tells_nothing(sample, make_release):
+    release = make_release(sample.slice(0, 0), method="dirichlet")
+    for question in ("proportion(sex == 'F')", "count(sex == 'F')", "mean(age)"):
+        with pytest.raises(InputError, match="no records"):
+            us.infer(release, question)
+
+
+def test_a_count_is_as_approximate_as_its_share(sample, make_release):
+    """Both come from the prior where noise leaves nothing; only the share said so."""
+    release = make_release(sample, method="dirichlet", budget=us.PureDP(epsilon="0.1"))
+    for question in ("proportion(smokes == 'yes')", "count(smokes == 'yes')"):
+        answer = us.infer(release, question, rng=rng())
+        assert answer.validity == "approximate"
+        assert any("close to its prior" in text for text in answer.warnings)
+
+
+def test_a_number_that_may_be_none_has_none_in_its_interval(sample, make_release):
+    """Draws of a count are moved for the tails of the noise; 0 people stay 0."""
+    few = sample.slice(0, 2)
+    sexes = few["sex"].to_pylist()
+    nobody = "F" if "F" not in sexes else "M"
+    for seed in range(6):
+        release = make_release(few, method="independent", unit="add_remove", seed=seed)
+        answer = us.infer(release, f"count(sex == '{nobody}')", rng=rng())
+        assert answer.low == 0 if nobody not in sexes else answer.low <= 1
+        assert answer.high > 0
+
+
+def test_refined_attributes_say_why_they_have_no_tables(sample, make_release):
+    release = make_release(sample, method="ipf", refine="age:3", margins="sex+age, sex+smokes")
+    assert us.infer(release, "mean(age)", rng=rng()).validity == "valid"
+    with pytest.raises(UnsupportedError, match=r"Tables with age are of merged bins \(refine\) and not published"):
+        us.infer(release, "mean(age, where=sex == 'F')")
+
+
+def test_a_level_of_many_nines_is_not_shown_as_certainty(noisy):
+    answer = us.infer(noisy, "proportion(sex == 'F')", level=0.999, rng=rng())
+    assert "99.9% [" in repr(answer)
