@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import datetime
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from understudy.errors import InputError, unknown_name
 
 Flags = NDArray[np.bool_]
 Codes = Mapping[str, NDArray[np.int64]]
+DEEPEST = 100  # conditions inside conditions
 MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 SYMBOLS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
@@ -86,13 +88,16 @@ class Joined:
 Condition = Among | Missing | Joined
 
 
-def read_condition(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> Condition:
+def read_condition(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str, depth: int = 0) -> Condition:
     """The condition a parsed expression means; anything outside the grammar is refused."""
+    if depth > DEEPEST:
+        raise InputError(f"conditions are nested more than {DEEPEST} deep; write them with fewer brackets.")
     if isinstance(node, ast.BoolOp):
         word = "and" if isinstance(node.op, ast.And) else "or"
-        return Joined(word=word, parts=tuple(read_condition(part, schema, names, text) for part in node.values))
+        parts = tuple(read_condition(part, schema, names, text, depth + 1) for part in node.values)
+        return Joined(word=word, parts=parts)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return Joined(word="not", parts=(read_condition(node.operand, schema, names, text),))
+        return Joined(word="not", parts=(read_condition(node.operand, schema, names, text, depth + 1),))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "missing":
         if len(node.args) != 1 or node.keywords:
             raise InputError(f"'{text}': missing() takes one attribute.")
@@ -113,6 +118,8 @@ def read_name(node: ast.expr, schema: Schema, names: Mapping[str, str], text: st
     if not isinstance(node, ast.Name):
         raise InputError(f"'{text}' has {ast.unparse(node)[:40]!r} where the name of an attribute was expected.")
     name = names.get(node.id, node.id)
+    if node.id not in names:  # Python reads names in their compatible form: the micro sign as the Greek letter
+        name = next((one for one in schema.names if unicodedata.normalize("NFKC", one) == name), name)
     if name not in schema.names:
         derived = {one.name: one.sources for one in schema.derived}
         if name in derived:

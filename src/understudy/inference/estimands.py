@@ -170,13 +170,14 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
         f"'{name}' is known by {attribute.bins} bins; inside a bin its public density is assumed, which shifts a mean "
         f"by at most {float(shift.max()):g} and is not part of the interval"
     )
+    units = (f"'{name}' is a date, counted in days since 1970-01-01",) if attribute.kind == "date" else ()
     return Part(
         groups=groups,
         count=FIRST + attribute.bins,
         names=("mean",) if atom.kind == "mean" else (f"quantile {atom.at:g}",),
         evaluate=mean if atom.kind == "mean" else quantile,
         whole=atom.kind == "quantile" and bins.whole,
-        losses=(loss,),
+        losses=(loss, *units),
     )
 
 
@@ -202,6 +203,8 @@ def _table(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     if atom.kind == "crosstab":
         return Part(groups=FIRST + flat, count=FIRST + total, names=names, evaluate=shares)
     rows, columns = sizes
+    if min(sizes) < 2:
+        raise InputError(f"'{atom.text}': '{atom.names[int(rows > 1)]}' has one value only, which nothing goes with.")
 
     def association(values: Floats) -> Floats:
         table = shares(values).reshape(-1, rows, columns)
@@ -242,8 +245,11 @@ def _regression(
     groups = np.full(len(stacked), EXCLUDED, np.int64)
     groups[usable] = FIRST + inverse.reshape(-1)
     model = make_model(atom, schema, {name: distinct[:, place] for place, name in enumerate(names)})
+    if atom.kind in ("multinomial", "ordered"):  # the bins of the outcome are its levels
+        numeric.discard(atom.formula.outcome.name)
     losses = tuple(
         f"'{name}' enters by the mean of each of its {schema[name].bins} bins under the public density"
+        + (", in days since 1970-01-01" if schema[name].kind == "date" else "")
         for name in sorted(numeric)
     )
     return Part(

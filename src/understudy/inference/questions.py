@@ -80,6 +80,13 @@ def parse_question(
         raise InputError(f"a question must be a text such as {EXAMPLE}.")
     if len(text) > LONGEST:
         raise InputError(f"a question may have at most {LONGEST:,} characters.")
+    try:
+        return _read(text, schema, family=family, event=event, where=where)
+    except RecursionError:
+        raise InputError("the question is nested too deeply to be read; write it with fewer brackets.") from None
+
+
+def _read(text: str, schema: Schema, *, family: str | None, event: Level | None, where: str | None) -> Question:
     group = None if where is None else _condition(where, schema)
     if "~" in re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", text):
         atoms: tuple[Atom, ...] = (_regression(text, schema, family, event),)
@@ -102,14 +109,19 @@ def _tree(text: str) -> tuple[ast.expr, Mapping[str, str]]:
     names: dict[str, str] = {}
 
     def hide(match: re.Match[str]) -> str:
-        names[f"_quoted_{len(names)}"] = match[1]
+        if match["name"] is None:  # a text between quotes, which may hold backticks of its own
+            return match[0]
+        names[f"_quoted_{len(names)}"] = match["name"]
         return f"_quoted_{len(names) - 1}"
 
-    plain = re.sub(r"`([^`]+)`", hide, text.strip())
+    plain = re.sub(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`(?P<name>[^`]+)`", hide, text.strip())
     try:
         return ast.parse(plain, mode="eval").body, names
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"'{text}' cannot be read. Ask for example {EXAMPLE}.") from None
+        raise InputError(
+            f"'{text}' cannot be read. Ask for example {EXAMPLE}. A name with spaces, or one that means something to "
+            "Python (class, from), is written in backticks."
+        ) from None
 
 
 def _condition(text: str, schema: Schema) -> Condition:
@@ -152,6 +164,8 @@ def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -
     for keyword in node.keywords:
         if keyword.arg != "where":
             raise InputError(f"'{text}': {name}() knows the keyword where only, as in where=sex == 'F'.")
+        if where is not None:
+            raise InputError(f"'{text}' says where twice; join the conditions by and.")
         where = read_condition(keyword.value, schema, names, text)
     atom: Atom = readers[name](name, node.args, schema, names, text)
     return replace(atom, where=where)
@@ -195,12 +209,13 @@ def _regression(text: str, schema: Schema, family: str | None, event: Level | No
     if family is None:
         family = "logit" if event is not None or (outcome.bins == 2 and outcome.levels) else None
         if family is None:
-            family = "linear" if not outcome.levels else "ordered" if outcome.ordered else "multinomial"
+            categories = outcome.levels or formula.outcome.function == "C"
+            family = "linear" if not categories else "ordered" if outcome.ordered else "multinomial"
     if family not in FAMILIES:
         raise unknown_name("family", family, FAMILIES)
     numeric = not outcome.levels and formula.outcome.function != "C"
     if family in ("linear", "poisson") and not numeric:
-        raise UnsupportedError(f"family '{family}' needs a numeric outcome, and '{outcome.name}' has levels.")
+        raise UnsupportedError(f"family '{family}' needs a numeric outcome, and {formula.outcome} has levels.")
     if family == "poisson" and bins_of(outcome).low[0] < 0:
         raise UnsupportedError(
             f"family 'poisson' needs an outcome of at least 0, and '{outcome.name}' may be negative."
@@ -209,6 +224,10 @@ def _regression(text: str, schema: Schema, family: str | None, event: Level | No
         raise InputError(f"family '{family}' models every level; leave event out.")
     if family == "ordered" and outcome.levels and not outcome.ordered:
         raise UnsupportedError(f"family 'ordered' needs levels with an order, and those of '{outcome.name}' have none.")
+    if family == "ordered" and outcome.special and not numeric:
+        raise UnsupportedError(
+            f"family 'ordered' needs an order, and the special codes of '{outcome.name}' have none; leave out C()."
+        )
     code = _event(outcome.name, event, schema) if family == "logit" else None
     if event is not None and code is None:
         raise InputError(f"family '{family}' has no event; leave it out.")

@@ -139,6 +139,8 @@ def make_model(atom: Atom, schema: Schema, codes: Mapping[str, Integers]) -> Mod
         event = (codes[name] == atom.event).astype(np.float64)
         return Model(family="logit", names=labels, design=design, outcome=event, columns=labels)
     known = tuple(text for code, text in enumerate(attribute.code_names) if code != attribute.missing_code)
+    if not attribute.levels and atom.formula.outcome.function != "C":  # codes that are no numbers were left out
+        known = known[: attribute.bins]
     if len(known) < 2:
         raise InputError(f"'{name}' has one level only; an outcome needs at least two.")
     if atom.kind == "multinomial":

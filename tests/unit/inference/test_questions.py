@@ -187,3 +187,66 @@ def test_bins_by_their_public_density():
     assert real.quantiles(np.ones((1, 1)), 0.5)[0] == pytest.approx(np.sqrt(10))
     with pytest.raises(InputError, match="positive values"):
         bins_of(us.Attribute(name="a", edges=(0, 5), integer=True)).means("log")
+
+
+ODD = us.Schema(
+    attributes=(
+        us.Attribute(name="class", levels=("a", "b`c`d", "~")),
+        us.Attribute(name="\u00b5g", levels=(1, 2)),  # the micro sign, which Python reads as the Greek letter
+        us.Attribute(name="hours", edges=(0, 10, 20, 40), special=((-1, "refused"),), missing=True),
+        us.Attribute(name="one", levels=("only",)),
+        us.Attribute(name="born", edges=(datetime.date(2000, 1, 1), datetime.date(2010, 1, 1))),
+    )
+)
+
+
+def test_odd_names_and_levels():
+    assert truth(ODD, "`class` == 'b`c`d'") == [1]
+    assert truth(ODD, "`class` in ['~', 'b`c`d']") == [1, 2]
+    assert truth(ODD, "\u00b5g == 2") == truth(ODD, "`\u00b5g` == 2") == [1]
+    with pytest.raises(InputError, match="backticks"):
+        parse_question("proportion(class == 'a')", ODD)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "proportion(" + "not " * 1200 + "one == 'only')",
+        "proportion(" + "-" * 3000 + "1)",
+        "proportion(one == " + "-" * 3000 + "1)",
+    ],
+)
+def test_deep_nesting_is_refused_and_never_a_traceback(text):
+    with pytest.raises(InputError, match=r"nested|cannot be read|expected"):
+        make_estimand(parse_question(text, ODD), ODD)
+
+
+def test_where_is_said_once():
+    with pytest.raises(InputError, match="where twice"):
+        parse_question("proportion(one == 'only', where=`class` == 'a', where=`class` == '~')", ODD)
+
+
+def test_bins_as_categories_are_no_numbers():
+    question = parse_question("C(hours) ~ `class`", ODD)
+    assert question.kind == "multinomial"
+    assert make_estimand(question, ODD).parts[0].model.levels == ("[0,10)", "[10,20)", "[20,40]", "refused")
+    # A number's special codes are left out, and so are no levels of it.
+    for family in ("multinomial", "ordered"):
+        part = make_estimand(parse_question("hours ~ `class`", ODD, family=family), ODD).parts[0]
+        assert part.model.levels == ("[0,10)", "[10,20)", "[20,40]")
+        assert not part.losses
+    with pytest.raises(UnsupportedError, match="special codes"):
+        parse_question("C(hours) ~ `class`", ODD, family="ordered")
+    with pytest.raises(UnsupportedError, match=r"C\(hours\) has levels"):
+        parse_question("C(hours) ~ `class`", ODD, family="linear")
+
+
+def test_nothing_goes_with_an_attribute_of_one_value():
+    for text in ("association(one, `class`)", "association(`class`, one)"):
+        with pytest.raises(InputError, match="'one' has one value only"):
+            make_estimand(parse_question(text, ODD), ODD)
+
+
+def test_dates_say_their_unit():
+    for text in ("mean(born)", "median(born)", "born ~ `class`", "`class` == 'a' ~ born"):
+        assert any("days since 1970" in loss for loss in make_estimand(parse_question(text, ODD), ODD).losses)
