@@ -41,6 +41,7 @@ class Reach:
     ratio: float | None
     error: float | None
     reason: str = ""
+    exact: bool = False  # nothing was simulated; an error of 0 may also be that of a single rehearsal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +161,17 @@ class Advice:
             )
         if known:
             first, last = known[0], known[-1]
+            end = f" and {last.best.ratio:.2f} times at epsilon {last.epsilon:g}" if len(known) > 1 else ""
             lines.append(
-                f"{self.level:.0%} intervals are {first.best.ratio:.2f} times as wide as the real data's at epsilon "
-                f"{first.epsilon:g} and {last.best.ratio:.2f} times at epsilon {last.epsilon:g}."
+                f"{100 * self.level:g}% intervals are {first.best.ratio:.2f} times as wide as the real data's at "
+                f"epsilon {first.epsilon:g}{end}."
             )
+        for row in self.rows:
+            if row.best.refused:
+                lines.append(
+                    f"At epsilon {row.epsilon:g}, {row.best.refused} of {row.best.refused + row.best.releases} "
+                    "rehearsed releases could not answer the question; widths are of the others."
+                )
         lines += [self._reached(one) for one in self.reach]
         if self.splits:
             best = ", ".join(f"{row.best_copies} at epsilon {row.epsilon:g}" for row in self.rows)
@@ -179,7 +187,7 @@ class Advice:
         copies = f" with {one.copies} {'copy' if one.copies == 1 else 'copies'}" if self.splits else ""
         if one.epsilon is None:
             return f"No epsilon{copies} keeps intervals within {self.target:g} times the real data's: {one.reason}."
-        error = f" (ratio {one.ratio:.3f} +- {one.error:.3f})" if one.error else " (exact)"
+        error = " (exact)" if one.exact else f" (ratio {one.ratio:.3f} +- {one.error:.3f})"
         return f"Epsilon {one.epsilon:.3g}{copies} keeps intervals within {self.target:g} times the real data's{error}."
 
     @property

@@ -22,10 +22,19 @@ from understudy.explore.attacker import attacker_at, exact_guess
 from understudy.explore.classical import cell_uncertainty
 from understudy.explore.population import CodedSource, Population, coded, read_population
 from understudy.explore.reach import HALVINGS, LARGEST, SMALLEST, find_epsilon
-from understudy.explore.rehearsal import Setup, check_whole, rehearse, seeds, unit_of_rehearsal
+from understudy.explore.rehearsal import (
+    Setup,
+    check_level,
+    check_whole,
+    listed_names,
+    rehearse,
+    seeds,
+    unit_of_rehearsal,
+)
 from understudy.explore.scores import risk_scores
 from understudy.explore.widths import Asking, Rehearsals, Width
 from understudy.inference.estimands import make_estimand
+from understudy.inference.evidence import check_prior
 from understudy.inference.questions import parse_question
 from understudy.privacy.definition import Unit
 from understudy.privacy.plan import Option
@@ -84,15 +93,24 @@ def advise(
     """
     if not isinstance(schema, Schema):
         raise InputError("advise needs a schema; read one with understudy.read_schema.")
+    if on is None and (keys or targets):
+        raise InputError("keys and targets are for attacks on a public look-alike; give one (on), or leave them out.")
+    if guess is not None and not isinstance(guess, Mapping):
+        raise InputError("guess must name attributes and their shares, such as {'sex': (0.5, 0.5)}.")
     look_alike = None if on is None else coded(on, schema)
     levels = _read_epsilons(epsilons)
-    numbers = tuple(sorted({check_whole(number, "copies", 1, 1000) for number in copies}))
+    listed = [copies] if isinstance(copies, int) else list(copies)
+    numbers = tuple(sorted({check_whole(number, "copies", 1, 1000) for number in listed}))
     if not numbers:
         raise InputError("say for which numbers of copies (copies), for example 1, 2, 5.")
     check_whole(records, "records", 1, 100_000_000)
     check_whole(repeats, "repeats", 2, 100_000)
-    if not 1 < target < 1000:
+    check_whole(seed, "seed", 0, 2**63)
+    check_level(level)
+    check_prior(prior)
+    if isinstance(target, bool) or not isinstance(target, int | float) or not 1 < target < 1000:
         raise InputError(f"target ({target}) must be above 1: how many times as wide as the real data's interval.")
+    keys, targets = listed_names(keys), listed_names(targets)
     who = unit_of_rehearsal(unit, schema)
     setup = Setup(
         schema=schema,

@@ -129,9 +129,10 @@ def exact_guess(release: Release, unit: Unit, records: int | None) -> float | No
     """How often the best guess is right, by the exact law of what a rehearsed release measured or drew.
 
     Nothing where the law is not simple: several rows per unit, fixed attributes, choices by noisy looks, large draws,
-    several draws.
+    several draws; and where rows follow from tables that the release does not hold (``refine``).
     """
-    if unit.rows_per_unit > 1 or unit.fixed or release.provenance.plan is None or release.provenance.plan.adaptive:
+    plan = release.provenance.plan
+    if unit.rows_per_unit > 1 or unit.fixed or plan is None or plan.adaptive or plan.options.get("refine"):
         return None
     try:
         advantage = _from_noise(release, unit) if release.measurements else _from_draws(release, unit, records)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
+from understudy.errors import UnsupportedError
 from understudy.explore.advice import Reach
 from understudy.explore.widths import Rehearsals, Width
 
@@ -33,7 +34,10 @@ def find_epsilon(
 
     def meets(epsilon: Fraction) -> bool:
         if epsilon not in found:
-            found[epsilon] = rehearsals.widths(epsilon, copies)
+            try:
+                found[epsilon] = rehearsals.widths(epsilon, copies)
+            except UnsupportedError:  # none of its releases can answer: it keeps no interval within anything
+                found[epsilon] = ()
             done()
         return _worst(found[epsilon]) <= target
 
@@ -43,7 +47,7 @@ def find_epsilon(
         step = min(2 * low, LARGEST)
         high, low = (step, low) if meets(step) else (None, step)
     if high is None:
-        top = max(found)
+        top = max(epsilon for epsilon in found if found[epsilon])
         ratio = _worst(found[top])
         reason = f"even at epsilon {float(top):g} intervals are {ratio:.2f} times as wide"
         return Reach(copies=copies, epsilon=None, ratio=ratio, error=None, reason=reason)
@@ -56,7 +60,9 @@ def find_epsilon(
         middle = Fraction(f"{float(low * high) ** 0.5:.4g}")
         high, low = (middle, low) if meets(middle) else (high, middle)
     deciding = max((one for one in found[high] if one.ratio is not None), key=lambda one: one.ratio or 0.0)
-    return Reach(copies=copies, epsilon=float(high), ratio=deciding.ratio, error=deciding.ratio_error)
+    return Reach(
+        copies=copies, epsilon=float(high), ratio=deciding.ratio, error=deciding.ratio_error, exact=deciding.exact
+    )
 
 
 def _worst(widths: Sequence[Width]) -> float:

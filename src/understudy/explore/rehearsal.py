@@ -6,7 +6,7 @@ out states "no guarantee", so that it cannot pass for a release even if it were 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -129,3 +129,14 @@ def check_whole(value: int, name: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise InputError(f"{name} ({value!r}) must be a whole number between {least:,} and {most:,}.")
     return value
+
+
+def check_level(level: float) -> float:
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise InputError(f"level ({level!r}) must be between 0 and 1.")
+    return level
+
+
+def listed_names(names: Sequence[str] | str) -> tuple[str, ...]:
+    """Names as a list, or one name alone."""
+    return (names,) if isinstance(names, str) else tuple(names)

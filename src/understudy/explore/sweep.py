@@ -121,6 +121,8 @@ def usual_questions(schema: Schema) -> tuple[str, ...]:
     """
     found = []
     for attribute in schema.attributes:
+        if "`" in attribute.name:  # cannot be written in a question
+            continue
         if attribute.levels and len(attribute.levels) > 1:
             first = attribute.levels[0]
             value = repr(level_text(first)) if isinstance(first, str) else repr(first)
@@ -140,9 +142,14 @@ class Measurer:
         self._table = table
         self._real = {question: self._real_widths(question) for question in sweep.questions}
 
-    def _real_widths(self, question: str) -> list[float]:
+    def _real_widths(self, question: str) -> list[float] | None:
+        """Widths of the table's own intervals; nothing where it has no answer itself. Why not is not said: the table
+        may be confidential, and the reason would speak of its counts."""
         estimand = make_estimand(parse_question(question, self._sweep.schema), self._sweep.schema)
-        return self._widths(published(self._table, estimand.margin), question, 0)
+        try:
+            return self._widths(published(self._table, estimand.margin), question, 0)
+        except UnderstudyError:
+            return None
 
     def _widths(self, release: Release, question: str, seed: int) -> list[float]:
         answer = ask(release, question, level=self._sweep.level, rng=np.random.default_rng(seed))
@@ -177,6 +184,9 @@ class Measurer:
         ratios: list[float] = []
         unanswered = 0
         for question, real in self._real.items():
+            if real is None:
+                unanswered += 1
+                continue
             try:
                 widths = self._widths(release, question, seed)
             except UnderstudyError:

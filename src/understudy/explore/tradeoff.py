@@ -14,6 +14,8 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
 from understudy.explore.population import coded
-from understudy.explore.rehearsal import check_whole, unit_of_rehearsal
+from understudy.explore.rehearsal import check_level, check_whole, listed_names, unit_of_rehearsal
 from understudy.explore.sweep import Measurer, Point, Sweep, check_questions
 from understudy.explore.sweep_store import SweepStore
 from understudy.explore.tradeoff_result import INTERNAL_NOTE, PUBLIC_NOTE, Tradeoff
@@ -87,6 +89,7 @@ def tradeoff(
     table = coded(data, schema)
     if table.rows < 2:
         raise InputError("the table has fewer than two rows; there is nothing to trade off.")
+    methods, keys, targets, questions = (listed_names(one) for one in (methods, keys, targets, questions))
     if not methods:
         raise InputError("say which methods to sweep (methods).")
     for method in methods:
@@ -96,13 +99,18 @@ def tradeoff(
     both = sorted(set(keys) & set(targets))
     if both:
         raise InputError(f"'{both[0]}' is both a key and a target; an intruder who knows it need not learn it.")
-    if not 0 < level < 1:
-        raise InputError(f"level ({level}) must be between 0 and 1.")
+    numbers = [copies] if isinstance(copies, int) else list(copies)
+    if not numbers:
+        raise InputError("say which numbers of copies to sweep (copies), for example 1, 5.")
+    if rows is not None:
+        check_whole(rows, "rows", 1, 2**63)
+    if workers is not None:
+        check_whole(workers, "workers", 1, 1024)
     sweep = Sweep(
         schema=schema,
         methods=tuple(dict.fromkeys(methods)),
         epsilons=_epsilons(epsilons),
-        copies=tuple(sorted({check_whole(number, "copies", 1, 1000) for number in copies})),
+        copies=tuple(sorted({check_whole(number, "copies", 1, 1000) for number in numbers})),
         repeats=check_whole(repeats, "repeats", 1, 10_000),
         delta=None if delta is None else _text(delta, "delta"),
         unit=who,
@@ -110,10 +118,10 @@ def tradeoff(
         questions=check_questions(schema, questions),
         keys=tuple(keys),
         targets=tuple(targets),
-        ways=tuple(check_whole(way, "ways", 1, 10) for way in ways),
-        level=level,
+        ways=tuple(check_whole(way, "ways", 1, 10) for way in ([ways] if isinstance(ways, int) else ways)),
+        level=check_level(level),
         reference=reference,
-        seed=seed,
+        seed=check_whole(seed, "seed", 0, 2**63),
     )
     points = sweep.points()
     if not points or len(points) > MOST_POINTS:
@@ -138,7 +146,7 @@ def tradeoff(
 
 
 def _epsilons(epsilons: Sequence[Number]) -> tuple[str, ...]:
-    listed = [epsilons] if isinstance(epsilons, str | int | float) else list(epsilons)
+    listed = [epsilons] if isinstance(epsilons, str | int | float | Fraction) else list(epsilons)
     exact = sorted({read_exact(epsilon, "epsilon") for epsilon in listed})
     if not exact:
         raise InputError("say which epsilons to sweep, for example 0.5, 1, 2.")
@@ -173,7 +181,6 @@ def _measured(
     """
     if workers is None:
         workers = len(os.sched_getaffinity(0)) if len(points) > FEW_POINTS else 1
-    check_whole(workers, "workers", 1, 1024)
     if not points:
         return
     if workers == 1:
@@ -189,6 +196,11 @@ def _measured(
         try:
             for done in as_completed(waiting):
                 yield done.result()
+        except BrokenProcessPool:
+            raise InputError(
+                "a further process could not be started, or was ended from outside. A script that starts processes "
+                "needs its calls under: if __name__ == '__main__'. Or give workers=1."
+            ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -91,7 +91,8 @@ class Tradeoff:
         }
         for name in FIXED:
             row[name] = measured[0].get(name) if measured else None
-        for name in SCORES:
+        of_ways = [f"{name}_{way}" for way in self.sweep.ways for name in ("s_pmse", "k_marginal")]
+        for name in dict.fromkeys((*SCORES, *of_ways)):
             values = [line[name] for line in measured if line.get(name) is not None]
             row[name] = float(np.mean(values)) if values else None
             row[f"{name}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
@@ -103,7 +104,7 @@ class Tradeoff:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The settings with the narrowest intervals and the least risk, each marked with who may see it."""
+        """Every setting with its utility and risk, marked with who may see it."""
         found = [Finding(code="tradeoff.note", title=self.note, value=None, audience=self.audience, severity="warning")]
         for row in self._rows():
             if row["releases"]:

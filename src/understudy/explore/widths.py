@@ -90,12 +90,8 @@ class Rehearsals:
 
     def widths(self, epsilon: Fraction, copies: int = 1) -> tuple[Width, ...]:
         """The widths at one epsilon; the same people and the same seeds at every epsilon, so that curves are smooth."""
-        two = self._two_groups()
-        if two is not None:
-            found = self._shares(epsilon, copies, *two)
-            if found is not None:
-                return (found,)
-        return self._rehearsed(epsilon, copies)
+        found = self._shares(epsilon, copies)
+        return self._rehearsed(epsilon, copies) if found is None else (found,)
 
     # By rehearsal.
 
@@ -120,7 +116,7 @@ class Rehearsals:
         if not widths:
             raise UnsupportedError(
                 f"none of {self.repeats} rehearsed releases by '{plan.method}' at epsilon {float(epsilon):g} could "
-                f"answer '{self.question}': {reason}"
+                f"answer '{self.question}': {reason} Or leave this epsilon out."
             )
         table, own = np.array(widths), np.array(real)
         spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
@@ -166,10 +162,15 @@ class Rehearsals:
         shares = np.bincount(groups, weights=self.population.cell_shares(estimand.margin), minlength=FIRST + 2)
         return float(shares[FIRST + 1]), cells[FIRST:]
 
-    def _shares(self, epsilon: Fraction, copies: int, share: float, cells: Integers) -> Width | None:
+    def _shares(self, epsilon: Fraction, copies: int) -> Width | None:
         plan = self.setup.plan(epsilon, copies)
-        if not self.setup.splits(plan):
+        # Where the number of records is not public, a Dirichlet draw answers nothing; a rehearsal says why.
+        if not self.setup.splits(plan) or not self.setup.unit.public_total:
             return None
+        two = self._two_groups()
+        if two is None:
+            return None
+        share, cells = two
         nobody = self.population.draw(self.records, np.random.default_rng(self.seed))
         prior = prior_of(rehearse(CodedSource(nobody), plan, self.seed))
         if prior is None:

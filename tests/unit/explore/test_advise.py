@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -309,12 +310,73 @@ def test_the_figure_hands_back_its_table(tmp_path):
         ({"unit": us.Unit(fixed=("nose",))}, "nose"),
         ({"unit": us.Unit(rows_per_unit=2, unit_id="who")}, "unit_id"),
         ({"delta": 2}, "delta"),
+        ({"level": 2.0}, "level"),
+        ({"prior": 0.0}, "prior"),
+        ({"target": "wide"}, "target"),
+        ({"seed": -1}, "seed"),
+        ({"guess": 5}, "guess must name"),
+        ({"keys": ("smokes",)}, "public look-alike"),
+        ({"targets": ("nose",)}, "public look-alike"),
     ],
 )
 def test_bad_input_is_refused(changes, says):
     asked = {"records": 50, "method": "dirichlet", "epsilons": (1,), "copies": (1,), "repeats": 2, **changes}
     with pytest.raises(us.UnderstudyError, match=says):
         us.advise(SMOKES, SHARE, **asked)
+
+
+def test_a_wide_schema_has_more_cells_than_a_machine_number():
+    wide = us.Schema(attributes=tuple(us.Attribute(name=f"a{place}", levels=("x", "y")) for place in range(65)))
+    advice = us.advise(
+        wide, "proportion(a0 == 'x')", records=40, method="independent", epsilons=(20,), repeats=2, copies=1, target=900
+    )
+    assert advice.rows[0].best.width > 0
+
+
+def test_no_width_is_promised_that_infer_refuses():
+    """A Dirichlet draw tells nothing where the number of records is not public."""
+    with pytest.raises(us.UnderstudyError, match="not public"):
+        us.advise(
+            SMOKES,
+            SHARE,
+            records=50,
+            rows=50,
+            method="dirichlet",
+            unit="add_remove",
+            epsilons=(1,),
+            copies=1,
+            repeats=2,
+        )
+
+
+def test_tables_that_are_not_published_leave_no_exact_guess():
+    """Rows of refined bins follow from noisy tables that the release does not hold; without them odds look too good."""
+    asked = {"records": 60, "method": "ipf", "epsilons": (1,), "repeats": 2, "margins": "2", "target": 900}
+    fine = us.Schema(attributes=(PEOPLE["sex"], us.Attribute(name="age", edges=tuple(range(0, 90, 10)), integer=True)))
+    plain, refined = (
+        us.advise(fine, "proportion(age < 30)", **asked, **more).rows[0] for more in ({}, {"refine": "age:3"})
+    )
+    assert plain.attacker.guess_exact is not None
+    assert refined.attacker.guess_exact is None
+
+
+def test_one_epsilon_is_said_once_and_one_rehearsal_is_not_exact():
+    advice = us.advise(SMOKES, SHARE, records=40, method="dirichlet", epsilons=(1,), copies=1, repeats=2, level=0.999)
+    assert "99.9% intervals are" in advice.lines[1]
+    assert advice.lines[1].count("epsilon") == 1
+    assert advice.reach[0].exact == ("(exact)" in " ".join(advice.lines))
+    single = replace(advice.reach[0], epsilon=2.0, ratio=1.4, error=0.0, exact=False)
+    assert "(exact)" not in " ".join(replace(advice, reach=(single,)).lines)
+
+
+def test_rehearsals_that_could_not_answer_are_told():
+    question = "proportion(smokes == 'yes', where=sex == 'F')"
+    advice = us.advise(
+        PEOPLE, question, records=12, method="histogram", epsilons=(9,), repeats=8, guess={"sex": (1, 6)}, target=900
+    )
+    best = advice.rows[0].best
+    assert 0 < best.refused < 8
+    assert any(f"{best.refused} of 8 rehearsed releases could not answer" in line for line in advice.lines)
 
 
 def test_the_tutorial_runs():

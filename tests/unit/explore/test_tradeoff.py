@@ -250,3 +250,58 @@ def test_the_tutorial_runs():
     found = doctest.testfile(str(page), module_relative=False)
     assert found.attempted >= 8
     assert found.failed == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_question_that_the_table_cannot_answer_is_counted_and_not_explained(workers):
+    """The reason would speak of confidential counts; in a worker it ended the pool."""
+    women = us.open_source(people(60).set_column(0, "sex", pa.array(["F"] * 60)), SCHEMA)
+    asked = {**SMALL, "repeats": 1, "workers": workers, "reference": False, "ways": (1,)}
+    found = us.tradeoff(women, questions=["proportion(age < 20, where=sex == 'M')"], **asked)
+    assert found.table["unanswered"].to_pylist() == [1.0]
+    assert found.table["reason"].to_pylist() == [None]
+
+
+def test_a_pool_that_breaks_says_what_to_do(source, monkeypatch):
+    def broken(_):
+        raise module.BrokenProcessPool
+
+    monkeypatch.setattr(module, "as_completed", broken)
+    with pytest.raises(InputError, match="__main__"):
+        us.tradeoff(on=source, **{**SMALL, "workers": 2})
+
+
+def test_one_of_anything_need_not_be_listed(source):
+    asked = {**SMALL, "repeats": 1, "reference": False, "ways": 1, "copies": 2, "epsilons": Fraction(1, 2)}
+    asked |= {"methods": "independent", "questions": "proportion(sex == 'F')", "keys": "sex"}
+    found = us.tradeoff(on=source, **asked)
+    assert found.table.select(["epsilon", "method", "copies"]).to_pylist() == [
+        {"epsilon": 0.5, "method": "independent", "copies": 2}
+    ]
+
+
+def test_every_number_of_ways_that_was_asked_for_is_in_the_table(source):
+    found = us.tradeoff(on=source, **{**SMALL, "repeats": 1, "ways": (1, 4), "reference": False})
+    for name in ("s_pmse_1", "k_marginal_1", "s_pmse_4", "k_marginal_4"):
+        assert found.table[name].to_pylist()[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"copies": ()}, "numbers of copies"),
+        ({"level": "high"}, "level"),
+        ({"rows": 0}, "rows"),
+        ({"seed": -1}, "seed"),
+        ({"workers": 0}, "workers"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_written(source, tmp_path, changes, says):
+    with pytest.raises(InputError, match=says):
+        us.tradeoff(on=source, out=tmp_path / "sweep", **{**SMALL, **changes})
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_name_that_no_question_can_hold_is_not_asked_about():
+    odd = us.Schema(attributes=(us.Attribute(name="a`b", levels=("x", "y")), SCHEMA["sex"]))
+    assert usual_questions(odd) == ("proportion(`sex` == 'F')",)
