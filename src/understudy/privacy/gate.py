@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Query:
     cells: str = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Candidate:
     """A margin to be chosen: score = weight x L1 distance between true and model counts, minus the offset.
 
@@ -79,6 +80,8 @@ class Gate(ChargingGate):
         self._sparse: dict[tuple[str, ...], SparseCounts] = {}
         self._public: dict[tuple[str, ...], Integers] = {}
         self._groups: Groups = {}
+        self._sizes = dict(zip(schema.names, schema.shape(), strict=True))  # as measured: of merged codes, once merged
+        self._distances: WeakKeyDictionary[Candidate, int] = WeakKeyDictionary()  # some are offered a hundred times
         for entry in journal.entries() if journal else ():
             if entry.kind == "public":
                 self._public[tuple(entry.payload["margin"])] = unpack_array(entry.payload["values"])
@@ -158,6 +161,8 @@ class Gate(ChargingGate):
         if self._groups:
             raise InternalError("codes are merged already.")
         self._groups = dict(groups)
+        self._sizes |= {name: max(codes) + 1 for name, codes in groups.items()}
+        self._distances.clear()
         self._counted = {margin: self._merged(values, margin) for margin, values in self._counted.items()}
 
     def _merged(self, table: Integers, margin: tuple[str, ...]) -> Integers:
@@ -165,12 +170,6 @@ class Gate(ChargingGate):
             if name in self._groups:
                 table = merge_cells(table, axis, self._groups[name])
         return table
-
-    def _shape(self, margin: tuple[str, ...]) -> tuple[int, ...]:
-        """The shape of a margin as it is measured: with merged codes, where codes are merged."""
-        return tuple(
-            max(self._groups[name]) + 1 if name in self._groups else self._schema[name].size for name in margin
-        )
 
     def measure(self, queries: Sequence[Query]) -> list[Measurement]:
         """Noisy counts of each query; all of them are charged before the first is drawn."""
@@ -218,11 +217,7 @@ class Gate(ChargingGate):
         if not candidates:
             raise InputError("there is nothing to select from.")
         for candidate in candidates:
-            # A table that is spread over another's cells would move a score by more than is charged.
-            if candidate.model.shape != self._shape(candidate.margin) or candidate.model.dtype.kind != "i":
-                raise InternalError(
-                    f"the model's counts of {' x '.join(candidate.margin)} are no table of that margin."
-                )
+            self._check_candidate(candidate)
         sensitivity = selection_sensitivity([candidate.weight for candidate in candidates], self.unit)
         margin = candidates[0].margin if len(candidates) == 1 else ()
         event = NoisyMax if law == "exponential" else GumbelMax
@@ -231,13 +226,21 @@ class Gate(ChargingGate):
         remembered = self._remembered("selection", label)
         if remembered is not None:
             return int(remembered["chosen"])
-        scores = [
-            candidate.weight * int(np.abs(self._counts(candidate.margin) - candidate.model).sum()) - candidate.offset
-            for candidate in candidates
-        ]
+        scores = [candidate.weight * self._distance(candidate) - candidate.offset for candidate in candidates]
         chosen = self._stream.noisy_argmax(np.array(scores, dtype=np.int64), scale, law)
         self._write("selection", {"label": label, "chosen": int(chosen)})
         return int(chosen)
+
+    def _check_candidate(self, candidate: Candidate) -> None:
+        """A table that is spread over another's cells would move a score by more than is charged."""
+        shape = tuple(self._sizes[name] for name in candidate.margin)
+        if candidate.model.shape != shape or candidate.model.dtype.kind != "i":
+            raise InternalError(f"the model's {' x '.join(candidate.margin)} is no table of that margin.")
+
+    def _distance(self, candidate: Candidate) -> int:
+        if candidate not in self._distances:
+            self._distances[candidate] = int(np.abs(self._counts(candidate.margin) - candidate.model).sum())
+        return self._distances[candidate]
 
     def public(self, margin: tuple[str, ...]) -> Integers:
         """Exact counts of a margin that no unit can move: attributes the unit calls ``fixed``."""
