@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import takewhile
@@ -24,6 +25,7 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
+from understudy.models.model import Model
 from understudy.models.pairs import PairMargins
 from understudy.models.tracker import Tracker
 from understudy.privacy.definition import Unit
@@ -115,21 +117,28 @@ class Aim:
                 f"aim looks at every pair in every round; {len(schema.names)} attributes are more than the "
                 f"{MOST_ATTRIBUTES} it takes. Use method mst, or leave attributes out ([[ignore]])."
             )
-        rounds = self.rounds * len(schema.names)
-        part = currency.amount / rounds
         unit = request.unit
         first = ones if unit.public_total else [*ones, ()]
+        candidates = self._affordable(strata, unit)
+        rounds = self.rounds * len(schema.names) if candidates else len(first)
+        part = currency.amount / rounds
         steps = [margin_step(schema, margin, unit, currency.noise(part, schema, margin, unit)) for margin in first]
-        left = max(rounds - len(steps), 1)
-        sensitivity = Fraction(selection_sensitivity([1], request.unit))
-        choice = GumbelMax if currency.concentrated else NoisyMax
-        choosing = choice(sensitivity=sensitivity, scale=currency.choice_scale(part * currency.choosing, sensitivity))
-        steps.append(Step(label="choose a margin", margin=(), action="select", event=choosing, repeats=left))
-        example = (self._affordable(strata, request.unit) or ones)[0]
-        noise = currency.noise(part * (1 - currency.choosing), schema, example, unit)
-        chosen = margin_step(schema, example, unit, noise)
-        steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
-                          standard_deviation=chosen.standard_deviation, repeats=left))  # fmt: skip
+        notes = (f"No model of at most {self.model_cells:,} cells holds a pair: all is spent on one-way margins.",)
+        if candidates:
+            left = max(rounds - len(steps), 1)
+            sensitivity = Fraction(selection_sensitivity([1], request.unit))
+            choice = GumbelMax if currency.concentrated else NoisyMax
+            scale = currency.choice_scale(part * currency.choosing, sensitivity)
+            choosing = choice(sensitivity=sensitivity, scale=scale)
+            steps.append(Step(label="choose a margin", margin=(), action="select", event=choosing, repeats=left))
+            noise = currency.noise(part * (1 - currency.choosing), schema, candidates[0], unit)
+            chosen = margin_step(schema, candidates[0], unit, noise)
+            steps.append(Step(label="measure the chosen margin", margin=(), action="measure", event=chosen.event,
+                              standard_deviation=chosen.standard_deviation, repeats=left))  # fmt: skip
+            notes = (
+                f"At most {left} rounds; rounds grow larger when measurements stop moving the model, and the last one "
+                "spends what is left.",
+            )
         return planned(
             schema,
             request,
@@ -145,10 +154,7 @@ class Aim:
             },
             adaptive=True,
             read_by=currency.bound,
-            notes=(
-                f"At most {left} rounds; rounds grow larger when measurements stop moving the model, and the last one "
-                "spends what is left.",
-            ),
+            notes=notes,
         )
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
@@ -162,7 +168,7 @@ class Aim:
         gate.count_ahead([*(step.margin for step in fixed), *candidates])
         measured = gate.measure([query_of(step) for step in fixed])
         total = total_of(schema, public_records(plan, gate), measured)
-        rounds = self.rounds * len(schema.names)
+        rounds = self.rounds * len(schema.names) if candidates else len(fixed)
         spent = currency.amount * Fraction(len(fixed), rounds)
         part = currency.amount / rounds
         state = _Run(
@@ -174,11 +180,11 @@ class Aim:
             state.number += 1
             if currency.amount - state.spent < 2 * part:
                 part = currency.amount - state.spent  # a last round of less than a whole part would be wasted
-            margin = self._choose(state, part)
-            if margin is None:
+            found = self._choose(state, part)
+            if found is None:
                 break
+            margin, before = found
             noise = currency.noise(part * (1 - currency.choosing), schema, margin, plan.unit)
-            before = state.tracker.model.project(margin)
             label = f"round {state.number}: {margin_label(margin)}"
             (answer,) = gate.measure([Query(margin=margin, mechanism=noise, label=label)])
             measured.append(answer)
@@ -233,30 +239,45 @@ class Aim:
             if not is_public(schema, margin, unit) and tree_cells(sizes, [margin, fixed, *zeros]) <= self.model_cells
         ]
 
-    def _choose(self, state: _Run, part: Fraction) -> Margin | None:
-        """The margin the model gets most wrong beyond what its measurement's noise would hide, chosen privately."""
+    def _choose(self, state: _Run, part: Fraction) -> tuple[Margin, NDArray[np.float64]] | None:
+        """The margin the model gets most wrong beyond what its measurement's noise would hide, chosen privately.
+
+        With the counts that the model expects there.
+        """
         tracker, currency, plan = state.tracker, state.currency, state.plan
         # The model may grow in step with what was spent, so that early rounds cannot use up the room.
         room = max(self.model_cells * float((state.spent + part) / currency.amount), tracker.model.tree.cells)
         cells = tracker.cells_with(state.candidates)
+        if not (cells <= room).any():  # the first choice has to be large; waiting for more room would spend nothing
+            room = self.model_cells
         fitting = [margin for margin, needed in zip(state.candidates, cells, strict=True) if needed <= room]
-        if not fitting:
+        tables = _expected(tracker.model, fitting)
+        if not tables:
             return None
         offered = []
-        pairs = PairMargins(tracker.model).tables(margin for margin in fitting if len(margin) == 2)
         deviations: dict[Sensitivity, float] = {}  # margins of one sensitivity get the same noise
-        for margin in fitting:
+        for margin, table in tables.items():
             sensitivity = state.sensitivities[margin]
             if sensitivity not in deviations:
                 noise = currency.noise(part * (1 - currency.choosing), state.schema, margin, plan.unit)
                 deviations[sensitivity] = math.sqrt(2 / math.pi * noise.variance)
-            table = pairs[margin] if margin in pairs else tracker.model.project(margin)
             expected = np.rint(table).astype(np.int64)
             penalty = deviations[sensitivity] * expected.size
             offered.append(Candidate(margin=margin, model=expected, weight=1, offset=round(penalty)))
         scale = currency.choice_scale(part * currency.choosing, Fraction(selection_sensitivity([1], plan.unit)))
         chosen = state.gate.select(offered, scale=scale, label=f"round {state.number}: choose", law=currency.choice_law)
-        return fitting[chosen]
+        margin = offered[chosen].margin
+        return margin, tables[margin]
+
+
+def _expected(model: Model, margins: Sequence[Margin]) -> dict[Margin, NDArray[np.float64]]:
+    """What a model expects of some margins; without those that would need too large a table on the way."""
+    pairs = PairMargins(model).tables(margin for margin in margins if len(margin) == 2)
+    found = {}
+    for margin in margins:
+        with suppress(UnsupportedError):
+            found[margin] = pairs[margin] if margin in pairs else model.project(margin)
+    return found
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Margin-based methods on input that is wrong, extreme or degenerate: refused with what to do, or done properly."""
 
+from fractions import Fraction
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,6 +9,8 @@ import pytest
 import understudy as us
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnknownNameError, UnsupportedError, UntrackedWarning
+from understudy.models import model as models
+from understudy.privacy.accountant import compose
 from understudy.privacy.gate import Gate
 from understudy.privacy.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
@@ -236,3 +240,43 @@ def test_a_schema_with_one_attribute_that_varies_has_no_pairs_to_choose():
     for method in ("mst", "aim"):
         synthesis = run(table, method, rows=500)
         assert [one.margin for one in synthesis.measurements if one.margin] == [("x0",), ("x1",), ("x2",)]
+
+
+def spent(table, method, **options):
+    plan = us.plan(table.schema, method=method, budget=EPSILON, unit="replace", **options)
+    stream = SeededStream(1)
+    gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+    synthesis = configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
+    return compose(gate.events, plan.unit).epsilon, [one.margin for one in synthesis.measurements]
+
+
+def dependent(sizes, rows=2000):
+    schema = schema_of(sizes)
+    first = np.random.default_rng(0).integers(0, max(sizes), rows)
+    return CodedTable(schema=schema, columns={one.name: first % one.size for one in schema.attributes})
+
+
+def test_aim_spends_its_budget_where_every_pair_is_large():
+    """No pair fits into the room of the first round, which is a twelfth of the whole; the whole holds one or two."""
+    amount, margins = spent(dependent([20, 20, 20]), "aim", model_cells=1000)
+    assert Fraction(99, 100) < amount <= 1
+    assert any(len(margin) == 2 for margin in margins)
+
+
+def test_aim_spends_its_budget_on_one_way_margins_where_no_pair_can_be_held():
+    for sizes in ([40, 40], [40]):
+        table = dependent(sizes)
+        amount, margins = spent(table, "aim", model_cells=1000)
+        assert Fraction(99, 100) < amount <= 1
+        assert margins == [(name,) for name in table.schema.names]
+        plan = us.plan(table.schema, method="aim", budget=EPSILON, model_cells=1000)
+        assert [step.action for step in plan.steps] == ["measure"] * len(sizes)
+
+
+@pytest.mark.parametrize("ways", [2, 3])
+def test_aim_passes_over_margins_whose_expected_counts_are_too_large_to_compute(monkeypatch, ways):
+    """A refusal amid the rounds would be a run that nothing can finish."""
+    monkeypatch.setattr(models, "LARGEST_PRODUCT", 100)
+    amount, margins = spent(dependent([8, 8, 8, 8]), "aim", ways=ways)
+    assert Fraction(99, 100) < amount <= 1
+    assert any(len(margin) == 2 for margin in margins)
