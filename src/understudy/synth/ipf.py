@@ -116,6 +116,11 @@ class Ipf:
         margins = self._margins(strata)
         check_margin_sizes(schema, margins)
         inner = [strata.inside(margin) for margin in margins]
+        if not any(inner):
+            raise InputError(
+                f"margins ({self.margins}) say nothing but how large the strata are; name some attributes that vary "
+                f"inside them, such as {strata.inner[0]}."
+            )
         for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
             check_model_size(rules, inner, [strata.inside(schema.margin(request.unit.fixed))])
         published = self._published(request.budget)
@@ -235,8 +240,9 @@ def _published_fit(prior: Fraction) -> Fitter:
             raised = np.maximum(one.values + float(prior) * even, least)
             tables.append((one.margin, np.where(schema.allowed(one.margin), raised, 0.0)))
         tables += [(margin, values.astype(np.float64)) for margin, values in known.items() if values.any()]
-        if not any(table.any() for _, table in tables):
-            raise InputError("every table is empty and the prior count is 0; no rows can be drawn.")
+        if not any(table.any() for _, table in tables):  # nobody there, or in this stratum, and no prior count
+            model, _ = fit_ipf(schema, [(margin, schema.allowed(margin).astype(np.float64)) for margin, _ in tables])
+            return model, "every table is empty and the prior count is 0, so all possible cells are alike"
         model, report = fit_ipf(schema, tables)
         return model, report.describe().rstrip(".")
 

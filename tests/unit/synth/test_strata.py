@@ -185,3 +185,21 @@ def test_bad_strata_are_refused_with_the_reason(monkeypatch):
         us.plan(SCHEMA, method="ipf", budget=budget, strata="a")
     with pytest.raises(InputError, match="strata"):
         us.plan(SCHEMA, method="dirichlet", budget=budget, strata="area")
+
+
+@pytest.mark.parametrize("postprocess", ["joint", "published"])
+def test_margins_of_the_strata_alone_are_refused_when_they_are_planned(postprocess):
+    """There would be nothing to fit inside a stratum, found out after the charge."""
+    with pytest.raises(InputError, match=r"say nothing but how large the strata are.*such as a"):
+        us.plan(
+            SCHEMA, method="ipf", budget=us.PureDP(epsilon=1), strata="area", margins="area", postprocess=postprocess
+        )
+    assert us.plan(SCHEMA, method="ipf", budget=us.PureDP(epsilon=1), strata="area", margins="area, b").steps
+
+
+def test_an_empty_stratum_without_a_guarantee_and_without_a_prior_count():
+    """Its tables are empty; it gets no rows, so nothing has to be drawn from them."""
+    table = opposite(north=0)
+    _, _, synthesis = run(table, budget=us.NonPrivate(), unit="replace", strata="area", prior="0")
+    assert synthesis.tables[0].counts(("area",)).tolist() == [0, 4000]
+    assert any("every table is empty" in note for note in synthesis.notes)
