@@ -99,6 +99,7 @@ class Refined:
             steps=(*(replace(step, label=f"{step.label} on its fine grid") for step in first), *rest.steps),
             options={**rest.options, "refine": self.refine},
             adaptive=rest.adaptive,
+            read_by=rest.read_by,
             notes=("Bins are merged by noisy one-way counts; all else is looked at in merged bins.", *rest.notes),
         )
 
