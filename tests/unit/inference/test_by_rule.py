@@ -80,6 +80,27 @@ def test_few_rows_are_never_called_valid(sample, make_release):
     assert us.infer(make_release(sample, budget=us.NonPrivate()), SHARE).validity == "valid"
 
 
+def test_rare_values_are_never_called_valid(sample, make_release):
+    """Simulated below: with 2 expected rows a 95 percent interval of T_s covers 72 percent."""
+    generator = rng(1)
+    people = generator.binomial(1000, 0.002, 20_000)
+    drawn = generator.binomial(1000, people / 1000)
+    near = (drawn + 0.5) / 1001
+    half = 1.96 * np.sqrt(2 * near * (1 - near) / 1000)
+    covered = np.mean(np.abs(drawn / 1000 - 0.002) <= half)
+    assert 0.68 < covered < 0.76  # ten standard errors either side
+    release = make_release(sample.take(list(range(0, 2000, 4))), budget=us.NonPrivate())
+    old = "age >= 64 and health == 'good'"
+    rows = release.coded().counts(("age", "health"))[-1, -1]
+    assert 0 <= rows < 20
+    for question in (f"proportion({old})", f"count({old})", f"proportion(not ({old}))", "crosstab(age, health)"):
+        answer = us.infer(release, question)
+        assert answer.validity == "approximate"
+        assert any("72 to 90 percent" in text for text in answer.warnings)
+    for question in (SHARE, "crosstab(sex)", "mean(age)"):
+        assert us.infer(release, question).validity == "valid"
+
+
 def test_copies_of_the_posterior_do_not_count_records_that_are_not_public(copies):
     """They have as many rows as were asked for; a count of them was five times too large."""
     with pytest.raises(UnsupportedError, match="not public"):
