@@ -27,6 +27,7 @@ BLOCK = 2**22  # numbers held at once for derivatives
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
 ENOUGH_COPIES, ENOUGH_ROWS = 25, 5  # of posterior draws for T_f* to be close to what it says (theory/noise-aware.md)
+LEAST_COPIES = 4  # of at least as many rows as records, from which on T_f* covers at least what it says
 FITTING = {
     "simple": ("T_s",),
     "posterior": ("T_s_posterior", "T_f", "T_f*"),
@@ -130,9 +131,11 @@ def by_rule(
         warnings.append("the measured tables do not determine this quantity; the copies rest on their model here")
     if synthesis == "noise_aware" and (release.copies < ENOUGH_COPIES or kappa < ENOUGH_ROWS):
         status = "approximate"
+        short = release.copies < LEAST_COPIES or kappa < 1
+        how = "may cover less than it says here, down to 77" if short else "covers more than it says here (95 to 99"
         warnings.append(
-            f"{chosen} covers more than it says here (95 to 99 percent); from {ENOUGH_COPIES} copies of "
-            f"{ENOUGH_ROWS} times as many rows as records on it is close"
+            f"{chosen} {how} percent{'' if short else ')'}; from {ENOUGH_COPIES} copies of {ENOUGH_ROWS} times as many "
+            "rows as records on it is close"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(variances.mean(axis=0) * kappa / combined.variance, 0, 1) * records

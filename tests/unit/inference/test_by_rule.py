@@ -121,3 +121,11 @@ def test_several_rows_of_a_unit_are_never_called_valid(sample, make_release):
         answer = us.infer(release, SHARE, rng=rng())
         assert answer.validity == "approximate"
         assert any("several rows" in text for text in answer.warnings)
+
+
+def test_few_copies_or_rows_are_not_said_to_cover_more(sample, make_release):
+    options = {"method": "ipf", "draws": "posterior", "margins": "sex+smokes"}
+    for copies, rows, says in ((2, 2000, "down to 77"), (5, 1000, "down to 77"), (5, 2000, "95 to 99 percent")):
+        answer = us.infer(make_release(sample, copies=copies, rows=rows, **options), SHARE, rule="T_f*")
+        assert answer.validity == "approximate"
+        assert any(says in text for text in answer.warnings)
