@@ -58,15 +58,6 @@ class Bins:
             result.append(float(weights @ transform(points, function, self.name)))
         return np.array(result)
 
-    def variances(self) -> Floats:
-        """The variance inside every bin under the public density: what is assumed and not measured."""
-        spread = []
-        for number in range(len(self.low)):
-            points, weights = self.nodes(number)
-            mean = float(weights @ points)
-            spread.append(float(weights @ (points - mean) ** 2))
-        return np.array(spread)
-
     def worst_shift(self) -> Floats:
         """In every bin the largest possible distance between its true mean and the assumed one."""
         middle = self.means()
