@@ -124,6 +124,8 @@ def _from_draws(
     spread = values.std(axis=0, ddof=1)
     if estimand.whole:
         centre, low, high = np.floor(centre), np.floor(low), np.floor(high)
+    if isinstance(evidence, NoiseAware) and estimand.of_counts:
+        low, high = np.rint(low), np.rint(high)  # moved tails end beside the whole number they had, and leave it out
     if not np.isfinite(values).all():
         raise UnsupportedError(
             "the release does not determine this quantity: some of its posterior has no finite value."

@@ -217,7 +217,7 @@ class Posterior:
         return point, (spread + spread.T) / 2
 
     def _first_total(self) -> float:
-        """Where the search for n begins: at its estimate, or where noise hides it, at the mode of n^d N(estimate; n, V).
+        """Where the search for n begins: at its estimate or, where noise hides it, the mode of n^d N(estimate; n, V).
 
         From 1 the expected information about log n, n^2/V, is so small that the search would never come back.
         """

@@ -14,7 +14,7 @@ from understudy.privacy.draws import unit_interval
 RowsBy = Literal["rounding", "multinomial"]
 ROWS_BY: tuple[str, ...] = ("rounding", "multinomial")
 DESCRIPTIONS = {
-    "rounding": "expected counts rounded up or down at random, each cell within one of its expectation (low variance)",
+    "rounding": "expected counts rounded up or down at random, not drawn independently (low variance)",
     "multinomial": "independent draws from the fitted cell probabilities",
 }
 

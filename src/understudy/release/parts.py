@@ -3,7 +3,7 @@
 A copy of more than ``BLOCK_ROWS`` rows is drawn in blocks, each from the same model with words of its own, and a part
 is some blocks in one file. What a part holds follows from the release, the key, the copy and the number of the part,
 so it does not matter where or how often a part is drawn. Every block keeps the law of its rows: with ``rounding`` each
-cell of each block is within one of its expectation.
+block is rounded by itself.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from understudy.core.exact import show_up
 from understudy.core.schema import Attribute, Schema
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.value import Release
+from understudy.synth.margins import total_of
 
 
 def readme_text(release: Release, table_rows: Sequence[int]) -> str:
@@ -147,7 +148,8 @@ No rule for multiple synthetic data (`T_f`, `T_p`, `T_s`, Rubin's) is right for 
 """
         )
     copies, records = len(table_rows), release.provenance.records
-    kappa = f"{table_rows[0] / records:.4g}" if records else "1"  # where it is not public, rows follow the noisy number
+    people = records or total_of(release.schema, None, release.measurements)  # where it is not public, its noisy number
+    kappa = f"{table_rows[0] / max(people, 1):.4g}"
     return (
         text
         + f"""

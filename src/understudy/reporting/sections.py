@@ -280,7 +280,7 @@ def answers_of(answers: Sequence[Answer]) -> tuple[Answered, ...]:
                 question=answer.question,
                 method=answer.method,
                 validity=answer.validity,
-                level=f"{answer.estimates[0].level:.0%}",
+                level=f"{100 * answer.estimates[0].level:g}%",
                 warnings=tuple(f"{text[:1].upper()}{text[1:]}." for text in answer.warnings),
                 grid=grid(f"answer-{number}", answer.question, rows, shown=30),
             )
