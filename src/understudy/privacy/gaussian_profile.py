@@ -29,6 +29,9 @@ SMOOTHING = 5  # variance that is given away for rounding to whole numbers
 LARGEST_MU_SQUARED = Fraction(2**12)  # beyond it, and beyond the epsilon below, zCDP is as good as exact
 LARGEST_EPSILON = 500
 LEAST_DELTA = 1e-250
+FARTHEST = 24.5  # erfc beyond it is below the least delta
+FARTHEST_NORMAL = 26.0  # erfc beyond it nears the least normal float and keeps ever fewer digits
+LARGEST_VARIANCE = 2**80  # of noise that is sampled; the cost of rounding rests on it
 # Of mu^2, in epsilon, for the factors 1 +- 1e-42: each cell that moves has two, and scales are at most 2^40.
 ROUNDING_COST = Fraction(1, 2**56)
 MARGIN = Fraction(1, 2**36)  # by which gaussian_mu_squared stops short, so that converting back cannot exceed epsilon
@@ -37,10 +40,12 @@ MARGIN = Fraction(1, 2**36)  # by which gaussian_mu_squared stops short, so that
 def mu_squared(l2_squared: Fraction, scale: Fraction) -> Fraction | None:
     """What discrete Gaussian noise of a scale is charged; None where the scale is too small for rounding at random.
 
+    Nor has a scale above 2^40, which is never sampled, such a charge: the cost of rounding is proved up to it.
+
     >>> mu_squared(Fraction(2), Fraction(5))
     Fraction(1, 10)
     """
-    return l2_squared / (scale**2 - SMOOTHING) if scale**2 > SMOOTHING else None
+    return l2_squared / (scale**2 - SMOOTHING) if SMOOTHING < scale**2 <= LARGEST_VARIANCE else None
 
 
 def mu_squared_of_range(epsilon: Fraction) -> Fraction:
@@ -66,9 +71,16 @@ def gaussian_delta(mu2: Fraction, epsilon: Fraction) -> Fraction:
     mu, low = math.sqrt(float_up(mu2)) * (1 + STEP_ERROR), float_down(paid)
     away = low / mu + mu / 2
     near, far = (low / mu - mu / 2) / math.sqrt(2), away / math.sqrt(2)
+    if near > FARTHEST:
+        return Fraction(LEAST_DELTA)
     # The slope of log erfc is at most 2 x + 1.5 at x > 0 and 1.2 below; both arguments err by a few parts of ``away``.
-    wrong = STEP_ERROR * ((2 * far + 1.5) * away + low + 4)
-    first, second = 0.5 * math.erfc(near), 0.5 * math.exp(low) * math.erfc(far)
+    # The last term is for the factor of rounding on delta itself, exp(2 s^2 h) < 1 + 7e-19 mu^2.
+    wrong = STEP_ERROR * ((2 * far + 1.5) * away + low + 4 + mu * mu)
+    first = 0.5 * math.erfc(near)
+    if far < FARTHEST_NORMAL:
+        second = 0.5 * math.exp(low) * math.erfc(far)
+    else:  # not above it: erfc(x) >= 2 exp(-x^2) / (sqrt(pi) (x + sqrt(x^2 + 2))) (Birnbaum 1942); far^2 = near^2 + low
+        second = math.exp(-near * near) / (math.sqrt(math.pi) * (far + math.sqrt(far * far + 2)))
     found = first * (1 + wrong) - second * (1 - wrong)
     return Fraction(min(1.0, max(math.nextafter(found, math.inf), LEAST_DELTA)))
 
@@ -79,7 +91,10 @@ def gaussian_epsilon(mu2: Fraction, delta: Fraction) -> Fraction:
     >>> round(float(gaussian_epsilon(Fraction(1, 50), Fraction(1, 10**9))), 3)
     0.768
     """
-    high = float_up(cdp_epsilon(mu2 / 2, delta))  # a normal pair has the Renyi divergences of (mu^2/2)-zCDP
+    most = cdp_epsilon(mu2 / 2, delta)  # every event with a mu^2 is also (mu^2/2)-zCDP, so no cost of rounding here
+    if mu2 > LARGEST_MU_SQUARED:  # and perhaps more than a float holds
+        return most
+    high = float_up(most)
     if gaussian_delta(mu2, Fraction(high)) > delta:
         return Fraction(high)
     low = 0.0

@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import understudy as us
 from understudy.errors import BudgetError
@@ -197,3 +197,29 @@ def test_a_budget_with_a_delta_buys_a_tenth_less_variance():
     events = [noise.event(one) for noise, one in zip(noises, sensitivities, strict=True)]
     assert satisfies(compose(events, UNIT, by="least"), budget)
     assert not satisfies(compose([*events, event(10**4)], UNIT, by="least"), budget)
+
+
+def delta_by_logarithms(mu, epsilon):
+    """The profile by logarithms of tails, which do not underflow."""
+    first, second = special.log_ndtr(mu / 2 - epsilon / mu), special.log_ndtr(-mu / 2 - epsilon / mu)
+    return math.exp(first) * -math.expm1(epsilon + second - first)
+
+
+@given(away=st.floats(30, 40), epsilon=st.floats(150, 500), lower=st.booleans())
+@settings(max_examples=300, deadline=None)
+@example(away=38.5, epsilon=480.0, lower=True)
+def test_the_profile_is_not_understated_where_its_second_tail_leaves_the_normal_floats(away, epsilon, lower):
+    """erfc below 1e-308 has few digits or none, while exp(epsilon) times it is no small part of delta."""
+    root = math.sqrt(max(away**2 - 2 * epsilon, 0))
+    mu = away - root if lower else min(away + root, 63.9)
+    exact = delta_by_logarithms(mu, epsilon)
+    found = float(gaussian_delta(F(mu) ** 2, F(epsilon)))
+    assert found >= exact * (1 - 1e-9)
+    assert found <= max(exact * (1 + 1e-4), LEAST_DELTA)
+
+
+def test_numbers_no_float_holds_are_read_by_zcdp():
+    assert gaussian_epsilon(F(10**350), F(1, 10**9)) == cdp_epsilon(F(10**350) / 2, F(1, 10**9)) > 10**349
+    assert gaussian_delta(F(1, 10**400), F(1)) == F(LEAST_DELTA)
+    assert mu_squared(F(1), F(2**40)) is not None
+    assert mu_squared(F(1), F(2**40) + 1) is None  # never sampled, and beyond what the cost of rounding is proved for
