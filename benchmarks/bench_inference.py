@@ -204,7 +204,8 @@ def coverage(runs: int, people: int = 2000) -> dict[tuple[str, str], list[float]
                 truth = estimand.evaluate(groups[None, :].astype(float))[0]
                 truth = np.floor(truth) if estimand.whole else truth
                 try:
-                    answer = us.infer(release, text, draws=1000, rng=rng, **options)
+                    size = {} if isinstance(budget, us.NonPrivate) else {"draws": 1000}  # a rule draws nothing
+                    answer = us.infer(release, text, rng=rng, **size, **options)
                 except us.UnderstudyError:
                     continue
                 low = np.array([one.low for one in answer.estimates])

@@ -63,16 +63,16 @@ def ask(
     rng = np.random.default_rng() if rng is None else rng
     outside = not release.provenance.draws and not release.measurements
     if outside:
-        _check_no_prior(prior)
+        _check_nothing_drawn(prior, draws)
         return by_rule(release, estimand, level=level, synthesis=synthesis, records=records, rule=rule, outside=True)
     if synthesis is not None or records is not None:
         raise InputError("this release states how it was made; leave out synthesis and records.")
     if is_plain(release):
-        _check_no_prior(prior)
+        _check_nothing_drawn(prior, draws)
         known = public_records(release)
         return by_rule(release, estimand, level=level, synthesis="simple", records=known, rule=rule, outside=False)
     if rule in OF_POSTERIOR_DRAWS and has_posterior_draws(release):
-        _check_no_prior(prior)
+        _check_nothing_drawn(prior, draws)
         known = public_records(release)
         return by_rule(release, estimand, level=level, synthesis="noise_aware", records=known, rule=rule, outside=False)
     if rule is not None:
@@ -84,9 +84,11 @@ def ask(
     return _from_draws(release, estimand, evidence, drawn, level)
 
 
-def _check_no_prior(prior: float | None) -> None:
+def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
     if prior is not None:
         raise InputError("a combining rule has no prior; leave it out.")
+    if draws is not None:
+        raise InputError("a combining rule draws nothing; leave draws out.")
 
 
 def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:

@@ -47,7 +47,7 @@ def test_the_number_of_records_is_a_whole_number(sample, schema, records):
         us.infer(us.wrap([sample], schema), SHARE, synthesis="simple", records=records)
 
 
-def test_a_rule_has_no_prior(sample, schema, make_release, copies):
+def test_a_rule_has_no_prior_and_draws_nothing(sample, schema, make_release, copies):
     plain = make_release(sample, budget=us.NonPrivate())
     for release, settings in (
         (us.wrap([sample], schema), {"synthesis": "simple", "records": 2000}),
@@ -56,6 +56,8 @@ def test_a_rule_has_no_prior(sample, schema, make_release, copies):
     ):
         with pytest.raises(InputError, match="no prior"):
             us.infer(release, SHARE, prior=1.0, **settings)
+        with pytest.raises(InputError, match="draws nothing"):
+            us.infer(release, SHARE, draws=500, **settings)
 
 
 def test_tables_without_noise_need_a_public_number_of_records(sample, make_release):
