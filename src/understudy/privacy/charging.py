@@ -75,6 +75,14 @@ class ChargingGate:
         payload: dict[str, Any] = entry.payload
         return payload
 
+    def _require_charged(self, same: bool) -> None:
+        """Refuses an answer that was drawn in another way than the one just charged, by another version, say."""
+        if not same:
+            raise InputError(
+                "the journal of this run holds an answer with other noise than this program would charge now; it "
+                "cannot be resumed. Finish it with the version that started it."
+            )
+
     def _write(self, kind: str, payload: dict[str, Any]) -> None:
         if self._journal is not None:
             self._journal.append(kind, payload)

@@ -29,7 +29,6 @@ from understudy.privacy.event import Event, Sensitivity
 from understudy.privacy.flow_blocks import DrawOrder, FlowWorker, LocalFlows
 from understudy.privacy.flow_draws import FlowMechanism
 from understudy.privacy.journal import Journal, pack_array, unpack_array
-from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan
 from understudy.privacy.sparse_geometric import SparseGeometric
 
@@ -175,11 +174,8 @@ class FlowGate(ChargingGate):
         self._charge("measure", table.label, PAIR, event)
         remembered = self._remembered("measurement", table.label)
         if remembered is not None:
-            return FlowMeasurement(
-                label=table.label,
-                values=unpack_array(remembered["values"]),
-                mechanism=mechanism_from_json(remembered["mechanism"]),
-            )
+            self._require_charged(remembered["mechanism"] == noise.to_json())
+            return FlowMeasurement(label=table.label, values=unpack_array(remembered["values"]), mechanism=noise)
         values = self._noisy(table, noise)
         self._write(
             "measurement",

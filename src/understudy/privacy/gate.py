@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.counts import COVERS, Counts, Source, SparseCounts
+from understudy.core.exact import to_text
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
@@ -24,7 +25,6 @@ from understudy.privacy.charging import OTHER_DATA, ChargingGate
 from understudy.privacy.dirichlet_draw import row_unit
 from understudy.privacy.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.journal import Journal, pack_array, unpack_array
-from understudy.privacy.noise import mechanism_from_json
 from understudy.privacy.plan import Plan
 from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.privacy.table_draws import DrawingSource, TableMechanism, draw_strata
@@ -190,9 +190,11 @@ class Gate(ChargingGate):
     def _measure_one(self, query: Query) -> Measurement:
         remembered = self._remembered("measurement", query.label)
         if remembered is not None:
+            same = remembered["margin"] == list(query.margin) and remembered["cells"] == query.cells
+            self._require_charged(same and remembered["mechanism"] == query.mechanism.to_json())
             return Measurement(
-                margin=tuple(remembered["margin"]), values=unpack_array(remembered["values"]),
-                mechanism=mechanism_from_json(remembered["mechanism"]), cells=remembered["cells"], label=query.label,
+                margin=query.margin, values=unpack_array(remembered["values"]), mechanism=query.mechanism,
+                cells=query.cells, label=query.label,
             )  # fmt: skip
         allowed = self._schema.allowed(query.margin) if query.margin else np.ones((), dtype=bool)
         allowed = self._merged(allowed.astype(np.int64), query.margin) > 0
@@ -224,11 +226,13 @@ class Gate(ChargingGate):
         self._charge("select", label, margin, event(sensitivity=Fraction(sensitivity), scale=scale))
         self.count_ahead(candidate.margin for candidate in candidates)
         remembered = self._remembered("selection", label)
+        noise = {"law": law, "scale": to_text(scale)}
         if remembered is not None:
+            self._require_charged(remembered.get("noise", noise) == noise)  # early journals do not say
             return int(remembered["chosen"])
         scores = [candidate.weight * self._distance(candidate) - candidate.offset for candidate in candidates]
         chosen = self._stream.noisy_argmax(np.array(scores, dtype=np.int64), scale, law)
-        self._write("selection", {"label": label, "chosen": int(chosen)})
+        self._write("selection", {"label": label, "chosen": int(chosen), "noise": noise})
         return int(chosen)
 
     def _check_candidate(self, candidate: Candidate) -> None:

@@ -58,6 +58,13 @@ class Plan:
     notes: tuple[str, ...] = ()
     read_by: Bound = "concentrated"  # adaptive methods: by which bound they keep (epsilon, delta)
 
+    def __post_init__(self) -> None:
+        if self.adaptive and self.read_by == "least":
+            raise InputError(
+                "a plan that chooses on the way names the one bound that keeps its budget, 'concentrated' or "
+                "'gaussian'; the least of both is for plans that are fixed in advance."
+            )
+
     @property
     def by(self) -> Bound:
         """By which bound the loss of its events may be read; what is fixed in advance may take the least."""

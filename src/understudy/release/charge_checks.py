@@ -48,6 +48,10 @@ def events_add_up(provenance: Provenance, statement: Statement) -> str:
         return "NO GUARANTEE is stated, so none is checked"
     if not provenance.events:
         raise InputError("a guarantee is stated but no event is recorded.")
+    plan = provenance.plan
+    if plan is not None and plan.adaptive and stated != plan.budget:
+        # What it happened to spend was chosen by its answers: a statement about that is not a guarantee.
+        raise InputError(f"a run that chooses on the way keeps the budget of its plan, {plan.budget}, not {stated}.")
     if not satisfies(compose(provenance.events, statement.unit, by=provenance.by), stated):
         raise InputError(f"the recorded events cost more than the stated {stated}.")
     return f"the recorded events compose to within {stated}"

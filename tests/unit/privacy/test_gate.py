@@ -1,5 +1,6 @@
 """The gate charges first, keeps to the plan, journals before it answers, and never tells the number of rows."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -216,3 +217,30 @@ def test_sparse_counts_open_only_for_mechanisms_that_cover_the_domain():
     with pytest.raises(DisclosureError, match="reveals which cells"):
         counts.open_for(Geometric(scale=1))
     assert "3" not in repr(counts)
+
+
+def test_an_answer_with_other_noise_than_is_charged_now_is_not_taken_from_a_journal(tmp_path):
+    """A version that divides the budget in another way may have started the run: it drew what would not be charged."""
+    plan = make_plan(adaptive=True, steps=(), budget=us.PureDP(epsilon=10))
+    query = Query(margin=("sex",), mechanism=Geometric(scale=4), label="round 1")
+    offered = [Candidate(margin=("sex",), model=np.array([2, 3])), Candidate(margin=("job",), model=np.zeros(3, int))]
+    gate = make_gate(plan, journal=Journal.create(tmp_path / "run", {}))
+    (first,) = gate.measure([query])
+    chosen = gate.select(offered, scale=Fraction(2), label="choose")
+
+    def resumed():
+        return make_gate(plan, journal=Journal.open(tmp_path / "run"))
+
+    with pytest.raises(InputError, match="other noise"):
+        resumed().measure([replace(query, mechanism=Geometric(scale=8))])
+    with pytest.raises(InputError, match="other noise"):
+        resumed().measure([replace(query, margin=("job",))])
+    for scale, law in ((Fraction(4), "exponential"), (Fraction(2), "gumbel")):
+        again = resumed()
+        assert again.measure([query])[0].values.tolist() == first.values.tolist()
+        with pytest.raises(InputError, match="other noise"):
+            again.select(offered, scale=scale, label="choose", law=law)
+    again = resumed()
+    again.measure([query])
+    assert again.select(offered, scale=Fraction(2), label="choose") == chosen
+    assert again.events == gate.events

@@ -95,3 +95,14 @@ def test_a_folder_absent_file_or_binary_is_an_input_error(tmp_path: Path) -> Non
     for path in (tmp_path, tmp_path / "absent.toml", tmp_path / "binary.toml"):
         with pytest.raises(InputError, match="plan written by"):
             read_plan(path)
+
+
+def test_a_plan_that_chooses_on_the_way_names_one_bound() -> None:
+    """The least of two bounds would spend a delta on each; a plan that is fixed in advance may take it."""
+    named = make_plan(budget=ApproxDP(epsilon=1, delta="1e-6"), adaptive=True, read_by="gaussian")
+    assert parse_plan(write_plan(named), "plan.toml") == named
+    assert named.by == "gaussian"
+    assert make_plan(adaptive=True).by == "concentrated"
+    assert make_plan().by == "least"
+    with pytest.raises(InputError, match="names the one bound"):
+        make_plan(adaptive=True, read_by="least")

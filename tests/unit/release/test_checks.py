@@ -94,3 +94,12 @@ def test_a_smaller_sensitivity_than_the_unit_has(tmp_path):
             guarantee["epsilon"] = to_text(Fraction(1, 2))
 
     assert forge(folder, one_cell) == ["measurements"]
+
+
+def test_what_a_run_that_chooses_happened_to_spend_is_no_guarantee(tmp_path):
+    """Its answers chose how much that was, and by which bound: only the budget of its plan was kept beforehand."""
+    folder = made(tmp_path, method="aim", budget=APPROX)
+    for stated in (us.ZCDP(rho=1), us.ApproxDP(epsilon=2, delta="1e-3"), us.ApproxDP(epsilon=1, delta="1e-3")):
+        assert forge(folder, lambda manifest, new=stated: manifest.update(guarantee=new.to_json())) == ["guarantee"]
+    assert forge(folder, lambda manifest: manifest.update(guarantee=APPROX.to_json())) == []
+    assert forge(folder, lambda manifest: manifest.update(guarantee=us.NonPrivate().to_json())) == []
