@@ -160,7 +160,7 @@ class Aim:
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         if self.refine:
             return self._refined().run(plan, schema, gate, stream)
-        currency = Currency.for_choosing(plan.budget)
+        currency = Currency.named(plan.budget, plan.read_by)
         fixed = list(takewhile(lambda step: step.action == "measure", plan.steps))  # what comes before any choice
         strata = read_strata(schema, self.strata)
         candidates = self._affordable(strata, plan.unit)

@@ -51,6 +51,11 @@ class Currency:
             return cls(amount=amount, concentrated=True, bound="gaussian")
         return currency
 
+    @classmethod
+    def named(cls, budget: Definition, bound: Bound) -> Currency:
+        """What a plan that names its bound spends: a run that is resumed keeps to the plan it was charged for."""
+        return cls.for_choosing(budget) if bound == "gaussian" else cls.of(budget)
+
     @property
     def choosing(self) -> Fraction:
         """The part of a round that pays for its choice. A choice costs more of mu^2 than of rho: pi/2 as much."""
