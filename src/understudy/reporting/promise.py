@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from understudy.core.exact import show_up
-from understudy.privacy.accountant import Loss, cdp_delta, cdp_epsilon, compose
+from understudy.privacy.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
 from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
-from understudy.privacy.gaussian_profile import gaussian_delta
+from understudy.privacy.gaussian_profile import gaussian_delta, gaussian_mu_squared
 from understudy.release.value import NOT_TRACKED
 from understudy.reporting.subject import Subject
 
@@ -251,14 +251,33 @@ def profile_of(subject: Subject) -> list[dict[str, float]]:
 
     A pure promise of epsilon proves (e^epsilon - e^x) / (1 + e^epsilon) at x (randomised response attains it: Kairouz,
     Oh and Viswanath 2015); rho by the conversion of Canonne, Kamath and Steinke 2020; Gaussian noise fixed in advance
-    by its exact profile.
+    by its exact profile. A run that chooses on the way proves what its budget allows, however little it spent.
     """
     events = subject.provenance.events
     if not events or isinstance(subject.statement.guarantee, NonPrivate):
         return []
     loss = compose(events, subject.statement.unit, by=subject.provenance.by)
+    if subject.provenance.plan is not None and subject.provenance.plan.adaptive:
+        loss = _kept(loss, subject.provenance.plan.budget)
     top = odds_of(subject.statement.guarantee).epsilon or 1.0
     return [{"epsilon": x, "delta": _delta(loss, x)} for x in _grid(1.6 * top)]
+
+
+def _kept(spent: Loss, budget: Definition) -> Loss:
+    """The most that a run under this budget could have spent by the bound it named: how much it did spend was chosen by
+    its answers, and a statement about that is no guarantee (docs/theory/accounting.md, budgets as filters)."""
+    if isinstance(budget, PureDP):
+        return Loss(epsilon=budget.epsilon)
+    if isinstance(budget, ZCDP):
+        return Loss(epsilon=None, rho=budget.rho)
+    if not isinstance(budget, ApproxDP | ProbabilisticDP):
+        return spent
+    if spent.epsilon is not None and spent.epsilon <= budget.epsilon:  # methods decide beforehand to add up epsilons
+        return Loss(epsilon=budget.epsilon)
+    if spent.by == "gaussian" and spent.mu_squared is not None:
+        most = max(spent.mu_squared, gaussian_mu_squared(budget.epsilon, budget.delta))
+        return Loss(epsilon=None, mu_squared=most, by=spent.by)
+    return Loss(epsilon=None, rho=max(spent.rho or Fraction(0), cdp_rho(budget.epsilon, budget.delta)))
 
 
 def _grid(top: float) -> Sequence[float]:

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -233,6 +234,21 @@ def test_the_profile_is_what_the_events_prove(people):
     assert 0.3 < pure[0]["delta"] <= math.tanh(0.5)  # the advantage of randomised response, the worst there is
     assert all(point["delta"] == 0 for point in pure if point["epsilon"] >= 1)
     assert profile_of(subject_of(made(people, "reverse_mapped", us.NonPrivate()))) == []
+
+
+@pytest.mark.parametrize("method", ["aim", "mst"])
+@pytest.mark.parametrize(
+    "budget", [us.ApproxDP(epsilon=1, delta="1e-6"), us.ZCDP(rho="0.1"), PURE], ids=["approx", "zcdp", "pure"]
+)
+def test_the_profile_of_a_run_that_chooses_is_that_of_its_budget(people, method, budget):
+    """Had it stopped earlier, its answers would have told it to: that proves nothing better."""
+    one = made(people, method, budget)
+    fewer = replace(one, provenance=replace(one.provenance, events=one.provenance.events[:1]))
+    whole, early = profile_of(subject_of(one)), profile_of(subject_of(fewer))
+    assert [point["delta"] for point in early] == pytest.approx([point["delta"] for point in whole], rel=1e-6)
+    if budget.name == "approx" and method == "aim":  # mst adds up epsilons for so few attributes
+        at_budget = next(point["delta"] for point in whole if point["epsilon"] >= 1)
+        assert 1e-7 < at_budget <= 1.001e-6
 
 
 def test_the_label_changes_with_the_promise(people):
