@@ -34,6 +34,7 @@ FARTHEST_NORMAL = 26.0  # erfc beyond it nears the least normal float and keeps 
 LARGEST_VARIANCE = 2**80  # of noise that is sampled; the cost of rounding rests on it
 # Of mu^2, in epsilon, for the factors 1 +- 1e-42: each cell that moves has two, and scales are at most 2^40.
 ROUNDING_COST = Fraction(1, 2**56)
+WIDE_MARGIN = Fraction(1, 2**24)  # the same where tails nearly cancel: epsilon below 0.01, delta far below any in use
 MARGIN = Fraction(1, 2**36)  # by which gaussian_mu_squared stops short, so that converting back cannot exceed epsilon
 
 
@@ -109,7 +110,8 @@ def gaussian_epsilon(mu2: Fraction, delta: Fraction) -> Fraction:
 
 def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     """A mu^2, as large as the bound allows (to one part in 2^36), that keeps (epsilon, delta)."""
-    low = float_down(2 * cdp_rho(epsilon, delta))
+    sure = 2 * cdp_rho(epsilon, delta)
+    low = float_down(sure)
     high = 2 * low
     while gaussian_delta(Fraction(high), epsilon) <= delta:
         low, high = high, 2 * high
@@ -119,4 +121,7 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
             low = middle
         else:
             high = middle
-    return Fraction(low) * (1 - MARGIN)
+    margin = MARGIN
+    while margin < 1 and gaussian_epsilon(max(Fraction(low) * (1 - margin), sure), delta) > epsilon:  # tails cancel
+        margin = max(4 * margin, WIDE_MARGIN)
+    return max(Fraction(low) * (1 - margin), sure)

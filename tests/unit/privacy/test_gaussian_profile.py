@@ -223,3 +223,12 @@ def test_numbers_no_float_holds_are_read_by_zcdp():
     assert gaussian_delta(F(1, 10**400), F(1)) == F(LEAST_DELTA)
     assert mu_squared(F(1), F(2**40)) is not None
     assert mu_squared(F(1), F(2**40) + 1) is None  # never sampled, and beyond what the cost of rounding is proved for
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("0.0025571571731010556", "1e-20"), ("0.000117", "2.7e-106"), ("499", "0.999")]
+)
+def test_what_a_budget_buys_is_accepted_where_tails_cancel_or_floats_end(epsilon, delta):
+    allowed = gaussian_mu_squared(F(epsilon), F(delta))
+    for less in (F(1), 1 - F(1, 2**50), 1 - F(1, 2**40)):
+        assert gaussian_epsilon(allowed * less, F(delta)) <= F(epsilon)
