@@ -160,7 +160,11 @@ def _from_draws(
     worths = information
     if estimand.of_counts:  # a number of people is known as well as their share is
         worths = _information(estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again), evidence, drawn)
-    if any(worth is not None and worth < LITTLE * counted for worth in worths):
+    little = any(worth is not None and worth < LITTLE * counted for worth in worths)
+    if estimand.question.kind in FAMILIES:  # a slope of nearly even shares varies as much with the table published
+        shares = _information(drawn.shares, drawn.again, evidence, drawn)
+        little = little or all(worth is None or worth < LITTLE * counted for worth in shares)
+    if little:
         status = "approximate"  # an interval that is the prior's holds the truth always or never
         warnings.append("the noise of this release leaves little to say here; the answer is close to its prior")
     if share >= 0.5:

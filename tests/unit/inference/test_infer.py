@@ -330,11 +330,15 @@ def test_nobody_tells_nothing(sample, make_release):
             us.infer(release, question)
 
 
-def test_a_count_is_as_approximate_as_its_share(sample, make_release):
-    """Both come from the prior where noise leaves nothing; only the share said so."""
+def test_counts_and_slopes_are_as_approximate_as_shares(sample, make_release):
+    """All come from the prior where noise leaves nothing; only the share said so."""
     release = make_release(sample, method="dirichlet", budget=us.PureDP(epsilon="0.1"))
-    for question in ("proportion(smokes == 'yes')", "count(smokes == 'yes')"):
-        answer = us.infer(release, question, rng=rng())
+    for question, event in (
+        ("proportion(smokes == 'yes')", None),
+        ("count(smokes == 'yes')", None),
+        ("smokes ~ sex", "yes"),
+    ):
+        answer = us.infer(release, question, event=event, rng=rng())
         assert answer.validity == "approximate"
         assert any("close to its prior" in text for text in answer.warnings)
 
