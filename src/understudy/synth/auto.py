@@ -75,7 +75,7 @@ class Auto:
         if pairs is not None:
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
-            reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is found and fitted quickly."
+            reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is all that is looked for."
             return _with_reason(Mst(**self._shared).plan(schema, request), reason)
         plan = Aim(**self._shared).plan(schema, request)
         return _with_reason(plan, "aim: all two-way tables together are too large for one model, so they are chosen.")
