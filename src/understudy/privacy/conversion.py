@@ -84,16 +84,18 @@ def cdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     low = 0.999 * (target / (math.sqrt(surprise + target) + math.sqrt(surprise))) ** 2
     if low <= 0:
         raise InputError(f"epsilon ({float(epsilon):.3g}) is too small to be met by Gaussian noise.")
+    return Fraction(largest_kept(lambda rho: cdp_epsilon(Fraction(rho), delta) <= wanted, low)) * (1 - RHO_MARGIN)
+
+
+def largest_kept(keeps: Callable[[float], bool], low: float) -> float:
+    """The largest number, to one part in 2^50, up to which a condition is kept that ``low`` keeps: doubled, halved."""
     high = 2 * low
-    while cdp_epsilon(Fraction(high), delta) <= wanted:
+    while keeps(high):
         low, high = high, 2 * high
     for _ in range(50):
         middle = low + (high - low) / 2
-        if cdp_epsilon(Fraction(middle), delta) <= wanted:
-            low = middle
-        else:
-            high = middle
-    return Fraction(low) * (1 - RHO_MARGIN)
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low
 
 
 def _rising_root(function: Callable[[float], float], low: float, high: float) -> float:

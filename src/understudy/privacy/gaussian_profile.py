@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Literal
 
 from understudy.core.exact import float_down, float_up
-from understudy.privacy.conversion import STEP_ERROR, cdp_epsilon, cdp_rho
+from understudy.privacy.conversion import STEP_ERROR, cdp_epsilon, cdp_rho, largest_kept
 
 Bound = Literal["concentrated", "gaussian", "least"]  # by which a loss is read as (epsilon, delta): zCDP or this
 PI_ABOVE = Fraction(355, 113)  # above pi by 3e-7
@@ -111,16 +111,7 @@ def gaussian_epsilon(mu2: Fraction, delta: Fraction) -> Fraction:
 def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     """A mu^2, as large as the bound allows (to one part in 2^36), that keeps (epsilon, delta)."""
     sure = 2 * cdp_rho(epsilon, delta)
-    low = float_down(sure)
-    high = 2 * low
-    while gaussian_delta(Fraction(high), epsilon) <= delta:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = low + (high - low) / 2
-        if gaussian_delta(Fraction(middle), epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
+    low = largest_kept(lambda mu2: gaussian_delta(Fraction(mu2), epsilon) <= delta, float_down(sure))
     margin = MARGIN
     while margin < 1 and gaussian_epsilon(max(Fraction(low) * (1 - margin), sure), delta) > epsilon:  # tails cancel
         margin = max(4 * margin, WIDE_MARGIN)
