@@ -162,7 +162,7 @@ def advise(
     )
     return Advice(
         question=question,
-        method=first.method,
+        method=", ".join(dict.fromkeys(setup.plan(epsilon).method for epsilon in levels)),  # auto's may differ
         records=records,
         unit=who.kind,
         rows_per_unit=who.rows_per_unit,
