@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 import understudy as us
-from understudy.privacy.calibrate_dirichlet import exact_breach_prior
+from understudy.privacy.promise.calibrate_dirichlet import exact_breach_prior
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 HEADING = "## Exact audit and calibration"

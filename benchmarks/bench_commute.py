@@ -40,11 +40,11 @@ def as_written(points: np.ndarray, table: np.ndarray, prior: float, rng: random.
 
 
 def kernel() -> None:
-    from understudy.privacy.commute_prior import PriorRule, SizedPrior
-    from understudy.privacy.event import ApproxLoss
-    from understudy.privacy.flow_draws import Block, CellUrn, ShrunkUrn
-    from understudy.privacy.place_bands import PlaceBands
-    from understudy.privacy.streams import SecureStream
+    from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior
+    from understudy.privacy.mechanisms.flow_draws import Block, CellUrn, ShrunkUrn
+    from understudy.privacy.mechanisms.place_bands import PlaceBands
+    from understudy.privacy.promise.event import ApproxLoss
+    from understudy.privacy.randomness.streams import SecureStream
 
     rng = np.random.default_rng(1)
     points = np.concatenate([rng.uniform(-100, 100, size=(PLACES, 2)), np.zeros((PLACES, 1))], axis=1)

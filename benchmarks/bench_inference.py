@@ -19,7 +19,7 @@ from understudy.inference import latent
 from understudy.inference.estimands import make_estimand
 from understudy.inference.exact import beta_binomial, dirichlet_multinomial
 from understudy.inference.questions import parse_question
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 PEOPLE = ROWS = 100
 

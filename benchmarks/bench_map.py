@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.privacy.definition import ApproxDP, Unit
+from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.release.value import Statement
 from understudy.reporting.commute_map import Shown, render
 from understudy.reporting.map_data import MapFlows, MapPlaces

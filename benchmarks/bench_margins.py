@@ -36,8 +36,8 @@ from pyarrow import parquet
 
 import understudy as us
 from margin_data import DATA, load, score
-from understudy.privacy.conversion import cdp_rho
-from understudy.privacy.streams import SecureStream
+from understudy.privacy.promise.conversion import cdp_rho
+from understudy.privacy.randomness.streams import SecureStream
 
 DELTA = Fraction(1, 10**9)
 PEERS = {"mbi": "UNDERSTUDY_PEER_MBI", "opendp": "UNDERSTUDY_PEER_OPENDP", "dpmm": "UNDERSTUDY_PEER_DPMM"}

@@ -28,9 +28,9 @@ from understudy.inference.combining import combine
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import gather
 from understudy.inference.questions import parse_question
-from understudy.privacy.plan import Plan
-from understudy.privacy.steps import query_of
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.steps import query_of
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.value import Provenance, Statement
 from understudy.synth.base import Request, configure
 

@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
     from understudy.inference.model_check import check_model as check_model
-    from understudy.privacy.definition import ZCDP as ZCDP
-    from understudy.privacy.definition import ApproxDP as ApproxDP
-    from understudy.privacy.definition import NonPrivate as NonPrivate
-    from understudy.privacy.definition import ProbabilisticDP as ProbabilisticDP
-    from understudy.privacy.definition import PureDP as PureDP
-    from understudy.privacy.definition import Unit as Unit
-    from understudy.privacy.dirichlet import DirichletMultinomial as DirichletMultinomial
-    from understudy.privacy.dirichlet import PosteriorMeanMultinomial as PosteriorMeanMultinomial
-    from understudy.privacy.laplace import RoundedLaplace as RoundedLaplace
-    from understudy.privacy.ledger import Ledger as Ledger
-    from understudy.privacy.matrix import Matrix as Matrix
-    from understudy.privacy.noise import DiscreteGaussian as DiscreteGaussian
-    from understudy.privacy.noise import Geometric as Geometric
-    from understudy.privacy.plan import Plan as Plan
+    from understudy.privacy.exact.laplace import RoundedLaplace as RoundedLaplace
+    from understudy.privacy.exact.matrix import Matrix as Matrix
+    from understudy.privacy.ledger.ledger import Ledger as Ledger
+    from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial as DirichletMultinomial
+    from understudy.privacy.mechanisms.dirichlet import PosteriorMeanMultinomial as PosteriorMeanMultinomial
+    from understudy.privacy.mechanisms.noise import DiscreteGaussian as DiscreteGaussian
+    from understudy.privacy.mechanisms.noise import Geometric as Geometric
+    from understudy.privacy.promise.definition import ZCDP as ZCDP
+    from understudy.privacy.promise.definition import ApproxDP as ApproxDP
+    from understudy.privacy.promise.definition import NonPrivate as NonPrivate
+    from understudy.privacy.promise.definition import ProbabilisticDP as ProbabilisticDP
+    from understudy.privacy.promise.definition import PureDP as PureDP
+    from understudy.privacy.promise.definition import Unit as Unit
+    from understudy.privacy.promise.plan import Plan as Plan
     from understudy.release import Release as Release
     from understudy.release import read_release as read_release
     from understudy.release import verify as verify
@@ -77,13 +77,13 @@ _HOME = {
     "understudy.explore.advise": ("advise",),
     "understudy.explore.tradeoff": ("tradeoff",),
     "understudy.inference.model_check": ("check_model",),
-    "understudy.privacy.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
-    "understudy.privacy.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
-    "understudy.privacy.laplace": ("RoundedLaplace",),
-    "understudy.privacy.ledger": ("Ledger",),
-    "understudy.privacy.matrix": ("Matrix",),
-    "understudy.privacy.noise": ("DiscreteGaussian", "Geometric"),
-    "understudy.privacy.plan": ("Plan",),
+    "understudy.privacy.promise.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
+    "understudy.privacy.mechanisms.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
+    "understudy.privacy.exact.laplace": ("RoundedLaplace",),
+    "understudy.privacy.ledger.ledger": ("Ledger",),
+    "understudy.privacy.exact.matrix": ("Matrix",),
+    "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
+    "understudy.privacy.promise.plan": ("Plan",),
     "understudy.release.export": ("export",),
     "understudy.reporting.build": ("report",),
     "understudy.reporting.commute_map": ("commute_map",),

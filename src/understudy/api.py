@@ -16,8 +16,8 @@ from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Level, Schema
 from understudy.engines.opening import open_source
 from understudy.errors import InputError, UntrackedWarning, unknown_name
-from understudy.privacy.definition import Definition, Unit, read_unit
-from understudy.privacy.plan import Option, Plan
+from understudy.privacy.promise.definition import Definition, Unit, read_unit
+from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer, Generator
@@ -111,7 +111,7 @@ def synthesize(
     >>> release.frame().num_rows, str(release.statement.guarantee)
     (100, 'pure differential privacy (epsilon = 1)')
     """
-    from understudy.privacy.streams import SecureStream
+    from understudy.privacy.randomness.streams import SecureStream
     from understudy.release.lifecycle import Destination
     from understudy.release.run import start_run
 
@@ -161,7 +161,7 @@ def resume(
         ...
     understudy.errors.InputError: ...no-such-run is not the folder of a run ...
     """
-    from understudy.privacy.streams import SecureStream
+    from understudy.privacy.randomness.streams import SecureStream
     from understudy.release.run import is_of_commutes, resume_run
 
     if is_of_commutes(Path(run)):
@@ -334,7 +334,7 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     >>> us.sample(release, rows=2000).frame().num_rows
     2000
     """
-    from understudy.privacy.streams import SecureStream
+    from understudy.privacy.randomness.streams import SecureStream
     from understudy.release.sampling import sample_again
 
     return sample_again(release, rows=rows, copies=copies, stream=SecureStream())
@@ -366,7 +366,7 @@ def write_sample(
     >>> us.read_release(larger).frame().num_rows
     2000
     """
-    from understudy.privacy.streams import SecureStream
+    from understudy.privacy.randomness.streams import SecureStream
     from understudy.release.sampling import sample_to
 
     if engine not in (None, "duckdb", "spark"):

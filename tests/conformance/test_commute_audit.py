@@ -19,8 +19,8 @@ import pytest
 import understudy as us
 from understudy.auditing.sampled import epsilon_lower_bound
 from understudy.core.places import make_places
-from understudy.privacy.commute_prior import SizedPrior
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 EPSILON, DELTA, FALSE_ALARM = 1.5, 1e-5, 1e-5

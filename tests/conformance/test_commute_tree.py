@@ -19,10 +19,10 @@ from understudy.core.places import make_places
 from understudy.demo.gravity import make_world
 from understudy.engines.commutes import open_commutes
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.definition import Unit
-from understudy.privacy.flow_gate import FlowGate
-from understudy.privacy.sparse_geometric import SparseGeometric
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.flow_gate import FlowGate
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.base import Request
 from understudy.synth.commutes import commute_tree
 from understudy.synth.commutes.commute_tree import ORIGINS, PAIRS, CommuteTree

@@ -14,16 +14,16 @@ from scipy.stats import beta
 import understudy as us
 from understudy.core.places import make_places
 from understudy.errors import BudgetError, DisclosureError, InputError
-from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.commute_prior import PriorRule, SizedPrior
-from understudy.privacy.dirichlet_draw import round_prior
-from understudy.privacy.event import ApproxLoss
-from understudy.privacy.flow_draws import Block, CellUrn, ShrunkUrn
-from understudy.privacy.flow_gate import FlowGate
-from understudy.privacy.ledger import Ledger
-from understudy.privacy.place_bands import PlaceBands
-from understudy.privacy.shrinking import shrunk_prior
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.flow_gate import FlowGate
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior
+from understudy.privacy.mechanisms.dirichlet_draw import round_prior
+from understudy.privacy.mechanisms.flow_draws import Block, CellUrn, ShrunkUrn
+from understudy.privacy.mechanisms.place_bands import PlaceBands
+from understudy.privacy.mechanisms.shrinking import shrunk_prior
+from understudy.privacy.promise.accountant import compose, satisfies
+from understudy.privacy.promise.event import ApproxLoss
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import commute_run
 from understudy.synth.commutes.base import flow_synthesizers
 from understudy.synth.commutes.mechanisms import AcceptingUrn, gamma_for

@@ -15,11 +15,11 @@ import pytest
 
 import understudy as us
 from understudy.auditing.sampled import sampled_audit
-from understudy.privacy import gate as gate_module
-from understudy.privacy.event import Sensitivity
-from understudy.privacy.gate import Gate
-from understudy.privacy.steps import query_of
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate import gate as gate_module
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.steps import query_of
+from understudy.privacy.promise.event import Sensitivity
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth import histogram as histogram_module
 from understudy.synth import margins as margins_module
 from understudy.synth.base import configure

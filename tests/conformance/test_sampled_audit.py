@@ -33,11 +33,11 @@ import pytest
 
 import understudy as us
 from understudy.auditing.sampled import detection_power, epsilon_lower_bound
-from understudy.privacy.accountant import cdp_epsilon
-from understudy.privacy.definition import Definition
-from understudy.privacy.dirichlet_draw import DirichletDraw
-from understudy.privacy.gate import Gate
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
+from understudy.privacy.promise.accountant import cdp_epsilon
+from understudy.privacy.promise.definition import Definition
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.base import Synthesis, configure, synthesizers
 
 FALSE_ALARM, FACTOR = 1e-5, 2.0

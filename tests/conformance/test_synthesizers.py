@@ -17,13 +17,13 @@ import pytest
 
 import understudy as us
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
-from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.definition import GUARANTEES, Definition
-from understudy.privacy.gate import Gate
-from understudy.privacy.journal import Journal
-from understudy.privacy.ledger import Ledger
-from understudy.privacy.noise import IntegerNoise
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.journal import Journal
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.mechanisms.noise import IntegerNoise
+from understudy.privacy.promise.accountant import compose, satisfies
+from understudy.privacy.promise.definition import GUARANTEES, Definition
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.base import Request, configure, synthesizers
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from understudy.privacy.calibrate_dirichlet import pure_prior
-from understudy.privacy.private_sizes import private_cells, private_delta, private_prior
+from understudy.privacy.mechanisms.private_sizes import private_cells, private_delta, private_prior
+from understudy.privacy.promise.calibrate_dirichlet import pure_prior
 
 MOST_RECORDS = 7
 CASES = [(2, 2, 0.9), (3, 3, 0.8), (3, 2, 1.3), (4, 2, 0.6)]

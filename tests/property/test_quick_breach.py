@@ -8,15 +8,15 @@ import math
 import numpy as np
 import pytest
 
-from understudy.privacy import dirichlet_breach
-from understudy.privacy.dirichlet_breach import (
+from understudy.privacy.exact import dirichlet_breach
+from understudy.privacy.exact.dirichlet_breach import (
     breach_exact,
     breach_quick_bound,
     highest_safe,
     partitions,
     thresholds,
 )
-from understudy.privacy.dirichlet_profile import log_weights
+from understudy.privacy.exact.dirichlet_profile import log_weights
 
 CASES = list(itertools.product((0.02, 0.3, 1.0, 4.0), (3, 12, 60), (1, 4, 9), (0.7, 2.0, 4.5)))
 

@@ -8,7 +8,13 @@ from fractions import Fraction
 
 import pytest
 
-from understudy.privacy.shrinking import growth, published_epsilon, shrunk_delta, shrunk_prior, surely_retained
+from understudy.privacy.mechanisms.shrinking import (
+    growth,
+    published_epsilon,
+    shrunk_delta,
+    shrunk_prior,
+    surely_retained,
+)
 
 
 def tables(total: int, cells: int) -> list[tuple[int, ...]]:

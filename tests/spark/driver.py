@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import understudy as us
-from understudy.privacy.flow_blocks import LocalFlows
-from understudy.privacy.flow_gate import FlowTable
-from understudy.privacy.sparse_geometric import SparseGeometric
-from understudy.privacy.streams import SecureStream, SeededStream
+from understudy.privacy.gate.flow_blocks import LocalFlows
+from understudy.privacy.gate.flow_gate import FlowTable
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
+from understudy.privacy.randomness.streams import SecureStream, SeededStream
 
 warnings.simplefilter("ignore")
 SCHEMA = us.Schema(

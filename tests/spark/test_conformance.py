@@ -14,7 +14,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.base import synthesizers
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

@@ -19,7 +19,7 @@ import understudy as us
 from understudy.cli.main import app
 from understudy.engines.spark import SparkSource, closure, share
 from understudy.errors import DisclosureError, InputError, InternalError, SchemaError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import read_release
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

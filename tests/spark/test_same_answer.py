@@ -12,7 +12,7 @@ import pytest
 
 import understudy as us
 from understudy.engines import spark as spark_engine
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

@@ -7,7 +7,7 @@ import warnings
 import pyarrow as pa
 
 import understudy as us
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.sampling import sample_again, sample_to
 
 SCHEMA = us.Schema(

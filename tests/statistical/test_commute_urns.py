@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from understudy.privacy.commute_prior import SizedPrior
-from understudy.privacy.event import ApproxLoss
-from understudy.privacy.flow_draws import Block, CellUrn, ShrunkUrn
-from understudy.privacy.place_bands import PlaceBands
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.flow_draws import Block, CellUrn, ShrunkUrn
+from understudy.privacy.mechanisms.place_bands import PlaceBands
+from understudy.privacy.promise.event import ApproxLoss
+from understudy.privacy.randomness.streams import SeededStream
 
 TRIALS = 6_000
 REJECT = 1e-6  # probability of a false alarm of one test

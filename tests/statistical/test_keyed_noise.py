@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from understudy.privacy.draws import KeyedStream
-from understudy.privacy.event import Sensitivity
-from understudy.privacy.keyed_noise import (
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric, empty_cells, threshold_for
+from understudy.privacy.promise.event import Sensitivity
+from understudy.privacy.randomness.draws import KeyedStream
+from understudy.privacy.randomness.keyed_noise import (
     bernoulli,
     binomial,
     discrete_laplace,
@@ -21,8 +23,6 @@ from understudy.privacy.keyed_noise import (
     logistic,
     tail_word,
 )
-from understudy.privacy.noise import Geometric
-from understudy.privacy.sparse_geometric import SparseGeometric, empty_cells, threshold_for
 
 DRAWS = 40_000
 TABLES = 8_000

@@ -20,9 +20,9 @@ from scipy.integrate import quad
 from scipy.stats import chi2
 
 from understudy.core.mechanism import Stream
-from understudy.privacy.draws import KeyedStream, uniform_below
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.streams import SecureStream, SeededStream
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.randomness.draws import KeyedStream, uniform_below
+from understudy.privacy.randomness.streams import SecureStream, SeededStream
 
 FALSE_ALARM = 1e-6
 WRONG = (0.7, 0.9, 1.1, 1.4)

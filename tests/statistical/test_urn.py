@@ -10,9 +10,9 @@ from scipy.stats import chi2
 
 import understudy as us
 from understudy.core.domain import Domain
-from understudy.privacy import draws
-from understudy.privacy.dirichlet import DirichletMultinomial
-from understudy.privacy.draws import KeyedStream, polya_urn
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.randomness import draws
+from understudy.privacy.randomness.draws import KeyedStream, polya_urn
 
 REPEATS = 6_000
 FALSE_ALARM = 1e-6

@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.folders import SCRATCH, publish_folder
-from understudy.privacy.definition import PureDP
-from understudy.privacy.journal import Journal, pack_array, unpack_array
-from understudy.privacy.ledger import Ledger
+from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.promise.definition import PureDP
 
 ANSWERS = 4
 COST = PureDP(epsilon="0.001")

@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import understudy as us
-from understudy.privacy.journal import Journal
+from understudy.privacy.gate.journal import Journal
 
 WORKER = """
 import sys, itertools, pyarrow as pa, understudy as us

@@ -36,8 +36,8 @@ LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 PACKAGE_ITSELF = "api"
 # Packages whose use is a privacy decision, and the only files that may take it.
 RESTRICTED = {
-    "opendp": {"privacy/streams.py"},
-    "cryptography": {"privacy/draws.py"},
+    "opendp": {"privacy/randomness/streams.py"},
+    "cryptography": {"privacy/randomness/draws.py"},
     "duckdb": {"engines/"},
     "typer": {"cli/"},
     "rich": {"cli/"},
@@ -131,7 +131,7 @@ def test_packages_that_matter_for_privacy_stay_in_their_files(package):
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("understudy.core.table", "from understudy.privacy.plan import Plan"),
+        ("understudy.core.table", "from understudy.privacy.promise.plan import Plan"),
         ("understudy.core.table", "def f():\n    import understudy.api"),
         ("understudy.core.table", "if TYPE_CHECKING:\n    from understudy.synth import base"),
         ("understudy.models.project", "from understudy.engines import duckdb"),
@@ -153,7 +153,7 @@ def test_a_violation_is_found_however_it_is_written(module, source):
         ("understudy.core.table", "from understudy import __version__, errors"),
         ("understudy.core.table", "from . import schema\nfrom .schema import Schema"),
         ("understudy.cli.main", "from understudy import __version__\nimport understudy as us"),
-        ("understudy.synth.histogram", "from understudy.privacy.gate import Gate\nimport numpy as np"),
+        ("understudy.synth.histogram", "from understudy.privacy.gate.gate import Gate\nimport numpy as np"),
     ],
 )
 def test_an_allowed_import_passes(module, source):

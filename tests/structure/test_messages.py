@@ -12,7 +12,7 @@ ERRORS = {
     "MissingExtraError", "ConvergenceError", "InternalError",
 }  # fmt: skip
 # Half sentences that another message completes.
-COMPLETED_ELSEWHERE = {"privacy/ledger_book.py"}
+COMPLETED_ELSEWHERE = {"privacy/ledger/book.py"}
 EMPTY_WORDS = (
     "oops",
     "sorry",

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.calibrate_dirichlet import RULES, calibrated_prior
-from understudy.privacy.calibrate_noise import calibrated_noise
-from understudy.privacy.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit, read_unit
-from understudy.privacy.dirichlet import DirichletMultinomial
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.sensitivity import margin_sensitivity
-from understudy.privacy.tables import check_size
+from understudy.privacy.exact.tables import check_size
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.promise.calibrate_dirichlet import RULES, calibrated_prior
+from understudy.privacy.promise.calibrate_noise import calibrated_noise
+from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit, read_unit
+from understudy.privacy.promise.sensitivity import margin_sensitivity
 
 if TYPE_CHECKING:
     import pyarrow

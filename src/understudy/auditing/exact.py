@@ -28,14 +28,12 @@ from understudy.auditing.space import (
     read_setting,
 )
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy import dirichlet_profile
-from understudy.privacy.definition import Unit, read_unit
-from understudy.privacy.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
-from understudy.privacy.dirichlet_breach import Probability, breach
-from understudy.privacy.loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
-from understudy.privacy.matrix import Matrix, Pram
-from understudy.privacy.noise_profile import Noise, Shift, noise_epsilon, noise_losses
-from understudy.privacy.profile import (
+from understudy.privacy.exact import dirichlet_profile
+from understudy.privacy.exact.dirichlet_breach import Probability, breach
+from understudy.privacy.exact.loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
+from understudy.privacy.exact.matrix import Matrix, Pram
+from understudy.privacy.exact.noise_profile import Noise, Shift, noise_epsilon, noise_losses
+from understudy.privacy.exact.profile import (
     Witness,
     disclosure_sets,
     exceeds,
@@ -43,7 +41,9 @@ from understudy.privacy.profile import (
     signed_odds,
     worst_witness,
 )
-from understudy.privacy.tables import check_size
+from understudy.privacy.exact.tables import check_size
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
+from understudy.privacy.promise.definition import Unit, read_unit
 
 if TYPE_CHECKING:
     import pyarrow
@@ -341,7 +341,7 @@ def audit(
     and a public total the second is then the rest (``noised="first"``), as in Abowd and Vilhuber's Fig. 3;
     ``RoundedLaplace`` is clamped there by default. ``copies`` is the number of independent draws released together.
 
-    >>> from understudy.privacy.dirichlet import DirichletMultinomial
+    >>> from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
     >>> result = audit(DirichletMultinomial(prior=(0.5, 0.5), rows=5), records=5)
     >>> round(result.epsilon, 6), round(result.delta(2), 6)
     (2.397895, 0.003526)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy.core.mechanism import Integers
 from understudy.errors import InputError
-from understudy.privacy.profile import log_multinomial_prior
+from understudy.privacy.exact.profile import log_multinomial_prior
 
 Prior = Literal["multinomial", "uniform"] | ArrayLike
 

@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 
 from understudy.core.mechanism import Integers
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.accept_reject import AcceptReject
-from understudy.privacy.clamped import clamped_matrix
-from understudy.privacy.definition import Unit
-from understudy.privacy.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
-from understudy.privacy.laplace import RoundedLaplace
-from understudy.privacy.loss import LossDistribution
-from understudy.privacy.matrix import AuditOnly, Coarsening, Matrix, Pram, Swapping
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.profile import signed_odds
-from understudy.privacy.tables import (
+from understudy.privacy.exact.accept_reject import AcceptReject
+from understudy.privacy.exact.clamped import clamped_matrix
+from understudy.privacy.exact.laplace import RoundedLaplace
+from understudy.privacy.exact.loss import LossDistribution
+from understudy.privacy.exact.matrix import AuditOnly, Coarsening, Matrix, Pram, Swapping
+from understudy.privacy.exact.profile import signed_odds
+from understudy.privacy.exact.tables import (
     LARGEST_SPACE,
     check_size,
     choose,
@@ -34,6 +31,9 @@ from understudy.privacy.tables import (
     refuse_large,
     sort_tables,
 )
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.promise.definition import Unit
 
 Floats = NDArray[np.float64]
 Noised = Literal["all", "first"]

@@ -35,7 +35,7 @@ from understudy.cli.options import (
     read_names,
 )
 from understudy.errors import InputError, unknown_name
-from understudy.privacy.definition import GUARANTEES, Definition, NonPrivate, Unit
+from understudy.privacy.promise.definition import GUARANTEES, Definition, NonPrivate, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from understudy.cli.bundles import Identified, Limit, bundled
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_table
 from understudy.errors import InputError
-from understudy.privacy.definition import Unit
-from understudy.privacy.ledger import Account, Entry, Ledger
+from understudy.privacy.ledger.ledger import Account, Entry, Ledger
+from understudy.privacy.promise.definition import Unit
 
 app = typer.Typer(help="Create, read and check the ledger of privacy budgets.", no_args_is_help=True)
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file.", show_default=False)]

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from understudy.errors import InputError
-from understudy.privacy.definition import GUARANTEES, UNIT_KINDS
-from understudy.privacy.plan import Option
+from understudy.privacy.promise.definition import GUARANTEES, UNIT_KINDS
+from understudy.privacy.promise.plan import Option
 
 BUDGET = "Budget"
 UNIT = "Who is protected"

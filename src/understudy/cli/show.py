@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.cli.output import say, show_facts, show_table
-from understudy.privacy.definition import NonPrivate
-from understudy.privacy.plan import Plan
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.plan import Plan
 
 if TYPE_CHECKING:
     from understudy.release.value import Release

@@ -28,9 +28,9 @@ from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
-from understudy.privacy.definition import Definition, Unit
-from understudy.privacy.plan import Plan
-from understudy.privacy.plan_file import read_plan, write_plan
+from understudy.privacy.promise.definition import Definition, Unit
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.promise.plan_file import read_plan, write_plan
 
 OptionalSchema = Annotated[Path | None, typer.Option("--schema", help="The public schema (TOML).", show_default=False)]
 PlacesFile = Annotated[
@@ -251,7 +251,7 @@ def resume(
 
 def _stated(run: Path) -> tuple[Path | None, str | None]:
     """Where a run was to write its release, and the column that identifies its unit, as its folder states them."""
-    from understudy.privacy.journal import Journal
+    from understudy.privacy.gate.journal import Journal
 
     header = Journal.open(run).header
     try:

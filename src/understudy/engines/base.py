@@ -9,7 +9,7 @@ from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Stream
 from understudy.core.registry import Registry
 from understudy.core.schema import Schema
-from understudy.privacy.definition import Unit
+from understudy.privacy.promise.definition import Unit
 
 Progress = Callable[[int, int | None], None]  # rows done, rows in all if known
 Self = TypeVar("Self", bound="Engine")

@@ -25,7 +25,7 @@ from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.values import EPOCH, calendar_days, is_text, parse_numbers, plain, readable_column
 from understudy.errors import SchemaError
-from understudy.privacy.draws import uniform_below_each, unit_interval
+from understudy.privacy.randomness.draws import uniform_below_each, unit_interval
 
 Purpose = tuple[str | int, ...]
 

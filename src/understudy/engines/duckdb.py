@@ -36,7 +36,7 @@ from understudy.engines.requests import (
 from understudy.engines.sparse import count_cells
 from understudy.engines.tally import Tally
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
-from understudy.privacy.definition import Unit
+from understudy.privacy.promise.definition import Unit
 
 REMEMBERED_BYTES = 100_000_000
 DENSE_CELLS_PER_SCAN = 2**28

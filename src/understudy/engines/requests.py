@@ -10,7 +10,7 @@ from understudy.core.counts import Counts, SparseCounts
 from understudy.core.schema import Schema
 from understudy.engines.base import DENSE_CELLS
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.privacy.definition import Unit
+from understudy.privacy.promise.definition import Unit
 
 DENSE_FIRST = 2**22  # cells of a domain up to which sparse counts are made from a dense table, which is faster
 

@@ -53,8 +53,8 @@ from understudy.engines.spark_tasks import (
 )
 from understudy.engines.spark_units import CELLS, DRAWN, DrawTask, KeepTask, StratumTask, UnitRowsTask, word_names
 from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
-from understudy.privacy.definition import Unit
-from understudy.privacy.table_draws import TableMechanism
+from understudy.privacy.gate.table_draws import TableMechanism
+from understudy.privacy.promise.definition import Unit
 
 # Cells of margins counted in one scan: 128 MB in a task. More margins are counted in several scans.
 CELLS_PER_SCAN = 2**24

@@ -23,10 +23,10 @@ from understudy.engines.spark import Table, closure, key_of, receive_counts, run
 from understudy.engines.spark_inputs import open_table
 from understudy.engines.spark_tasks import Batches, News, Rows, Shared, counts_and_news, gathered, guarded
 from understudy.errors import DisclosureError, InputError
-from understudy.privacy.draws import TravellingKey
-from understudy.privacy.flow_blocks import Drawn, DrawOrder
-from understudy.privacy.flow_gate import FlowTable
-from understudy.privacy.sparse_geometric import SparseGeometric
+from understudy.privacy.gate.flow_blocks import Drawn, DrawOrder
+from understudy.privacy.gate.flow_gate import FlowTable
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
+from understudy.privacy.randomness.draws import TravellingKey
 
 PAIRS = "destination long, origin long, jobs long"
 BLOCKS = "block long, data binary"

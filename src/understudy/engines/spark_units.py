@@ -22,8 +22,8 @@ from understudy.engines.bounding import PURPOSE, id_texts, kept_places
 from understudy.engines.packing import Integers, pack, word_groups
 from understudy.engines.spark_tasks import Batches, DataChangedError, EncodedRows, News, Shared, gathered, guarded
 from understudy.errors import InternalError
-from understudy.privacy.draws import TravellingKey
-from understudy.privacy.table_draws import draw_stratum, split_strata
+from understudy.privacy.gate.table_draws import draw_stratum, split_strata
+from understudy.privacy.randomness.draws import TravellingKey
 
 HELD_ROWS = 2**18  # rows of one unit that wait for their draw; more are drawn among as they come
 CELLS = "stratum long, inner long, rows long"

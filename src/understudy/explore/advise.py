@@ -36,8 +36,8 @@ from understudy.explore.widths import Asking, Rehearsals, Width
 from understudy.inference.estimands import make_estimand
 from understudy.inference.evidence import check_prior
 from understudy.inference.questions import parse_question
-from understudy.privacy.definition import Unit
-from understudy.privacy.plan import Option
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.plan import Option
 
 Progress = Callable[[int, int | None], None]
 EPSILONS: tuple[Number, ...] = ("0.1", "0.5", "1", "2", "5", "10")

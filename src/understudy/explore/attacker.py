@@ -14,11 +14,11 @@ from typing import Any
 from understudy.auditing.exact import audit
 from understudy.errors import UnderstudyError
 from understudy.explore.rehearsal import prior_of
-from understudy.privacy.definition import Unit, read_unit
-from understudy.privacy.dirichlet import DirichletMultinomial
-from understudy.privacy.loss import LossDistribution, compose_losses
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.noise_profile import Shift, noise_losses
+from understudy.privacy.exact.loss import LossDistribution, compose_losses
+from understudy.privacy.exact.noise_profile import Shift, noise_losses
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.promise.definition import Unit, read_unit
 from understudy.release.value import Release
 
 PRIORS = (0.01, 0.1, 0.5)

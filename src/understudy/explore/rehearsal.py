@@ -18,10 +18,10 @@ from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
-from understudy.privacy.definition import ApproxDP, Definition, NonPrivate, PureDP, Unit, read_unit
-from understudy.privacy.noise import Geometric
-from understudy.privacy.plan import Option, Plan
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.promise.definition import ApproxDP, Definition, NonPrivate, PureDP, Unit, read_unit
+from understudy.privacy.promise.plan import Option, Plan
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.lifecycle import Destination
 from understudy.release.run import start_run
 from understudy.release.value import Provenance, Release, Statement

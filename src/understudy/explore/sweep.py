@@ -25,7 +25,7 @@ from understudy.explore.scores import risk_scores, utility_scores
 from understudy.inference.ask import ask
 from understudy.inference.estimands import make_estimand
 from understudy.inference.questions import parse_question
-from understudy.privacy.definition import Unit
+from understudy.privacy.promise.definition import Unit
 from understudy.release.value import Release
 
 MOST_QUESTIONS = 8

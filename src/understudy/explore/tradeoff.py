@@ -29,7 +29,7 @@ from understudy.explore.rehearsal import check_level, check_whole, listed_names,
 from understudy.explore.sweep import Measurer, Point, Sweep, check_questions
 from understudy.explore.sweep_store import SweepStore
 from understudy.explore.tradeoff_result import INTERNAL_NOTE, PUBLIC_NOTE, Tradeoff
-from understudy.privacy.definition import Unit
+from understudy.privacy.promise.definition import Unit
 from understudy.synth.base import synthesizers
 
 Progress = Callable[[int, int | None], None]

@@ -19,8 +19,8 @@ from understudy.models.junction_tree import JunctionTree, Margin, tree_cells
 from understudy.models.model import Model
 from understudy.models.project import nearest_table
 from understudy.models.propagation import axes_outside
-from understudy.privacy.draws import unit_interval
-from understudy.privacy.noise import Geometric
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.randomness.draws import unit_interval
 
 Floats = NDArray[np.float64]
 Known = Mapping[Margin, NDArray[np.int64]]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.models.area_pairs import AreaPairs
-from understudy.privacy.draws import unit_interval
+from understudy.privacy.randomness.draws import unit_interval
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

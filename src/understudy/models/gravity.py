@@ -39,7 +39,7 @@ class GravityTree:
 
     def __post_init__(self, known: tuple[NDArray[np.int32], Floats] | None) -> None:
         from understudy.models import gravity_compiled as loops
-        from understudy.privacy.place_tree_compiled import build_order
+        from understudy.privacy.mechanisms.place_tree_compiled import build_order
 
         points = self.places.points()
         order = build_order(points) if known is None else known[0]

@@ -1,6 +1,6 @@
 """Loops over a tree of places that numba compiles: what its nodes weigh, and looking at it from one destination.
 
-The tree is that of ``privacy.place_tree_compiled``: a node is a range of positions in its order. Imported only by
+The tree is that of ``place_tree_compiled``: a node is a range of positions in its order. Imported only by
 ``gravity``.
 """
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from understudy.core.places import ELSEWHERE_CODE, Places
 from understudy.errors import InputError
-from understudy.privacy.draws import indexed_words
+from understudy.privacy.randomness.draws import indexed_words
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -27,7 +27,7 @@ from understudy.models.fit import EXACT_VARIANCE, LEAST_VARIANCE, Known, build_t
 from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.model import Model
 from understudy.models.posterior import LEAST_EFFECTIVE, Posterior
-from understudy.privacy.draws import unit_interval
+from understudy.privacy.randomness.draws import unit_interval
 
 Floats = NDArray[np.float64]
 DENSE_CELLS = 20_000

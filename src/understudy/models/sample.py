@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError
-from understudy.privacy.draws import unit_interval
+from understudy.privacy.randomness.draws import unit_interval
 
 RowsBy = Literal["rounding", "multinomial"]
 ROWS_BY: tuple[str, ...] = ("rounding", "multinomial")

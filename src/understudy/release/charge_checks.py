@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from understudy.errors import InputError
-from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.definition import NonPrivate
-from understudy.privacy.event import Event, Sensitivity
-from understudy.privacy.plan import Plan
+from understudy.privacy.promise.accountant import compose, satisfies
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.event import Event, Sensitivity
+from understudy.privacy.promise.plan import Plan
 from understudy.release.value import Provenance, Statement
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from understudy.core.domain import Domain
 from understudy.core.exact import float_down, from_text
 from understudy.errors import InputError, UnderstudyError
-from understudy.privacy.definition import NonPrivate, Unit
-from understudy.privacy.dirichlet_draw import DirichletDraw, exact_is_known, pure_loss_holds, row_unit
-from understudy.privacy.dirichlet_profile import PriorShape, delta
-from understudy.privacy.event import ApproxLoss, NoNoise, PureLoss, Strata
-from understudy.privacy.plan import Plan
-from understudy.privacy.sensitivity import margin_sensitivity
-from understudy.privacy.table_draws import strata_domains
+from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
+from understudy.privacy.gate.table_draws import strata_domains
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, exact_is_known, pure_loss_holds, row_unit
+from understudy.privacy.promise.definition import NonPrivate, Unit
+from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.commute_checks import CHECKS as COMMUTE_CHECKS
 from understudy.release.commutes import CommuteRelease

@@ -11,16 +11,16 @@ import numpy as np
 from understudy.core.exact import float_down, from_text
 from understudy.core.places import DESTINATION
 from understudy.errors import InputError
-from understudy.privacy.commute_prior import size_step
-from understudy.privacy.definition import Unit
-from understudy.privacy.dirichlet_breach import breach_union_bound, thresholds
-from understudy.privacy.dirichlet_profile import PriorShape, delta
-from understudy.privacy.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
-from understudy.privacy.flow_draws import CellUrn, ShrunkUrn
-from understudy.privacy.place_bands import PlaceBands
-from understudy.privacy.plan import Plan, Step
-from understudy.privacy.private_sizes import private_delta
-from understudy.privacy.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
+from understudy.privacy.exact.dirichlet_breach import breach_union_bound, thresholds
+from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
+from understudy.privacy.mechanisms.commute_prior import size_step
+from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
+from understudy.privacy.mechanisms.place_bands import PlaceBands
+from understudy.privacy.mechanisms.private_sizes import private_delta
+from understudy.privacy.mechanisms.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
+from understudy.privacy.promise.plan import Plan, Step
 from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.commutes import CommuteRelease
 from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells

@@ -18,9 +18,9 @@ from understudy.core.places import DESTINATION, Places
 from understudy.engines.commutes import open_commutes
 from understudy.engines.places_file import read_places
 from understudy.errors import InputError
-from understudy.privacy.flow_gate import FlowGate, Progress
-from understudy.privacy.plan import Plan
-from understudy.privacy.streams import SecureStream
+from understudy.privacy.gate.flow_gate import FlowGate, Progress
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.randomness.streams import SecureStream
 from understudy.release.commute_sink import ParquetSink
 from understudy.release.commutes import CommuteRelease, write_commutes
 from understudy.release.lifecycle import (

@@ -24,8 +24,8 @@ from understudy.core.folders import publish_folder
 from understudy.core.places import ELSEWHERE, ELSEWHERE_CODE, Places
 from understudy.engines.places_file import fixed_width, places_table, read_places
 from understudy.errors import InputError
-from understudy.privacy.flow_gate import FlowMeasurement
-from understudy.privacy.noise import mechanism_from_json
+from understudy.privacy.gate.flow_gate import FlowMeasurement
+from understudy.privacy.mechanisms.noise import mechanism_from_json
 from understudy.release.manifest import COMMUTES, MANIFEST, manifest_text, provenance_of, statement_of, text_in
 from understudy.release.value import Provenance, Statement
 

@@ -21,7 +21,7 @@ from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.errors import InputError, UnderstudyError
-from understudy.privacy.noise import mechanism_from_json
+from understudy.privacy.mechanisms.noise import mechanism_from_json
 from understudy.release.manifest import (
     COMMUTES,
     MANIFEST,

@@ -16,12 +16,12 @@ from typing import Any
 from understudy.core.folders import RELEASE_MARK, check_target, release_above
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError, UnderstudyError
-from understudy.privacy.definition import NonPrivate
-from understudy.privacy.flow_gate import FlowGate
-from understudy.privacy.gate import Gate
-from understudy.privacy.journal import Journal
-from understudy.privacy.ledger import Ledger
-from understudy.privacy.plan import Plan, plan_from_json
+from understudy.privacy.gate.flow_gate import FlowGate
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.journal import Journal
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.plan import Plan, plan_from_json
 from understudy.release.folder import read_release
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
 from understudy.synth.base import Request

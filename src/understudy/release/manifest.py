@@ -10,9 +10,9 @@ from typing import Any
 
 from understudy.core.folders import RELEASE_MARK
 from understudy.errors import InputError
-from understudy.privacy.definition import Unit, definition_from_json
-from understudy.privacy.event import event_from_json
-from understudy.privacy.plan import plan_from_json
+from understudy.privacy.promise.definition import Unit, definition_from_json
+from understudy.privacy.promise.event import event_from_json
+from understudy.privacy.promise.plan import plan_from_json
 from understudy.release.value import NOT_TRACKED, Provenance, Statement
 
 FORMAT, VERSION = "understudy release", 1

@@ -28,8 +28,8 @@ from understudy.engines.decode import decode
 from understudy.engines.spark_tasks import Shared
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
-from understudy.privacy.draws import KeyedStream, TravellingKey
-from understudy.privacy.plan import Plan
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
 from understudy.release.folder import WrittenTables, hash_file, plain_columns, write_release
 from understudy.release.value import Release
 from understudy.synth.base import Request, Synthesis, configure

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from understudy.core.exact import show_up
 from understudy.core.schema import Attribute, Schema
-from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
+from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.value import Release
 from understudy.synth.margins import total_of
 

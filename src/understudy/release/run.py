@@ -17,12 +17,12 @@ from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.decode import decode
 from understudy.errors import InputError
-from understudy.privacy.accountant import compose, state
-from understudy.privacy.definition import NonPrivate
-from understudy.privacy.gate import Gate, Progress
-from understudy.privacy.journal import Journal
-from understudy.privacy.ledger import Ledger
-from understudy.privacy.plan import Plan
+from understudy.privacy.gate.gate import Gate, Progress
+from understudy.privacy.gate.journal import Journal
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.promise.accountant import compose, state
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.plan import Plan
 from understudy.release.lifecycle import (
     Charge,
     Destination,

@@ -17,10 +17,10 @@ from understudy.engines.decode import with_derived
 from understudy.engines.encode import encode_table
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
-from understudy.privacy.definition import Definition, NonPrivate, Unit
-from understudy.privacy.event import Event
-from understudy.privacy.gaussian_profile import Bound
-from understudy.privacy.plan import Plan
+from understudy.privacy.exact.gaussian_profile import Bound
+from understudy.privacy.promise.definition import Definition, NonPrivate, Unit
+from understudy.privacy.promise.event import Event
+from understudy.privacy.promise.plan import Plan
 from understudy.release.stored import StoredTables
 
 NOT_TRACKED = "not tracked across runs"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from understudy.core.places import DESTINATION
 from understudy.models.regions import belief
-from understudy.privacy.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.commute_prior import SizedPrior
 from understudy.release.value import Provenance, Statement
 from understudy.reporting.map_data import MapLaw
 from understudy.synth.commutes.commute import SPREAD

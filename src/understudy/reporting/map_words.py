@@ -9,7 +9,7 @@ from html import escape
 
 from understudy.core.exact import show_up
 from understudy.core.places import DESTINATION
-from understudy.privacy.definition import ZCDP, Definition, NonPrivate, Unit
+from understudy.privacy.promise.definition import ZCDP, Definition, NonPrivate, Unit
 from understudy.release.value import Statement
 
 SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}

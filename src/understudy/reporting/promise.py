@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from understudy.core.exact import show_up
-from understudy.privacy.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
-from understudy.privacy.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
-from understudy.privacy.gaussian_profile import gaussian_delta, gaussian_mu_squared
+from understudy.privacy.exact.gaussian_profile import gaussian_delta, gaussian_mu_squared
+from understudy.privacy.promise.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
+from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
 from understudy.release.value import NOT_TRACKED
 from understudy.reporting.subject import Subject
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from understudy.privacy.definition import NonPrivate
+from understudy.privacy.promise.definition import NonPrivate
 from understudy.reporting.subject import Subject
 
 GUARANTEE, ALGORITHMS, DEPLOYMENT = "The guarantee", "The algorithms", "The deployment"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.privacy.accountant import compose
-from understudy.privacy.definition import NonPrivate
+from understudy.privacy.promise.accountant import compose
+from understudy.privacy.promise.definition import NonPrivate
 from understudy.reporting.promise import loss_text
 from understudy.reporting.subject import Subject
 

@@ -18,9 +18,9 @@ from understudy.figures.copies_and_coverage import copies_and_coverage
 from understudy.figures.drawing import Drawing
 from understudy.inference.combining import coverage_of_rule
 from understudy.inference.exact import beta_binomial
-from understudy.privacy.definition import Unit
-from understudy.privacy.dirichlet import DirichletMultinomial
-from understudy.privacy.dirichlet_draw import prior_for
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_draw import prior_for
+from understudy.privacy.promise.definition import Unit
 from understudy.reproduce.base import Computations, Compute, papers, pictures
 
 Floats = NDArray[np.float64]

@@ -17,12 +17,12 @@ import numpy as np
 from understudy.auditing.exact import audit
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.base import figures
-from understudy.privacy.accept_reject import AcceptReject
-from understudy.privacy.calibrate_dirichlet import pure_prior, theorem_prior
-from understudy.privacy.definition import Unit
-from understudy.privacy.dirichlet import DirichletMultinomial
-from understudy.privacy.profile import disclosure_sets
-from understudy.privacy.tables import neighbours, tables_of
+from understudy.privacy.exact.accept_reject import AcceptReject
+from understudy.privacy.exact.profile import disclosure_sets
+from understudy.privacy.exact.tables import neighbours, tables_of
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.promise.calibrate_dirichlet import pure_prior, theorem_prior
+from understudy.privacy.promise.definition import Unit
 from understudy.reproduce.base import CannotComputeError, Computations, data_file, papers, pictures
 
 EPSILON, DELTA = 4.6, 1e-5
@@ -94,8 +94,8 @@ def evaluated() -> Mapping[str, Any]:
 
     from understudy.api import evaluate, synthesize
     from understudy.engines.commutes import open_commutes
-    from understudy.privacy.definition import NonPrivate
-    from understudy.privacy.streams import SeededStream
+    from understudy.privacy.promise.definition import NonPrivate
+    from understudy.privacy.randomness.streams import SeededStream
 
     source = open_commutes(
         str(data_file("lodes", "ri_od_2019.parquet")), places=str(data_file("lodes", "ri_blocks.parquet"))

@@ -19,9 +19,9 @@ from understudy import api
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
-from understudy.privacy.definition import Definition, NonPrivate, PureDP
-from understudy.privacy.gate import Gate
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.promise.definition import Definition, NonPrivate, PureDP
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.base import Simulated, data_file
 from understudy.synth.base import configure
 from understudy.utility.counting import count_together

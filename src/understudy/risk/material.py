@@ -13,7 +13,7 @@ from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
 from understudy.engines.values import as_number, values_of
 from understudy.errors import InputError
-from understudy.privacy.definition import ApproxDP, ProbabilisticDP, PureDP
+from understudy.privacy.promise.definition import ApproxDP, ProbabilisticDP, PureDP
 from understudy.release import Release
 from understudy.risk.base import Floats, Integers, Material, Records, span_of
 from understudy.risk.cells import numbers_of

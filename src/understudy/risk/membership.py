@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.result import Finding
-from understudy.privacy.observed import one_run_lower_bound
+from understudy.privacy.exact.observed import one_run_lower_bound
 from understudy.risk import roc
 from understudy.risk.base import Floats, Found, Material, Records, attacks, columns_of
 from understudy.risk.neighbours import Neighbours

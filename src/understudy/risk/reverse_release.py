@@ -18,7 +18,7 @@ import pyarrow as pa
 from understudy.engines.encode import encode_table
 from understudy.engines.opening import open_source
 from understudy.errors import SchemaError
-from understudy.privacy.definition import NonPrivate
+from understudy.privacy.promise.definition import NonPrivate
 from understudy.release import Release
 from understudy.risk.material import records_of
 from understudy.risk.ranks import order_ranks, same_size

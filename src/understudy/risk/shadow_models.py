@@ -18,7 +18,7 @@ import pyarrow as pa
 from understudy.core.result import Finding
 from understudy.engines.encode import encode_table
 from understudy.errors import InputError
-from understudy.privacy.observed import epsilon_lower_bound
+from understudy.privacy.exact.observed import epsilon_lower_bound
 from understudy.risk import roc
 from understudy.risk.base import Floats, Found, Integers, Material, attacks, columns_of
 from understudy.risk.neighbours import Neighbours

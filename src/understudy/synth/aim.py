@@ -28,12 +28,12 @@ from understudy.models.junction_tree import tree_cells
 from understudy.models.model import Model
 from understudy.models.pairs import PairMargins
 from understudy.models.tracker import Tracker
-from understudy.privacy.definition import Unit
-from understudy.privacy.event import GumbelMax, NoisyMax, Sensitivity
-from understudy.privacy.gate import Candidate, Gate, Query
-from understudy.privacy.plan import Plan, Step
-from understudy.privacy.sensitivity import margin_sensitivity, selection_sensitivity
-from understudy.privacy.steps import query_of
+from understudy.privacy.gate.gate import Candidate, Gate, Query
+from understudy.privacy.gate.steps import query_of
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.event import GumbelMax, NoisyMax, Sensitivity
+from understudy.privacy.promise.plan import Plan, Step
+from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.currency import Currency
 from understudy.synth.margins import (

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.definition import NonPrivate
-from understudy.privacy.gate import Gate
-from understudy.privacy.plan import Plan
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.plan import Plan
 from understudy.synth.aim import Aim
 from understudy.synth.base import Request, Synthesis, check_request, configure, synthesizers
 from understudy.synth.expected_error import expected_error

@@ -15,10 +15,10 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fitted import Fitted
-from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
-from understudy.privacy.gate import Gate
-from understudy.privacy.gaussian_profile import Bound
-from understudy.privacy.plan import Option, Plan, Step
+from understudy.privacy.exact.gaussian_profile import Bound
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
+from understudy.privacy.promise.plan import Option, Plan, Step
 
 MAX_ROWS = 500_000_000
 MAX_COPIES = 1000

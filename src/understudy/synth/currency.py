@@ -9,13 +9,13 @@ from understudy.core.exact import float_up, sqrt_down
 from understudy.core.mechanism import SelectionLaw
 from understudy.core.schema import Schema
 from understudy.errors import InputError, InternalError, UnsupportedError
-from understudy.privacy.calibrate import gaussian_noise, noise_for
-from understudy.privacy.conversion import cdp_rho
-from understudy.privacy.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
-from understudy.privacy.gaussian_profile import Bound, gaussian_mu_squared, mu_squared_of_range
-from understudy.privacy.noise import NoiseMechanism
-from understudy.privacy.sensitivity import margin_sensitivity
-from understudy.privacy.streams import LARGEST_SCALE, SMALLEST_SCALE
+from understudy.privacy.exact.gaussian_profile import Bound, gaussian_mu_squared, mu_squared_of_range
+from understudy.privacy.mechanisms.noise import NoiseMechanism
+from understudy.privacy.promise.calibrate import gaussian_noise, noise_for
+from understudy.privacy.promise.conversion import cdp_rho
+from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
+from understudy.privacy.promise.sensitivity import margin_sensitivity
+from understudy.privacy.randomness.streams import LARGEST_SCALE, SMALLEST_SCALE
 
 MOST_BY_PROFILE = Fraction(1, 4)  # rho up to which less than a tenth of the variance of usual noise is given away
 

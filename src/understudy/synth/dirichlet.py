@@ -20,8 +20,9 @@ from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.models.sample import apportion
-from understudy.privacy.definition import ApproxDP, Definition, PureDP, Unit
-from understudy.privacy.dirichlet_draw import (
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.table_draws import strata_domains
+from understudy.privacy.mechanisms.dirichlet_draw import (
     DirichletDraw,
     epsilon_of,
     exact_is_known,
@@ -32,10 +33,9 @@ from understudy.privacy.dirichlet_draw import (
     round_prior,
     row_unit,
 )
-from understudy.privacy.event import ApproxLoss, PureLoss, Strata
-from understudy.privacy.gate import Gate
-from understudy.privacy.plan import Plan, Step
-from understudy.privacy.table_draws import strata_domains
+from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
+from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata
+from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 
 MAX_STRATA = 10_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from understudy.core.schema import Schema
-from understudy.privacy.plan import Step
+from understudy.privacy.promise.plan import Step
 
 ASSOCIATION = 200.0  # prior records for independence that survey tables needed (S5, S7); see docs/theory/margins.md
 

@@ -22,14 +22,14 @@ from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.project import nearest_table
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY, draw_cells
-from understudy.privacy.calibrate import noise_for
-from understudy.privacy.definition import NonPrivate
-from understudy.privacy.event import NoNoise
-from understudy.privacy.gate import Gate
-from understudy.privacy.plain import PlainMultinomial
-from understudy.privacy.plan import Option, Plan, Step
-from understudy.privacy.sensitivity import margin_sensitivity
-from understudy.privacy.steps import measure_step, query_of
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.steps import measure_step, query_of
+from understudy.privacy.mechanisms.plain import PlainMultinomial
+from understudy.privacy.promise.calibrate import noise_for
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.event import NoNoise
+from understudy.privacy.promise.plan import Option, Plan, Step
+from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, count_text, planned, synthesizers
 
 MAX_CELLS = 10_000_000

@@ -9,8 +9,8 @@ from typing import ClassVar
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.privacy.gate import Gate
-from understudy.privacy.plan import Plan
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.promise.plan import Plan
 from understudy.synth.base import Request, Synthesis, renamed, synthesizers
 from understudy.synth.ipf import Ipf
 from understudy.synth.margins import drawn_option, rows_law

@@ -23,12 +23,12 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import Known
 from understudy.models.ipf import even_shares, fit_ipf
 from understudy.models.model import Model
-from understudy.privacy.definition import Definition, NonPrivate
-from understudy.privacy.event import NoNoise
-from understudy.privacy.gate import Gate
-from understudy.privacy.noise import Exact
-from understudy.privacy.plan import Option, Plan, Step
-from understudy.privacy.steps import query_of
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.steps import query_of
+from understudy.privacy.mechanisms.noise import Exact
+from understudy.privacy.promise.definition import Definition, NonPrivate
+from understudy.privacy.promise.event import NoNoise
+from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.margins import (
     Margin,

@@ -20,13 +20,13 @@ from understudy.models.junction_tree import tree_cells
 from understudy.models.model import Model
 from understudy.models.posterior_draws import posterior_models
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY
-from understudy.privacy.calibrate import noise_for
-from understudy.privacy.definition import Definition, Unit
-from understudy.privacy.gate import Gate
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.plan import Option, Plan, Step
-from understudy.privacy.sensitivity import margin_sensitivity
-from understudy.privacy.steps import measure_step
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.steps import measure_step
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.promise.calibrate import noise_for
+from understudy.privacy.promise.definition import Definition, Unit
+from understudy.privacy.promise.plan import Option, Plan, Step
+from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.synth.base import MAX_ROWS, Synthesis, count_text
 
 Margin = tuple[str, ...]

@@ -19,10 +19,10 @@ from understudy.core.schema import Attribute, Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fine_bins import FineBins, merged_schema, spread, weights_within
 from understudy.models.project import nearest_table
-from understudy.privacy.definition import NonPrivate
-from understudy.privacy.gate import Gate, Groups
-from understudy.privacy.plan import Plan
-from understudy.privacy.steps import query_of
+from understudy.privacy.gate.gate import Gate, Groups
+from understudy.privacy.gate.steps import query_of
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.plan import Plan
 from understudy.synth.base import Request, Synthesis, Synthesizer, count_text, planned
 from understudy.synth.currency import Currency
 from understudy.synth.margins import LARGEST_MARGIN, Margin, margin_label, measure_steps, whole_number

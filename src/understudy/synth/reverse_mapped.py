@@ -18,10 +18,10 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
-from understudy.privacy.event import NoNoise
-from understudy.privacy.gate import Gate
-from understudy.privacy.plan import Plan, Step
-from understudy.privacy.reverse_draw import ReverseMappedDraw
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
+from understudy.privacy.promise.event import NoNoise
+from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 
 PRIOR = "1"  # synthpop's default (Raab 2022, footnote 17), as in the histogram without a guarantee

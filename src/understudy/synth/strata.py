@@ -27,8 +27,8 @@ from understudy.models.fitted import Fitted, FittedPart
 from understudy.models.model import Model
 from understudy.models.project import nearest_table
 from understudy.models.sample import DESCRIPTIONS, apportion, draw_cells
-from understudy.privacy.definition import Unit
-from understudy.privacy.plan import Plan
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.plan import Plan
 from understudy.synth.base import MAX_ROWS, Synthesis
 
 Margin = tuple[str, ...]

@@ -20,7 +20,7 @@ from understudy.core.result import Finding, Section
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import MissingExtraError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import Release
 
 Integers = NDArray[np.int64]

@@ -11,9 +11,9 @@ import understudy as us
 from understudy.auditing.calibration import prior_table
 from understudy.core.schema import Attribute, Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.calibrate_dirichlet import exact_breach_prior, reference_sample, theorem_prior
-from understudy.privacy.calibrate_noise import composed_delta
-from understudy.privacy.small_breach import SmallBreach
+from understudy.privacy.exact.small_breach import SmallBreach
+from understudy.privacy.promise.calibrate_dirichlet import exact_breach_prior, reference_sample, theorem_prior
+from understudy.privacy.promise.calibrate_noise import composed_delta
 
 MAP = {"records": 15, "rows": 15, "cells": 233_726}
 PURE = us.PureDP(epsilon=4.6)
@@ -127,9 +127,9 @@ def test_noise_over_several_margins(kind, margins, unit):
 
 def test_exact_composition_needs_five_less_variance_than_the_profile_of_normal_noise():
     """Two derivations of one thing: discrete losses composed numerically, and normal noise rounded at random."""
-    from understudy.privacy.calibrate import noise_for
-    from understudy.privacy.conversion import cdp_rho
-    from understudy.privacy.event import Sensitivity
+    from understudy.privacy.promise.calibrate import noise_for
+    from understudy.privacy.promise.conversion import cdp_rho
+    from understudy.privacy.promise.event import Sensitivity
 
     budget = us.ApproxDP(epsilon=1, delta=1e-6)
     tables = [Sensitivity(l1=2, l2_squared=2, linf=1)] * 10
@@ -161,7 +161,7 @@ def test_noise_for_named_margins():
 def test_many_rows_in_two_cells_are_calibrated_by_a_bound(monkeypatch):
     budget, size = us.ApproxDP(epsilon=1, delta=1e-6), {"records": 60, "rows": 60, "cells": 2}
     exact = us.calibrate(us.DirichletMultinomial, budget, **size)
-    monkeypatch.setattr("understudy.privacy.calibrate_dirichlet.LARGEST_TWO_CELL_SCAN", 1)
+    monkeypatch.setattr("understudy.privacy.promise.calibrate_dirichlet.LARGEST_TWO_CELL_SCAN", 1)
     bound = us.calibrate(us.DirichletMultinomial, budget, **size)
     assert "upper bound" in bound.basis
     assert exact.prior <= bound.prior < us.calibrate(us.DirichletMultinomial, us.PureDP(epsilon=1), **size).prior

@@ -10,8 +10,8 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.event import NoNoise, PureLoss, Sensitivity
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.promise.event import NoNoise, PureLoss, Sensitivity
+from understudy.privacy.randomness.streams import SeededStream
 
 # Abowd and Vilhuber (2008), Fig. 2 and Fig. 3, as printed.
 FIGURE_2 = [

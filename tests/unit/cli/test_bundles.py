@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from understudy.cli.bundles import Budget, Cluster, Identified, Limit, Protected, Reading, bundled
 from understudy.errors import InputError
-from understudy.privacy.definition import ApproxDP, NonPrivate, PureDP, Unit
+from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from understudy.core.places import make_places
-from understudy.privacy.definition import ApproxDP, Unit
+from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.release.commutes import TABLE_SCHEMA, CommuteRelease
 from understudy.release.value import Provenance, Statement
 

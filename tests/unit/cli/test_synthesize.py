@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from understudy.privacy.plan_file import read_plan, write_plan
+from understudy.privacy.promise.plan_file import read_plan, write_plan
 
 PAID = "--ledger budget.db --account people"
 DATA = "people.csv --schema people.toml"
@@ -174,7 +174,7 @@ def test_resume_refuses_what_is_not_a_run(folder, refused, run):
 
 
 def test_a_run_that_died_before_it_measured_asks_for_the_data(folder, run, ledger, monkeypatch):
-    from understudy.privacy.gate import Gate
+    from understudy.privacy.gate.gate import Gate
 
     def die(*_args: object, **_more: object) -> None:
         raise KeyboardInterrupt
@@ -191,7 +191,7 @@ def test_a_run_that_died_before_it_measured_asks_for_the_data(folder, run, ledge
 
 
 def test_a_resumed_run_reads_the_data_as_it_did_before(folder, run, monkeypatch):
-    from understudy.privacy.gate import Gate
+    from understudy.privacy.gate.gate import Gate
 
     def die(*_args: object, **_more: object) -> None:
         raise KeyboardInterrupt

@@ -12,7 +12,7 @@ from understudy.engines.decode import decode, restore_types
 from understudy.engines.encode import encode_table
 from understudy.engines.inputs import open_local
 from understudy.errors import SchemaError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 MARKER = "ZQ7secret"
 SCHEMA = parse_schema("""

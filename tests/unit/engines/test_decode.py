@@ -20,7 +20,7 @@ from understudy.core.table import CodedTable
 from understudy.engines.decode import decode, restore_types
 from understudy.engines.encode import encode_table
 from understudy.errors import SchemaError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 ALARM = 1e-5  # false-alarm probability of every statistical test here; seeds are fixed
 

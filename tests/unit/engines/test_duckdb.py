@@ -24,8 +24,8 @@ from understudy.engines.duckdb import DuckDBSource
 from understudy.engines.inputs import open_local
 from understudy.engines.readers import ArrowReader
 from understudy.errors import DisclosureError, InputError, SchemaError, UnknownNameError, UnsupportedError
-from understudy.privacy.definition import Unit
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.randomness.streams import SeededStream
 
 MARKER = "ZQ7secret"
 SCHEMA = Schema(

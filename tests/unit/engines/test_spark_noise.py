@@ -10,8 +10,8 @@ import pytest
 
 from understudy.engines.spark_commutes import SparseNoiseTask, added_up
 from understudy.engines.spark_tasks import TaskError, gathered
-from understudy.privacy.draws import KeyedStream
-from understudy.privacy.sparse_geometric import SparseGeometric
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
+from understudy.privacy.randomness.draws import KeyedStream
 
 NOISE = SparseGeometric(scale=2, threshold=5, domain=200_000)
 PURPOSE = ("sparse", "pairs")

@@ -32,8 +32,8 @@ from understudy.engines.spark_tasks import (
 )
 from understudy.engines.spark_units import DrawTask, KeepTask, UnitRowsTask
 from understudy.errors import InputError, SchemaError
-from understudy.privacy.dirichlet_draw import DirichletDraw, pure_loss
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, pure_loss
+from understudy.privacy.randomness.streams import SeededStream
 
 KINDS = {"x": "bigint", "y": "string", "id": "string"}
 MARKER = "Zorbl-7741"

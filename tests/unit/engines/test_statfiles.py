@@ -15,8 +15,8 @@ from understudy.core.schema_file import parse_schema
 from understudy.engines import statfiles
 from understudy.engines.inputs import open_local
 from understudy.errors import InputError, MissingExtraError, SchemaError, UnsupportedError
-from understudy.privacy.definition import Unit
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.randomness.streams import SeededStream
 
 MARKER = "ZQ7secret"
 SCHEMA = parse_schema("""

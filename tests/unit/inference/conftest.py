@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(
     attributes=(

@@ -17,10 +17,10 @@ from understudy.inference.exact import (
     noisy_table,
 )
 from understudy.inference.noise_law import SumOfNoise
-from understudy.privacy.dirichlet import DirichletMultinomial
-from understudy.privacy.laplace import RoundedLaplace
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.tables import tables_of
+from understudy.privacy.exact.laplace import RoundedLaplace
+from understudy.privacy.exact.tables import tables_of
+from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 
 NOISES = (Geometric(scale=2), DiscreteGaussian(scale=1.5), RoundedLaplace(scale=1.3))
 

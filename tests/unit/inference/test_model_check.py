@@ -14,7 +14,7 @@ from understudy.core.measurement import Measurement
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.agreement import FALSE_ALARM, _log_bound, disagreements
 from understudy.inference.noise_law import SumOfNoise
-from understudy.privacy.noise import DiscreteGaussian, Geometric
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.release.value import Provenance, Statement
 
 SCHEMA = us.Schema(

@@ -16,7 +16,7 @@ from understudy.models.lattice import Lattice
 from understudy.models.lbfgs import minimise
 from understudy.models.model import Model
 from understudy.models.propagation import Propagation, axes_outside, spread
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 NAMES = ("a", "b", "c", "d", "e")
 SIZES = dict(zip(NAMES, (2, 3, 2, 4, 3), strict=True))

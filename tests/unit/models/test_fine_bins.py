@@ -6,7 +6,7 @@ from scipy import stats
 
 from understudy.models.fine_bins import weights_within
 from understudy.models.sample import draw_given, draw_inside
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 INSIDE = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3])
 WEIGHTS = np.array([1.0, 0.0, 3.0, 2.0, 2.0, 5.0, 0.1, 0.2, 0.0, 0.7])

@@ -9,8 +9,8 @@ from understudy.core.measurement import Measurement
 from understudy.errors import InputError, UnsupportedError
 from understudy.models import fit as fitting
 from understudy.models.fit import fit, layout, one_way_shares, tables_of
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.randomness.streams import SeededStream
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 SCHEMA = us.Schema(attributes=tuple(us.Attribute(name=n, levels=tuple(range(s))) for n, s in SIZES.items()))

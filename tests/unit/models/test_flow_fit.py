@@ -8,9 +8,9 @@ from scipy.stats import nbinom
 
 from understudy.models.area_pairs import make_area_pairs
 from understudy.models.flow_fit import SHAPES, NoisyCells, fit_gravity, trust_cells
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.sparse_geometric import SparseGeometric
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
+from understudy.privacy.randomness.streams import SeededStream
 
 
 def test_gravity_meets_origins_destinations_and_distances(world):

@@ -5,7 +5,7 @@ import pytest
 
 from understudy.models.area_pairs import make_area_pairs
 from understudy.models.flow_rows import draw_jobs, draw_places, steps_of_one
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 
 def test_steps_of_one_round_up_or_down_and_keep_expectations():

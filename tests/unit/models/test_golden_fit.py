@@ -10,7 +10,7 @@ import understudy as us
 from understudy.core.measurement import Measurement
 from understudy.models.fit import build_tree, layout, problem_for, tables_of
 from understudy.models.model import Model
-from understudy.privacy.noise import DiscreteGaussian
+from understudy.privacy.mechanisms.noise import DiscreteGaussian
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "margins.json").read_text())
 SCHEMA = us.Schema(

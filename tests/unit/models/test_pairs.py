@@ -10,7 +10,7 @@ import understudy as us
 from understudy.core.measurement import Measurement
 from understudy.models.fit import fit
 from understudy.models.pairs import PairMargins
-from understudy.privacy.noise import Geometric
+from understudy.privacy.mechanisms.noise import Geometric
 
 
 @given(st.data())

@@ -11,8 +11,8 @@ from understudy.core.measurement import Measurement
 from understudy.models import posterior_draws
 from understudy.models.fit import fit
 from understudy.models.posterior_draws import StreamSource, drawn_from, posterior_models
-from understudy.privacy.noise import DiscreteGaussian
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.noise import DiscreteGaussian
+from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(
     attributes=(

@@ -15,7 +15,7 @@ import understudy as us
 from understudy.models.junction_tree import JunctionTree
 from understudy.models.model import Model
 from understudy.models.sample import draw_cells
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 NAMES = tuple(f"x{i}" for i in range(10))
 SCHEMA = us.Schema(attributes=tuple(us.Attribute(name=name, levels=tuple(range(5))) for name in NAMES))

@@ -6,7 +6,7 @@ from scipy.stats import chi2
 
 from understudy.errors import InputError
 from understudy.models.sample import draw_cells
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 
 WEIGHTS = np.array([0.0, 5.0, 1.0, 0.0, 3.5, 0.5])
 

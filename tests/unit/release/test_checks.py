@@ -8,7 +8,7 @@ import pytest
 
 import understudy as us
 from understudy.core.exact import from_text, to_text
-from understudy.privacy.plan import plan_from_json
+from understudy.privacy.promise.plan import plan_from_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

@@ -10,7 +10,7 @@ import pytest
 
 import understudy as us
 from understudy.demo.gravity import make_world
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import hash_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

@@ -13,7 +13,7 @@ from understudy.core.exact import from_text, to_text
 from understudy.core.places import make_places
 from understudy.demo.gravity import make_world
 from understudy.errors import InputError
-from understudy.privacy.plan import plan_from_json
+from understudy.privacy.promise.plan import plan_from_json
 from understudy.release.folder import hash_file
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

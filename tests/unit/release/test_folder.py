@@ -14,7 +14,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import DisclosureError, InputError, SchemaError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.manifest import read_manifest
 
 SCHEMA = us.Schema(

@@ -14,7 +14,7 @@ from scipy import stats
 import understudy as us
 from understudy.errors import InputError
 from understudy.models import fit as fitting
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import model_file
 from understudy.release.model_file import read_model, write_model
 from understudy.release.parts import Recipe

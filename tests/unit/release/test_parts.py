@@ -12,7 +12,7 @@ import pytest
 import understudy as us
 from understudy.engines.spark_tasks import Inline
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import WrittenTables, write_release
 from understudy.release.parts import Recipe, WritePart, part_name
 from understudy.release.sampling import sample_again

@@ -10,7 +10,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import model_file
 from understudy.release.model_file import read_model, write_model
 

@@ -10,8 +10,8 @@ import pytest
 
 import understudy as us
 from understudy.errors import BudgetError, DisclosureError, InputError, UntrackedWarning
-from understudy.privacy.journal import Journal
-from understudy.privacy.streams import SecureStream, SeededStream
+from understudy.privacy.gate.journal import Journal
+from understudy.privacy.randomness.streams import SecureStream, SeededStream
 from understudy.release import run as run_module
 
 SCHEMA = us.Schema(
@@ -192,7 +192,7 @@ def test_a_run_that_dies_after_its_charge_is_finished_without_a_second_one(
     assert not run.exists()
     assert all(check.passed for check in us.verify(tmp_path / "release"))
     if kept:
-        from understudy.privacy.journal import unpack_array
+        from understudy.privacy.gate.journal import unpack_array
 
         assert (us.read_release(tmp_path / "release").measurements[0].values == unpack_array(kept[0])).all()
 

@@ -15,7 +15,7 @@ from understudy import commute_map
 from understudy.core.places import make_places
 from understudy.core.schema import Attribute, Schema
 from understudy.errors import DisclosureError, InputError, UnknownNameError, UnsupportedError
-from understudy.privacy.definition import ApproxDP, Unit
+from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.release.commutes import TABLE_SCHEMA, CommuteRelease
 from understudy.release.value import Provenance, Statement, wrap
 from understudy.reporting import commute_map as module

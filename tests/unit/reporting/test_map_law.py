@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.privacy.definition import ApproxDP, Unit
+from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.release.value import Provenance, Statement
 from understudy.reporting.map_law import NO_LAW, NOISY_SIZES, noise_law, stated_law, urn_law
 

@@ -11,7 +11,7 @@ from html import unescape
 import numpy as np
 import pytest
 
-from understudy.privacy.definition import PureDP, Unit
+from understudy.privacy.promise.definition import PureDP, Unit
 from understudy.release.value import Statement
 from understudy.reporting.commute_map import Shown, render
 from understudy.reporting.map_data import MapFlows, MapPlaces

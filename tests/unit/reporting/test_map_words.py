@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.privacy.definition import ZCDP, ApproxDP, NonPrivate, ProbabilisticDP, PureDP, Unit
+from understudy.privacy.promise.definition import ZCDP, ApproxDP, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.value import Statement
 from understudy.reporting.map_words import (
     explanation_html,

@@ -17,7 +17,7 @@ import understudy as us
 from understudy.core.places import make_places
 from understudy.core.result import Evaluation, Finding, Section
 from understudy.errors import DisclosureError, InputError
-from understudy.privacy.accountant import compose, satisfies
+from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.reporting.build import build_report
 from understudy.reporting.parts import grid, shown_value
 from understudy.reporting.promise import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of

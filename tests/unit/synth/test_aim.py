@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.gate import Gate
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.promise.accountant import compose, satisfies
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.aim import Aim
 from understudy.synth.base import Request
 from understudy.synth.currency import Currency

@@ -10,9 +10,9 @@ import understudy as us
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnknownNameError, UnsupportedError, UntrackedWarning
 from understudy.models import model as models
-from understudy.privacy.accountant import compose
-from understudy.privacy.gate import Gate
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.promise.accountant import compose
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.base import configure
 

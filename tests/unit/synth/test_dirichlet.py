@@ -10,10 +10,17 @@ import pytest
 
 import understudy as us
 from understudy.errors import BudgetError, DisclosureError, InputError, UnsupportedError
-from understudy.privacy.dirichlet_draw import DirichletDraw, epsilon_of, prior_for, pure_loss, round_prior, row_unit
-from understudy.privacy.event import PureLoss, Strata
-from understudy.privacy.gate import Gate
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.mechanisms.dirichlet_draw import (
+    DirichletDraw,
+    epsilon_of,
+    prior_for,
+    pure_loss,
+    round_prior,
+    row_unit,
+)
+from understudy.privacy.promise.event import PureLoss, Strata
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.base import configure
 
 SCHEMA = us.Schema(

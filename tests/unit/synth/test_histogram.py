@@ -9,8 +9,8 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
-from understudy.privacy.event import GaussianNoise, GeometricNoise, NoNoise
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.promise.event import GaussianNoise, GeometricNoise, NoNoise
+from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(
     attributes=(us.Attribute(name="a", levels=("x", "y", "z")), us.Attribute(name="b", levels=tuple("0123456789")))

@@ -7,10 +7,10 @@ import understudy as us
 from understudy.core.counts import Counts
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
-from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.gate import Gate
-from understudy.privacy.noise import DiscreteGaussian, Geometric
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
+from understudy.privacy.promise.accountant import compose, satisfies
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.base import configure
 
 

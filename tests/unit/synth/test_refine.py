@@ -8,11 +8,11 @@ import pytest
 import understudy as us
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, InternalError, UnknownNameError, UnsupportedError
-from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.gate import Candidate, Gate, merge_cells
-from understudy.privacy.journal import Journal
-from understudy.privacy.steps import query_of
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Candidate, Gate, merge_cells
+from understudy.privacy.gate.journal import Journal
+from understudy.privacy.gate.steps import query_of
+from understudy.privacy.promise.accountant import compose, satisfies
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.base import configure
 from understudy.synth.refine import read_refinement

@@ -8,7 +8,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.streams import SecureStream
+from understudy.privacy.randomness.streams import SecureStream
 
 EPSILON = us.PureDP(epsilon=1)
 METHODS = ("ipf", "aim", "mst")

@@ -10,8 +10,8 @@ import pytest
 
 import understudy as us
 from understudy.errors import UnsupportedError
-from understudy.privacy.reverse_draw import map_back
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.mechanisms.reverse_draw import map_back
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.risk.reverse_mapping import reverse_map
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

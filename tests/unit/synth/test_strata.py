@@ -8,10 +8,10 @@ import pytest
 import understudy as us
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
-from understudy.privacy.accountant import compose, satisfies
-from understudy.privacy.gate import Gate
-from understudy.privacy.sensitivity import margin_sensitivity
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.promise.accountant import compose, satisfies
+from understudy.privacy.promise.sensitivity import margin_sensitivity
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth import strata as strata_module
 from understudy.synth.base import configure

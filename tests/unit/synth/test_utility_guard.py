@@ -13,8 +13,8 @@ import pytest
 
 import understudy as us
 from understudy.core.table import CodedTable
-from understudy.privacy.gate import Gate
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.base import configure
 from understudy.utility.counting import count_together

@@ -10,9 +10,9 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, ORIGIN, Places
 from understudy.core.registry import Registry
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.definition import Definition, Unit, read_unit
-from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, Sink
-from understudy.privacy.plan import Option, Plan
+from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, Sink
+from understudy.privacy.promise.definition import Definition, Unit, read_unit
+from understudy.privacy.promise.plan import Option, Plan
 from understudy.synth.base import Request, configure_from
 
 UNIT_NOTE = "The unit is a job: a worker with two jobs is two units, unless rows_per_unit says otherwise."

@@ -25,12 +25,12 @@ from understudy.models.homes import fit_homes
 from understudy.models.nested_areas import NestedAreas
 from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, belief
 from understudy.models.sample import apportion
-from understudy.privacy.definition import ApproxDP, NonPrivate, PureDP
-from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
-from understudy.privacy.flow_draws import CellUrn
-from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
-from understudy.privacy.noise import Geometric
-from understudy.privacy.plan import Plan, Step
+from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
+from understudy.privacy.mechanisms.flow_draws import CellUrn
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP
+from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.base import Request, planned
 from understudy.synth.commutes import decays as decay_steps
 from understudy.synth.commutes import homes as home_steps

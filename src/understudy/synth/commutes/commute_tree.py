@@ -21,13 +21,13 @@ from understudy.errors import UnsupportedError
 from understudy.models.area_pairs import AreaPairs, make_area_pairs
 from understudy.models.flow_fit import NoisyCells, fit_gravity, trust_cells
 from understudy.models.flow_rows import draw_jobs, steps_of_one
-from understudy.privacy.calibrate import noise_for
-from understudy.privacy.definition import ApproxDP, Definition, PureDP, Unit
-from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable, Sink, flow_sensitivity
-from understudy.privacy.noise import Geometric
-from understudy.privacy.plan import Plan, Step
-from understudy.privacy.sparse_geometric import SparseGeometric, threshold_for
-from understudy.privacy.steps import query_of
+from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable, Sink, flow_sensitivity
+from understudy.privacy.gate.steps import query_of
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric, threshold_for
+from understudy.privacy.promise.calibrate import noise_for
+from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
+from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.base import Request, planned
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.synth.commutes.settings import positive

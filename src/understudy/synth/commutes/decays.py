@@ -12,8 +12,8 @@ from understudy.core.places import Places
 from understudy.models.decay import BANDS, band_of, fit_decays
 from understudy.models.gravity import GravityTree, default_decay
 from understudy.models.regions import squared_miles
-from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable
-from understudy.privacy.noise import Geometric
+from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable
+from understudy.privacy.mechanisms.noise import Geometric
 
 Integers = NDArray[np.int64]
 LABEL = "jobs by distance"

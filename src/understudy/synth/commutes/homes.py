@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.models.gravity import GravityTree
-from understudy.privacy.flow_gate import FlowGate, FlowMeasurement, FlowTable
-from understudy.privacy.noise import Geometric
+from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable
+from understudy.privacy.mechanisms.noise import Geometric
 from understudy.synth.commutes.decays import groups_of
 
 Integers = NDArray[np.int64]

@@ -15,9 +15,9 @@ from understudy.core.exact import to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import UnsupportedError
 from understudy.models.sample import apportion
-from understudy.privacy.event import Event, GeometricNoise
-from understudy.privacy.flow_draws import Block, CellUrn
-from understudy.privacy.indexed_noise import ListedCells
+from understudy.privacy.mechanisms.flow_draws import Block, CellUrn
+from understudy.privacy.promise.event import Event, GeometricNoise
+from understudy.privacy.randomness.indexed_noise import ListedCells
 
 Integers = NDArray[np.int64]
 MOST_TRIES = 1_000

@@ -14,17 +14,17 @@ from understudy.core.places import DESTINATION, Places
 from understudy.errors import BudgetError
 from understudy.models.nested_areas import NestedAreas
 from understudy.models.regions import AreaRegions, rings_and_sectors
-from understudy.privacy.calibrate_dirichlet import theorem_prior
-from understudy.privacy.commute_prior import PriorRule, SizedPrior, size_step
-from understudy.privacy.definition import Unit
-from understudy.privacy.dirichlet_breach import breach_quick_bound
-from understudy.privacy.dirichlet_draw import round_prior
-from understudy.privacy.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
-from understudy.privacy.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
-from understudy.privacy.flow_gate import Regions
-from understudy.privacy.place_bands import PlaceBands
-from understudy.privacy.plan import Plan
-from understudy.privacy.shrinking import published_epsilon, shrunk_delta, shrunk_prior, surely_retained
+from understudy.privacy.exact.dirichlet_breach import breach_quick_bound
+from understudy.privacy.gate.flow_gate import Regions
+from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, size_step
+from understudy.privacy.mechanisms.dirichlet_draw import round_prior
+from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
+from understudy.privacy.mechanisms.place_bands import PlaceBands
+from understudy.privacy.mechanisms.shrinking import published_epsilon, shrunk_delta, shrunk_prior, surely_retained
+from understudy.privacy.promise.calibrate_dirichlet import theorem_prior
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.promise.plan import Plan
 from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells, gamma_for
 from understudy.synth.commutes.settings import Shrinking
 

@@ -14,11 +14,11 @@ from understudy.models.decay import BANDS, band_middles, band_of, fit_decays
 from understudy.models.gravity import GravityTree, decay_from, knots
 from understudy.models.nested_areas import AreaStep, NestedAreas
 from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, rings_and_sectors
-from understudy.privacy.commute_prior import PriorRule, SizedPrior, size_step
-from understudy.privacy.definition import Unit
-from understudy.privacy.dirichlet_profile import PriorShape, delta
-from understudy.privacy.event import ApproxLoss, PureLoss
-from understudy.privacy.streams import SeededStream
+from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
+from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, size_step
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.event import ApproxLoss, PureLoss
+from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 BUDGET = us.ApproxDP(epsilon=2, delta="1e-5")

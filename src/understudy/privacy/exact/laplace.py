@@ -1,0 +1,63 @@
+"""Continuous Laplace noise rounded to a whole number: what Abowd and Vilhuber computed for their Fig. 3. Audit only.
+
+A real sampler of this law would have to compute with real numbers; with floating-point ones it leaks (Mironov 2012).
+Releases use ``Geometric``, which has the same worst case and is drawn exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.exact import Number, read_exact, show_up, to_text
+from understudy.core.mechanism import Integers, Stream
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.promise.event import Event, PureLoss, Sensitivity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundedLaplace:
+    """round(x + Laplace(scale)): P(0) = 1 - exp(-1/(2 s)), P(d) = exp(-|d|/s) sinh(1/(2 s)) at distance d.
+
+    Rounding is post-processing, so a query with L1 sensitivity t is t/scale-differentially private (Dwork et al. 2006).
+
+    >>> round(float(np.exp(RoundedLaplace(scale=0.5).log_pmf(np.array([1]), np.array([0])))[0]), 6)
+    0.159046
+    """
+
+    scale: Fraction
+    name: ClassVar[str] = "rounded_laplace"
+
+    def __init__(self, *, scale: Number) -> None:
+        exact = read_exact(scale, "scale")
+        if not Fraction(1, 2**40) <= exact <= 2**40:
+            raise InputError(
+                f"scale ({show_up(exact, 4)}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12)."
+            )
+        object.__setattr__(self, "scale", exact)
+
+    def event(self, sensitivity: Sensitivity) -> Event:
+        return PureLoss(epsilon=Fraction(sensitivity.l1) / self.scale, source="Dwork et al. 2006, Proposition 1")
+
+    def run(self, values: Integers, stream: Stream) -> NoReturn:
+        del values, stream
+        raise UnsupportedError("RoundedLaplace is for audit only; use Geometric, which is drawn exactly.")
+
+    def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
+        """Log probability of each output cell given each input cell (arrays are broadcast)."""
+        distance = np.abs(np.asarray(out) - np.asarray(values)).astype(np.float64)
+        rate = 1 / float(self.scale)
+        # log sinh(r/2) = r/2 + log((1 - e^-r) / 2)
+        away = rate / 2 + math.log(-math.expm1(-rate) / 2) - rate * distance
+        return np.where(distance == 0, math.log(-math.expm1(-rate / 2)), away)
+
+    def to_json(self) -> dict[str, str]:
+        return {"mechanism": self.name, "scale": to_text(self.scale)}
+
+    def __str__(self) -> str:
+        return f"{self.name}(scale = {float(self.scale):.6g})"

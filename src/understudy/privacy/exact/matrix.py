@@ -1,0 +1,315 @@
+"""What agencies do to small tables, as exact transition laws for the audit: swapping, suppression, PRAM and others.
+
+A law gives, for one table of counts, every table that can come out with its probability. Most of these methods are not
+differentially private at all; the audit then reports infinite loss with the pair of tables and the output that show
+it. None of them can be run here: the classes are for audit only. See docs/theory/exact-audit.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from understudy.core.mechanism import Integers, Stream
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.exact.tables import tables_of
+from understudy.privacy.promise.event import Event, NoNoise, Sensitivity
+
+Table = tuple[int, ...]
+Law = dict[Table, float]
+SUPPRESSED = -1  # stands for a cell that is not published
+ROUNDING = 1e-9  # how far the rows of a matrix may be from adding up to 1
+
+
+def check_rate(value: float, name: str) -> float:
+    """A probability."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
+        raise InputError(f"{name} ({value}) must be a number between 0 and 1.")
+    return float(value)
+
+
+def check_stochastic(matrix: ArrayLike, what: str) -> NDArray[np.float64]:
+    """A matrix of probabilities whose rows add up to 1; not read-only input is copied."""
+    try:
+        array = np.array(matrix, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be a matrix of numbers, all rows of the same length.") from None
+    if array.ndim != 2 or not array.size:
+        raise InputError(f"{what} must be a matrix with at least one row and one column.")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(f"{what} must hold finite probabilities of at least 0.")
+    sums = array.sum(axis=1)
+    worst = int(np.argmax(np.abs(sums - 1)))
+    if abs(sums[worst] - 1) > ROUNDING:
+        raise InputError(f"row {worst + 1} of {what} adds up to {sums[worst]:.9g}; every row must add up to 1.")
+    array.setflags(write=False)
+    return array
+
+
+class AuditOnly(ABC):
+    """Base of the laws: no noise is drawn here, and nothing is claimed that the audit has not found."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+
+    @abstractmethod
+    def law(self, table: Table) -> Law:
+        """Every output of one input with its probability."""
+
+    def event(self, sensitivity: Sensitivity) -> Event:
+        """Charged as no protection: what it really gives, the audit says."""
+        del sensitivity
+        return NoNoise()
+
+    def run(self, values: Integers, stream: Stream) -> NoReturn:
+        del values, stream
+        raise UnsupportedError(f"{self.name} is for audit only; a release needs a mechanism with a proved guarantee.")
+
+    def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
+        """Log probability of one output table given one input table."""
+        chance = self.law(tuple(int(x) for x in np.asarray(values))).get(tuple(int(x) for x in np.asarray(out)), 0.0)
+        return np.asarray(math.log(chance) if chance > 0 else -math.inf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matrix(AuditOnly):
+    """Any transition matrix: row i is the law of the output given input i, in lexicographic order of the tables.
+
+    ``outputs`` names the columns; without it they are the same tables as the inputs.
+
+    >>> Matrix([[0.75, 0.25], [0.25, 0.75]]).P.shape
+    (2, 2)
+    """
+
+    P: NDArray[np.float64]
+    outputs: tuple[Table, ...] | None = None
+    name: ClassVar[str] = "matrix"
+
+    def __init__(self, P: ArrayLike, outputs: Sequence[Sequence[int]] | None = None) -> None:  # noqa: N803
+        object.__setattr__(self, "P", check_stochastic(P, "P"))
+        names = None if outputs is None else tuple(tuple(int(x) for x in table) for table in outputs)
+        if names is not None and (len(names) != self.P.shape[1] or len(set(names)) != len(names)):
+            raise InputError(f"P has {self.P.shape[1]} columns; outputs must name each of them once.")
+        object.__setattr__(self, "outputs", names)
+
+    def law(self, table: Table) -> Law:
+        del table
+        raise UnsupportedError("a matrix has its law in P; its rows are the audit's inputs.")
+
+    def to_json(self) -> dict[str, object]:
+        return {"mechanism": self.name, "P": self.P.tolist()}
+
+    @staticmethod
+    def swapping(rate: float, shape: tuple[int, int] = (2, 2)) -> Swapping:
+        """Each record is chosen with probability ``rate``; the chosen trade their column values at random."""
+        return Swapping(rate=rate, shape=shape)
+
+    @staticmethod
+    def suppression(threshold: int) -> Suppression:
+        """Counts from 1 to threshold - 1 are not published."""
+        return Suppression(threshold=threshold)
+
+    @staticmethod
+    def coarsening(partition: Sequence[Sequence[int]]) -> Coarsening:
+        """Cells of one group are published as one."""
+        return Coarsening(partition=tuple(tuple(group) for group in partition))
+
+    @staticmethod
+    def sampling(rate: float) -> SubsamplePlusBinomial:
+        """Each record is kept with probability ``rate``."""
+        return SubsamplePlusBinomial(rate=rate, trials=0, probability=0.0)
+
+    @staticmethod
+    def pram(matrix: ArrayLike) -> Pram:
+        """Post-randomisation: each record's cell i becomes cell j with probability matrix[i][j]."""
+        return Pram(matrix=check_stochastic(matrix, "matrix"))
+
+    @staticmethod
+    def randomised_response(truth: float, cells: int = 2) -> Pram:
+        """Each record is told as it is with probability ``truth``, else a cell is named at random."""
+        share = (1 - check_rate(truth, "truth")) / cells
+        return Pram(matrix=check_stochastic(np.full((cells, cells), share) + truth * np.eye(cells), "matrix"))
+
+    @staticmethod
+    def subsample_plus_binomial(rate: float, trials: int, probability: float) -> SubsamplePlusBinomial:
+        """Each record is kept with probability ``rate``; each cell gains a Binomial(trials, probability) number."""
+        return SubsamplePlusBinomial(rate=rate, trials=trials, probability=probability)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swapping(AuditOnly):
+    """Random data swapping in a two-way table: row margins and column margins come out unchanged.
+
+    Each record is chosen independently with probability ``rate``; the column values of the chosen records are dealt
+    out again in random order. The chosen part then has the hypergeometric law of a table with given margins,
+    prod r_i! prod c_j! / (N! prod s_ij!).
+    """
+
+    rate: float
+    shape: tuple[int, int] = (2, 2)
+    name: ClassVar[str] = "swapping"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", check_rate(self.rate, "rate"))
+        if len(self.shape) != 2 or any(not isinstance(size, int) or size < 1 for size in self.shape):
+            raise InputError(f"shape ({self.shape}) must be two whole numbers: swapping works on a two-way table.")
+
+    def law(self, table: Table) -> Law:
+        if len(table) != math.prod(self.shape):
+            raise InputError(
+                f"swapping in a table of {self.shape[0]} x {self.shape[1]} needs {math.prod(self.shape)} cells."
+            )
+        found: Law = {}
+        for chosen, chance in _product([_binomial(count, self.rate) for count in table]).items():
+            grid = np.array(chosen).reshape(self.shape)
+            rows, columns = tuple(grid.sum(axis=1).tolist()), tuple(grid.sum(axis=0).tolist())
+            for dealt, share in _with_margins(rows, columns).items():
+                out = tuple(n - s + d for n, s, d in zip(table, chosen, dealt, strict=True))
+                found[out] = found.get(out, 0.0) + chance * share
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression(AuditOnly):
+    """Primary suppression: a count from 1 to threshold - 1 is replaced by a mark (-1). Nothing is random."""
+
+    threshold: int
+    name: ClassVar[str] = "suppression"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int) or self.threshold < 2:
+            raise InputError(f"threshold ({self.threshold}) must be a whole number of at least 2.")
+
+    def law(self, table: Table) -> Law:
+        return {tuple(SUPPRESSED if 0 < count < self.threshold else count for count in table): 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coarsening(AuditOnly):
+    """Cells added up by a public partition. Nothing is random, so the coarse counts are disclosed."""
+
+    partition: tuple[tuple[int, ...], ...]
+    name: ClassVar[str] = "coarsening"
+
+    def __post_init__(self) -> None:
+        members = sorted(cell for group in self.partition for cell in group)
+        if not members or members != list(range(len(members))) or not all(self.partition):
+            raise InputError(
+                "partition must hold every cell number from 0 up exactly once, in groups that are not empty."
+            )
+
+    def law(self, table: Table) -> Law:
+        if sum(len(group) for group in self.partition) != len(table):
+            raise InputError(
+                f"the partition speaks of {sum(map(len, self.partition))} cells; the table has {len(table)}."
+            )
+        return {tuple(sum(table[cell] for cell in group) for group in self.partition): 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pram(AuditOnly):
+    """Post-randomisation of each record's cell, independently (Gouweleeuw et al. 1998); also randomised response."""
+
+    matrix: NDArray[np.float64]
+    name: ClassVar[str] = "pram"
+
+    def law(self, table: Table) -> Law:
+        cells = len(table)
+        if self.matrix.shape != (cells, cells):
+            raise InputError(
+                f"the matrix is {self.matrix.shape[0]} x {self.matrix.shape[1]}; the table has {cells} cells."
+            )
+        found: Law = {(0,) * cells: 1.0}
+        for count, row in zip(table, self.matrix, strict=True):
+            found = _add(found, _multinomial(count, row))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubsamplePlusBinomial(AuditOnly):
+    """A Bernoulli sample of the records plus binomial noise in each cell (Rastogi, Suciu and Hong 2007).
+
+    With ``trials`` = 0 this is plain sampling: a count that shrinks is possible, one that grows is not.
+    """
+
+    rate: float
+    trials: int
+    probability: float
+    name: ClassVar[str] = "subsample_plus_binomial"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", check_rate(self.rate, "rate"))
+        object.__setattr__(self, "probability", check_rate(self.probability, "probability"))
+        if isinstance(self.trials, bool) or not isinstance(self.trials, int) or self.trials < 0:
+            raise InputError(f"trials ({self.trials}) must be a whole number of at least 0.")
+
+    def law(self, table: Table) -> Law:
+        noise = _binomial(self.trials, self.probability)
+        cells = []
+        for count in table:
+            total: dict[int, float] = {}
+            for kept, chance in _binomial(count, self.rate).items():
+                for extra, share in noise.items():
+                    total[kept + extra] = total.get(kept + extra, 0.0) + chance * share
+            cells.append(total)
+        return _product(cells)
+
+
+def _binomial(count: int, rate: float) -> dict[int, float]:
+    law = {x: math.comb(count, x) * rate**x * (1 - rate) ** (count - x) for x in range(count + 1)}
+    return {x: chance for x, chance in law.items() if chance > 0}
+
+
+def _product(cells: Sequence[dict[int, float]]) -> Law:
+    """The joint law of independent cells."""
+    found: Law = {(): 1.0}
+    for cell in cells:
+        found = {(*table, x): chance * share for table, chance in found.items() for x, share in cell.items()}
+    return found
+
+
+def _add(first: Law, second: Law) -> Law:
+    """The law of the sum of two independent tables."""
+    found: Law = {}
+    for one, chance in first.items():
+        for other, share in second.items():
+            total = tuple(x + y for x, y in zip(one, other, strict=True))
+            found[total] = found.get(total, 0.0) + chance * share
+    return found
+
+
+def _multinomial(count: int, shares: NDArray[np.float64]) -> Law:
+    found: Law = {}
+    for table in tables_of(count, len(shares)).tolist():
+        ways = math.factorial(count) // math.prod(math.factorial(x) for x in table)
+        chance = ways * math.prod(share**x for share, x in zip(shares.tolist(), table, strict=True))
+        if chance > 0:
+            found[tuple(table)] = chance
+    return found
+
+
+def _with_margins(rows: tuple[int, ...], columns: tuple[int, ...]) -> Law:
+    """All tables with the given margins, flat, with the law of a random pairing."""
+    weight = math.prod(map(math.factorial, (*rows, *columns)))
+    found: Law = {}
+    for cells in _fill(rows, columns):
+        below = math.factorial(sum(rows)) * math.prod(math.factorial(x) for x in cells)
+        found[cells] = weight / below
+    return found
+
+
+def _fill(rows: tuple[int, ...], columns: tuple[int, ...]) -> list[Table]:
+    if not rows:
+        return [()] if not any(columns) else []
+    found = []
+    for first in tables_of(rows[0], len(columns)).tolist():
+        if all(x <= c for x, c in zip(first, columns, strict=True)):
+            left = tuple(c - x for c, x in zip(columns, first, strict=True))
+            found += [(*first, *rest) for rest in _fill(rows[1:], left)]
+    return found

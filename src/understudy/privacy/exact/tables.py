@@ -1,0 +1,122 @@
+"""All tables of a few rows in a few cells, and which of them are neighbours: the ground the exact audit stands on.
+
+Tables are rows of an integer array in lexicographic order. Everything is counted before it is built, and refused when
+it would not fit: an audit of a large space goes by structure (``dirichlet_profile``, ``noise_profile``)
+or not at all, never by a sample that looks like the whole.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Integers
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.promise.definition import Unit
+
+LARGEST_SPACE = 4_000_000  # entries of a transition matrix: 32 MB of probabilities
+LARGEST_LISTING = 2_000_000  # numbers in a list of tables
+HUGE = 10**15  # larger numbers of tables are not counted further
+
+
+def choose(n: int, k: int) -> int:
+    """n over k, or ``HUGE`` where it is larger: no need to build a number of a million digits to refuse it."""
+    estimate = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return HUGE if estimate > math.log(HUGE) else math.comb(n, k)
+
+
+def check_size(value: int, name: str) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name} ({value}) must be a whole number of at least 1.")
+    return int(value)
+
+
+def how_many(records: int, cells: int, unit: Unit) -> int:
+    """How many tables there are: of exactly ``records`` rows under replace, of 0 to ``records`` under add_remove.
+
+    >>> how_many(5, 2, Unit()), how_many(5, 2, Unit(kind="add_remove"))
+    (6, 21)
+    """
+    extra = 0 if unit.kind == "replace" else 1  # a table of at most n rows is one of n rows with a cell for the rest
+    return choose(records + cells - 1 + extra, cells - 1 + extra)
+
+
+def tables_of(records: int, cells: int) -> Integers:
+    """Every table of exactly ``records`` rows, in lexicographic order.
+
+    >>> tables_of(2, 2).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    refuse_large(choose(records + cells - 1, cells - 1) * cells, LARGEST_LISTING, "tables")
+    found = np.zeros((1, 0), dtype=np.int64)
+    left = np.array([records])
+    for _ in range(cells - 1):
+        choices = left + 1
+        parent = np.repeat(np.arange(len(found)), choices)
+        taken = np.arange(len(parent)) - np.repeat(np.cumsum(choices) - choices, choices)
+        found = np.column_stack([found[parent], taken])
+        left = left[parent] - taken
+    return np.column_stack([found, left]).astype(np.int64)
+
+
+def inputs_of(records: int, cells: int, unit: Unit) -> Integers:
+    """The tables that the unit's neighbour relation speaks of, in lexicographic order."""
+    if unit.kind == "replace":
+        return tables_of(records, cells)
+    refuse_large(how_many(records, cells, unit) * cells, LARGEST_LISTING, "tables")
+    return tables_of(records, cells + 1)[:, :cells]  # the cell for the rest is last, so the order stays
+
+
+def sort_tables(tables: Integers) -> Integers:
+    """Distinct tables in lexicographic order."""
+    return np.unique(tables, axis=0)
+
+
+def neighbours(inputs: Integers, unit: Unit) -> Integers:
+    """Pairs (i, j), i < j, of neighbouring inputs: one row moved (replace) or one row more (add_remove).
+
+    >>> neighbours(tables_of(2, 2), Unit()).tolist()
+    [[0, 1], [1, 2]]
+    """
+    if unit.rows_per_unit != 1:
+        raise UnsupportedError(
+            f"an exact audit moves one row at a time; rows_per_unit is {unit.rows_per_unit}. Audit one row and "
+            "multiply epsilon (pure differential privacy of a group)."
+        )
+    where = {table.tobytes(): number for number, table in enumerate(np.ascontiguousarray(inputs))}
+    cells = inputs.shape[1]
+    pairs: set[tuple[int, int]] = set()
+    moves = (
+        [(i, j) for i in range(cells) for j in range(cells) if i != j]
+        if unit.kind == "replace"
+        else [(i, -1) for i in range(cells)]
+    )
+    for gain, loss in moves:
+        moved = inputs.copy()
+        moved[:, gain] += 1
+        if loss >= 0:
+            moved[:, loss] -= 1
+        for number, table in enumerate(np.ascontiguousarray(moved)):
+            other = where.get(table.tobytes())
+            if other is not None:
+                pairs.add((min(number, other), max(number, other)))
+    return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+
+
+def refuse_large(size: float, limit: int, what: str) -> None:
+    """An honest refusal instead of a machine that stops answering."""
+    if size > limit:
+        raise UnsupportedError(
+            f"the space has {'more than ' * (size >= HUGE)}{min(size, HUGE):.3g} {what}; enumeration is limited to "
+            f"{limit:,}. Use fewer records, rows or cells; "
+            "delta and epsilon of Dirichlet-multinomial and independent noise are computed by structure at any size."
+        )
+
+
+def number_of(tables: Integers, wanted: Integers) -> int | None:
+    """The position of a table in a list of tables."""
+    hits: NDArray[np.int64] = np.flatnonzero((tables == wanted).all(axis=1))
+    return int(hits[0]) if len(hits) else None

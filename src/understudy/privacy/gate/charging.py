@@ -1,0 +1,88 @@
+"""What every gate does before it touches anything: charge what the plan announced, and remember what was answered."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from understudy.core.mechanism import Stream
+from understudy.errors import BudgetError, InputError
+from understudy.privacy.gate.journal import Journal, JournalEntry
+from understudy.privacy.promise.accountant import Accountant, loss_of
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.event import Event
+from understudy.privacy.promise.plan import Plan, Step
+
+ANSWERS = ("measurement", "selection", "draw")
+PUBLIC = ("records", "public")  # sizes that the unit makes public, noted before anything is charged
+OTHER_DATA = (
+    "these are not the data the run was started with: their public sizes differ from those in its journal. Give the "
+    "same data, or start a new run."
+)
+
+
+class ChargingGate:
+    """Charges against a plan, journals answers, and hands out remembered ones when a run is resumed."""
+
+    def __init__(self, *, plan: Plan, stream: Stream, journal: Journal | None) -> None:
+        self._plan = plan
+        self._stream = stream
+        self._journal = journal
+        self._accountant = Accountant(unit=plan.unit, budget=plan.budget, by=plan.by)
+        self._left: deque[Step] = deque(step for step in plan.steps for _ in range(step.repeats))
+        remembered = journal.entries() if journal else ()
+        known = [entry.payload["records"] for entry in remembered if entry.kind == "records"]
+        self._records: int | None = int(known[0]) if known else None
+        self._replay: deque[JournalEntry] = deque(entry for entry in remembered if entry.kind in ANSWERS)
+        # What a draw costs may rest on public sizes, so data that are given again must have those of the journal.
+        self._unchecked = any(entry.kind in PUBLIC for entry in remembered)
+
+    @property
+    def unit(self) -> Unit:
+        return self._plan.unit
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What has been charged so far."""
+        return self._accountant.events
+
+    def _charge(self, action: str, label: str, margin: tuple[str, ...], event: Event) -> None:
+        """Charges one event, which must be one the plan announced."""
+        wanted = (action, label, margin, event)
+        if self._plan.adaptive:
+            if loss_of(event, self.unit).approx_delta > 0:
+                # Beside zCDP, deltas add only where all parameters are fixed beforehand (docs/theory/accounting.md).
+                raise BudgetError(
+                    f"'{label}' has a delta of its own, which an adaptive plan cannot add up; nothing was drawn."
+                )
+            self._accountant.charge(event)
+            return
+        if (
+            not self._left
+            or (self._left[0].action, self._left[0].label, self._left[0].margin, self._left[0].event) != wanted
+        ):
+            raise BudgetError(f"'{label}' is not the next step of the plan; nothing was drawn.")
+        self._accountant.charge(event)
+        self._left.popleft()
+
+    def _remembered(self, kind: str, label: str) -> dict[str, Any] | None:
+        """The answer a journal holds for this call, if the run is being resumed."""
+        if not self._replay:
+            return None
+        entry = self._replay.popleft()
+        if entry.kind != kind or entry.payload["label"] != label:
+            raise InputError("the journal of this run does not match its plan; it cannot be resumed.")
+        payload: dict[str, Any] = entry.payload
+        return payload
+
+    def _require_charged(self, same: bool) -> None:
+        """Refuses an answer that was drawn in another way than the one just charged, by another version, say."""
+        if not same:
+            raise InputError(
+                "the journal of this run holds an answer with other noise than this program would charge now; it "
+                "cannot be resumed. Finish it with the version that started it."
+            )
+
+    def _write(self, kind: str, payload: dict[str, Any]) -> None:
+        if self._journal is not None:
+            self._journal.append(kind, payload)

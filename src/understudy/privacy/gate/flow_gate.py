@@ -1,0 +1,244 @@
+"""The gate for commuting tables: the only way to touch who commutes where.
+
+It keeps the order of every gate: charge what the plan announced, then look at the data, then run the mechanism, then
+journal, then hand out. A synthesizer gets sizes of destinations only where the unit calls the destination fixed, noisy
+counts of public classes of jobs, and synthetic commutes. See docs/theory/commute.md.
+
+A drawn table can be gigabytes, so it is not written into the journal: it is the file that will be released, written to
+the run folder and forced to the disk, and the journal notes its name and hash. A file that was not noted was never
+answered to anybody: a resumed run removes it and draws again, with a new key, and the charge covers that one draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.counts import COVERS
+from understudy.core.flows import FlowSource
+from understudy.core.mechanism import Mechanism, Stream
+from understudy.core.places import DESTINATION, ORIGIN, Places
+from understudy.errors import DisclosureError, InputError, InternalError
+from understudy.privacy.gate.charging import OTHER_DATA, ChargingGate
+from understudy.privacy.gate.flow_blocks import DrawOrder, FlowWorker, LocalFlows
+from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
+from understudy.privacy.mechanisms.flow_draws import FlowMechanism
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.event import Event, Sensitivity
+from understudy.privacy.promise.plan import Plan
+
+Integers = NDArray[np.int64]
+Progress = Callable[[int, int | None], None]
+PAIR = (ORIGIN, DESTINATION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowTable:
+    """A public classification of jobs into disjoint cells, by the codes of their origins and destinations.
+
+    ``by_destination``: the class depends on the destination alone, so that a fixed destination makes the counts public.
+    """
+
+    label: str
+    cells: int
+    classify: Callable[[NDArray[np.int32], NDArray[np.int32]], Integers]
+    by_destination: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowMeasurement:
+    """Noisy counts of the cells of a classification: public."""
+
+    label: str
+    values: Integers
+    mechanism: Mechanism
+
+
+class Around(Protocol):
+    """A public division of the origins as some destinations see it, and a public way to place workers in it."""
+
+    @property
+    def domains(self) -> Integers:
+        """How many cells each destination has, ``elsewhere`` included."""
+        ...
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        """The cell of each pair; those of the d-th destination lie at starts[d]:starts[d + 1]."""
+        ...
+
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+        """The code of an origin for each drawn row, -1 for elsewhere."""
+        ...
+
+
+class Regions(Protocol):
+    """A public division of the origins that may differ from destination to destination."""
+
+    def around(self, destinations: Integers, cells: Integers) -> Around:
+        """Looks around some destinations, once for all that is done with them; several threads may look at a time."""
+        ...
+
+
+class Sink(Protocol):
+    """Where synthetic commutes go: a file of the run folder, or memory."""
+
+    def remembered(self, copy: int, note: dict[str, Any]) -> bool:
+        """Whether the table noted in a journal is there, unchanged."""
+        ...
+
+    def open(self, copy: int) -> None: ...
+
+    def add(self, origins: NDArray[np.int32], destinations: NDArray[np.int32], jobs: Integers) -> None: ...
+
+    def close(self) -> dict[str, Any]:
+        """Finishes a table, forced to the disk; what the journal shall note about it."""
+        ...
+
+
+def flow_sensitivity(table: FlowTable, unit: Unit) -> Sensitivity:
+    """A job is in one cell; b of them may move from one cell to another, or appear."""
+    rows = unit.rows_per_unit
+    if unit.kind == "add_remove":
+        return Sensitivity(l1=rows, l2_squared=rows**2, linf=rows)
+    if table.by_destination and DESTINATION in unit.fixed:
+        return Sensitivity(l1=0, l2_squared=0, linf=0)
+    return Sensitivity(l1=2 * rows, l2_squared=2 * rows**2, linf=rows)
+
+
+class FlowGate(ChargingGate):
+    """Charges, counts or draws, journals: in that order."""
+
+    def __init__(
+        self,
+        *,
+        source: FlowSource | None,
+        places: Places,
+        plan: Plan,
+        stream: Stream,
+        journal: Journal | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(plan=plan, stream=stream, journal=journal)
+        self._source = source
+        self._places = places
+        self._progress = progress
+        self._sizes: Integers | None = None
+        for entry in journal.entries() if journal else ():
+            if entry.kind == "public":
+                self._sizes = np.zeros(len(places), dtype=np.int64)
+                self._sizes[unpack_array(entry.payload["places"])] = unpack_array(entry.payload["sizes"])
+
+    def look_ahead(self) -> None:
+        """Reads and checks the whole table before anything is charged, and notes what is public about it."""
+        self._worker().total()
+        if self.unit.public_total:
+            _ = self.records
+        if DESTINATION in self.unit.fixed:
+            self.sizes()
+
+    @property
+    def records(self) -> int:
+        """The number of jobs, where it is public; under ``add_remove`` it never is."""
+        if not self.unit.public_total:
+            raise DisclosureError("the number of jobs is not public under add_remove.")
+        if self._records is None:
+            self._records = self._worker().total()
+            self._write("records", {"records": self._records})
+        return self._records
+
+    def sizes(self) -> Integers:
+        """n(d): the jobs at each destination, public only where the unit fixes the destination."""
+        if DESTINATION not in self.unit.fixed:
+            raise DisclosureError(
+                "the number of jobs at a destination is public only if the unit fixes the destination."
+            )
+        if self._sizes is None:
+            self._sizes = self._worker().sizes()
+            filled = np.flatnonzero(self._sizes)
+            self._write("public", {"places": pack_array(filled), "sizes": pack_array(self._sizes[filled])})
+        return self._sizes
+
+    def measure(self, table: FlowTable, noise: Mechanism) -> FlowMeasurement:
+        """Noisy counts of all cells of a public classification of jobs, empty cells included."""
+        sensitivity = flow_sensitivity(table, self.unit)
+        if sensitivity.l1 == 0:
+            raise InternalError(f"'{table.label}' is public under this unit and needs no noise.")
+        event = noise.event(sensitivity)
+        if not isinstance(event, Event):
+            raise InternalError(f"{noise.name} does not say what it costs.")
+        self._charge("measure", table.label, PAIR, event)
+        remembered = self._remembered("measurement", table.label)
+        if remembered is not None:
+            self._require_charged(remembered["mechanism"] == noise.to_json())
+            return FlowMeasurement(label=table.label, values=unpack_array(remembered["values"]), mechanism=noise)
+        values = self._noisy(table, noise)
+        self._write(
+            "measurement",
+            {"label": table.label, "mechanism": noise.to_json(), "values": pack_array(values.astype(np.int64))},
+        )
+        return FlowMeasurement(label=table.label, values=values, mechanism=noise)
+
+    def _noisy(self, table: FlowTable, noise: Mechanism) -> Integers:
+        """Dense noise is drawn here, once; sparse noise where the pairs are, and of it only what is reported comes."""
+        worker = self._worker()
+        if isinstance(noise, SparseGeometric):
+            if noise.domain != table.cells:
+                raise InternalError("noise for a domain of another size.")
+            return noise.dense(*worker.draw_sparse(table, noise, self._stream, (noise.name, table.label)))
+        return noise.run(worker.count(table), self._stream)
+
+    def draw(
+        self,
+        mechanism: FlowMechanism,
+        regions: Regions,
+        *,
+        rows: Integers,
+        cells: Integers,
+        label: str,
+        copy: int,
+        sink: Sink,
+        drop_elsewhere: bool = False,
+    ) -> None:
+        """Synthetic commutes for every destination: ``rows`` of them over ``cells`` public cells, put into the sink."""
+        self._charge("draw", label, PAIR, mechanism.event)
+        remembered = self._remembered("draw", label)
+        if remembered is not None:
+            if not sink.remembered(copy, remembered["table"]):
+                raise InputError(
+                    f"the table of copy {copy} that this run drew is missing or was changed; it cannot be drawn again "
+                    "under the same charge. Start a new run."
+                )
+            return
+        if mechanism.covers not in COVERS:
+            raise DisclosureError("a draw must cover the pairs that are empty, or it shows which are not.")
+        order = DrawOrder(
+            mechanism=mechanism, regions=regions, rows=rows, cells=cells, purpose=("commute", label, copy),
+            drop_elsewhere=drop_elsewhere,
+        )  # fmt: skip
+        sink.open(copy)
+        done, total = 0, int(rows.sum())
+        for origins, destinations, jobs in self._worker().draw_blocks(order, self._stream):
+            sink.add(origins, destinations, jobs)
+            done += int(jobs.sum())
+            if self._progress is not None:
+                self._progress(done, total)
+        self._write("draw", {"label": label, "copy": copy, "table": sink.close()})
+
+    def _worker(self) -> FlowWorker:
+        if self._source is None:
+            raise InputError(
+                "this run stopped before everything was drawn. Give the same data again (--source FILE); what was "
+                "charged already covers it, and values already measured are kept."
+            )
+        worker = self._source if isinstance(self._source, FlowWorker) else LocalFlows(self._source.flows())
+        if self._unchecked:
+            self._unchecked = False
+            same = self._records is None or worker.total() == self._records
+            if not same or (self._sizes is not None and not np.array_equal(worker.sizes(), self._sizes)):
+                raise InputError(OTHER_DATA)
+        return worker

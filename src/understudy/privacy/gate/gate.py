@@ -1,0 +1,348 @@
+"""The only way to touch counts.
+
+A synthesizer never gets a table or a count: it gets this gate. Every call charges first (or raises), then counts,
+then runs the mechanism, then journals the noisy values, then hands them out. A privacy review of the package is a
+review of this folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.counts import COVERS, Counts, Source, SparseCounts
+from understudy.core.exact import to_text
+from understudy.core.measurement import Draw, Measurement
+from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
+from understudy.core.schema import Schema
+from understudy.errors import DisclosureError, InputError, InternalError
+from understudy.privacy.gate.charging import OTHER_DATA, ChargingGate
+from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
+from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata
+from understudy.privacy.mechanisms.dirichlet_draw import row_unit
+from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Strata
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
+
+Integers = NDArray[np.int64]
+Progress = Callable[[int, int | None], None]
+Groups = Mapping[str, tuple[int, ...]]  # for each code of an attribute the code it is merged into
+CELLS_AT_ONCE = 2**25  # of fine tables that are counted together to be merged: a quarter of a gigabyte
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total."""
+
+    margin: tuple[str, ...]
+    mechanism: Mechanism
+    label: str
+    cells: str = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Candidate:
+    """A margin to be chosen: score = weight x L1 distance between true and model counts, minus the offset.
+
+    Everything is an integer, so scores are exact and their sensitivity is exact; nothing is divided by the
+    confidential number of rows.
+    """
+
+    margin: tuple[str, ...]
+    model: Integers
+    weight: int = 1
+    offset: int = 0
+
+
+class Gate(ChargingGate):
+    """Charges, counts, adds noise, journals: in that order."""
+
+    def __init__(
+        self,
+        *,
+        source: Source | None,
+        schema: Schema,
+        plan: Plan,
+        stream: Stream,
+        journal: Journal | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(plan=plan, stream=stream, journal=journal)
+        self._source = source
+        self._schema = schema
+        self._progress = progress
+        self._counted: dict[tuple[str, ...], Integers] = {}
+        self._sparse: dict[tuple[str, ...], SparseCounts] = {}
+        self._public: dict[tuple[str, ...], Integers] = {}
+        self._groups: Groups = {}
+        self._sizes = dict(zip(schema.names, schema.shape(), strict=True))  # as measured: of merged codes, once merged
+        self._distances: WeakKeyDictionary[Candidate, int] = WeakKeyDictionary()  # some are offered a hundred times
+        for entry in journal.entries() if journal else ():
+            if entry.kind == "public":
+                self._public[tuple(entry.payload["margin"])] = unpack_array(entry.payload["values"])
+
+    @property
+    def records(self) -> int:
+        """The number of rows, where it is public; under ``add_remove`` it never is."""
+        if not self.unit.public_total:
+            raise DisclosureError("the number of rows is not public under add_remove; give rows, or measure a total.")
+        if self._records is None:
+            self._records = int(self._open_source().total())
+            self._write("records", {"records": self._records})
+        return self._records
+
+    def look_ahead(self) -> None:
+        """Scan the data for what the plan announces, before anything is charged, so that bad data cost nothing.
+
+        Nothing leaves the gate: the counts wait here until they are charged for. An adaptive plan does not say what
+        it will look at; the one-way tables then serve as the check of every value. They do so too where what is
+        announced is very large, as it is where bins will be merged. The number of rows, where it is public, is noted
+        now, so that a run with all its measurements can be resumed without the data.
+        """
+        if self.unit.public_total:
+            expected, records = self._plan.records, self.records
+            if expected is not None and expected != records:
+                raise InputError(
+                    f"the plan was made for {expected:,} records and the data have {records:,}; what a draw costs can "
+                    "depend on it. Make the plan again, with the right number or without."
+                )
+        announced = list(dict.fromkeys(step.margin for step in self._plan.steps if step.action == "measure"))
+        if self._plan.adaptive or sum(map(self._schema.cells, announced)) > CELLS_AT_ONCE:
+            announced = [(name,) for name in self._schema.names]
+        self.count_ahead(announced)
+        if self._plan.adaptive:
+            return
+        for margin in dict.fromkeys(step.margin for step in self._plan.steps if step.action == "draw"):
+            if isinstance(self._source, DrawingSource):
+                self._source.total()  # checks every value; the cells stay where they are
+            else:
+                self._filled_cells(margin)
+            if self.unit.fixed:
+                self.public(self._schema.margin(self.unit.fixed))
+
+    def count_ahead(self, margins: Iterable[tuple[str, ...]]) -> None:
+        """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate."""
+        missing = [margin for margin in dict.fromkeys(margins) if margin not in self._counted]
+        if self._replay:
+            return
+        for part in self._scans(missing):
+            for counts in self._scan(part):
+                self._counted[counts.margin] = self._merged(counts.values, counts.margin)
+
+    def _scans(self, margins: Sequence[tuple[str, ...]]) -> Iterable[list[tuple[str, ...]]]:
+        """One scan for all; where bins are merged, several, so that fine tables are never all in memory at once."""
+        part: list[tuple[str, ...]] = []
+        cells = 0
+        for margin in margins:
+            cells += self._schema.cells(margin)
+            if part and self._groups and cells > CELLS_AT_ONCE:
+                yield part
+                part, cells = [], self._schema.cells(margin)
+            part.append(margin)
+        if part:
+            yield part
+
+    def merge(self, groups: Groups) -> None:
+        """From here on, codes of these attributes are merged before anything is measured or chosen.
+
+        A row is in one merged cell as it was in one cell, so the sensitivity of a margin, and of a score by it, bounds
+        that of the merged one. What is merged may depend on what was measured before, and on nothing else.
+        """
+        for name, codes in groups.items():
+            if len(codes) != self._schema[name].size or set(codes) != set(range(max(codes) + 1)):
+                raise InternalError(f"'{name}' has {self._schema[name].size} codes; {len(codes)} cannot be merged.")
+            if name in self.unit.fixed:
+                raise InternalError(f"'{name}' is fixed; its counts are public as they are.")
+        if self._groups:
+            raise InternalError("codes are merged already.")
+        self._groups = dict(groups)
+        self._sizes |= {name: max(codes) + 1 for name, codes in groups.items()}
+        self._distances.clear()
+        self._counted = {margin: self._merged(values, margin) for margin, values in self._counted.items()}
+
+    def _merged(self, table: Integers, margin: tuple[str, ...]) -> Integers:
+        for axis, name in enumerate(margin):
+            if name in self._groups:
+                table = merge_cells(table, axis, self._groups[name])
+        return table
+
+    def measure(self, queries: Sequence[Query]) -> list[Measurement]:
+        """Noisy counts of each query; all of them are charged before the first is drawn."""
+        for query in queries:
+            self._charge("measure", query.label, query.margin, self._measure_event(query))
+        self.count_ahead(query.margin for query in queries)
+        return [self._measure_one(query) for query in queries]
+
+    def _measure_event(self, query: Query) -> Event:
+        sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, query.cells)
+        if sensitivity.l1 == 0:
+            raise InternalError(f"'{query.label}' is public under this unit and needs no noise.")
+        event = query.mechanism.event(sensitivity)
+        if not isinstance(event, Event):
+            raise InternalError(f"{query.mechanism.name} does not say what it costs.")
+        return event
+
+    def _measure_one(self, query: Query) -> Measurement:
+        remembered = self._remembered("measurement", query.label)
+        if remembered is not None:
+            same = remembered["margin"] == list(query.margin) and remembered["cells"] == query.cells
+            self._require_charged(same and remembered["mechanism"] == query.mechanism.to_json())
+            return Measurement(
+                margin=query.margin, values=unpack_array(remembered["values"]), mechanism=query.mechanism,
+                cells=query.cells, label=query.label,
+            )  # fmt: skip
+        allowed = self._schema.allowed(query.margin) if query.margin else np.ones((), dtype=bool)
+        allowed = self._merged(allowed.astype(np.int64), query.margin) > 0
+        true = self._counts(query.margin)
+        if query.cells == "first":
+            values = query.mechanism.run(true[allowed][:1], self._stream).reshape(())
+        else:
+            values = np.zeros(true.shape, dtype=np.int64)
+            values[allowed] = query.mechanism.run(true[allowed], self._stream)
+        self._write("measurement", {
+            "label": query.label, "margin": list(query.margin), "cells": query.cells,
+            "mechanism": query.mechanism.to_json(), "values": pack_array(values),
+        })  # fmt: skip
+        return Measurement(
+            margin=query.margin, values=values, mechanism=query.mechanism, cells=query.cells, label=query.label
+        )
+
+    def select(
+        self, candidates: Sequence[Candidate], *, scale: Fraction, label: str, law: SelectionLaw = "exponential"
+    ) -> int:
+        """The number of the candidate with the greatest noisy score (OpenDP's noisy maximum)."""
+        if not candidates:
+            raise InputError("there is nothing to select from.")
+        for candidate in candidates:
+            self._check_candidate(candidate)
+        sensitivity = selection_sensitivity([candidate.weight for candidate in candidates], self.unit)
+        margin = candidates[0].margin if len(candidates) == 1 else ()
+        event = NoisyMax if law == "exponential" else GumbelMax
+        self._charge("select", label, margin, event(sensitivity=Fraction(sensitivity), scale=scale))
+        self.count_ahead(candidate.margin for candidate in candidates)
+        remembered = self._remembered("selection", label)
+        noise = {"law": law, "scale": to_text(scale)}
+        if remembered is not None:
+            self._require_charged(remembered.get("noise", noise) == noise)  # early journals do not say
+            return int(remembered["chosen"])
+        scores = [candidate.weight * self._distance(candidate) - candidate.offset for candidate in candidates]
+        chosen = self._stream.noisy_argmax(np.array(scores, dtype=np.int64), scale, law)
+        self._write("selection", {"label": label, "chosen": int(chosen), "noise": noise})
+        return int(chosen)
+
+    def _check_candidate(self, candidate: Candidate) -> None:
+        """A table that is spread over another's cells would move a score by more than is charged."""
+        shape = tuple(self._sizes[name] for name in candidate.margin)
+        if candidate.model.shape != shape or candidate.model.dtype.kind != "i":
+            raise InternalError(f"the model's {' x '.join(candidate.margin)} is no table of that margin.")
+
+    def _distance(self, candidate: Candidate) -> int:
+        if candidate not in self._distances:
+            self._distances[candidate] = int(np.abs(self._counts(candidate.margin) - candidate.model).sum())
+        return self._distances[candidate]
+
+    def public(self, margin: tuple[str, ...]) -> Integers:
+        """Exact counts of a margin that no unit can move: attributes the unit calls ``fixed``."""
+        if margin_sensitivity(self._schema, margin, self.unit).l1 != 0:
+            raise DisclosureError(f"the counts of {' x '.join(margin)} are not public under this unit.")
+        if margin not in self._public:
+            self._public[margin] = self._counts(margin)
+            self._write("public", {"margin": list(margin), "values": pack_array(self._public[margin])})
+        return self._public[margin]
+
+    def draw(
+        self,
+        mechanisms: Sequence[TableMechanism],
+        *,
+        margin: tuple[str, ...],
+        label: str,
+        copy: int,
+        strata: tuple[str, ...] = (),
+    ) -> Draw:
+        """A synthetic table drawn straight from the data by a mechanism that is defined on the whole domain.
+
+        With ``strata``, one mechanism per cell of those attributes, in order; cells of the result are numbered over
+        the whole margin all the same. The accountant counts one stratum per row where the unit has ``fixed``
+        attributes, which is right for strata of those alone.
+        """
+        if self.unit.fixed and not set(strata) <= set(self.unit.fixed):
+            raise DisclosureError(
+                f"strata by {' x '.join(strata)} are not fixed under this unit: one unit can move from one to another."
+            )
+        events = [mechanism.table_event(row_unit(self.unit, strata)) for mechanism in mechanisms]
+        event = Strata(strata=tuple((one,) for one in events)) if strata else events[0]
+        self._charge("draw", label, margin, event)
+        remembered = self._remembered("draw", label)
+        if remembered is None:
+            cells, counts = self._draw(mechanisms, margin, strata, ("draw", label, copy))
+            self._write("draw", {
+                "label": label, "copy": copy, "cells": pack_array(cells), "counts": pack_array(counts),
+            })  # fmt: skip
+        else:
+            cells, counts = unpack_array(remembered["cells"]), unpack_array(remembered["counts"])
+        return Draw(
+            margin=margin, cells=cells, counts=counts, mechanisms=tuple(m.to_json() for m in mechanisms), label=label
+        )
+
+    def _draw(
+        self,
+        mechanisms: Sequence[TableMechanism],
+        margin: tuple[str, ...],
+        strata: tuple[str, ...],
+        purpose: tuple[str | int, ...],
+    ) -> tuple[Integers, Integers]:
+        """Here, or where the rows are if the source can draw there: the same words, so the same tables."""
+        source = self._open_source()
+        if isinstance(source, DrawingSource):
+            if any(mechanism.covers not in COVERS for mechanism in mechanisms):
+                raise DisclosureError("a draw must cover the cells that are empty, or it shows which are not.")
+            return source.draw_strata(mechanisms, margin=margin, strata=strata, stream=self._stream, purpose=purpose)
+        return draw_strata(
+            self._schema, self._filled_cells(margin), self._stream, *purpose, strata=strata, mechanisms=mechanisms
+        )
+
+    def _filled_cells(self, margin: tuple[str, ...]) -> SparseCounts:
+        if margin not in self._sparse:
+            self._sparse[margin] = self._open_source().count_sparse(margin)
+        return self._sparse[margin]
+
+    def _counts(self, margin: tuple[str, ...]) -> Integers:
+        if margin not in self._counted:  # a resumed run that has used up what its journal remembers
+            self._counted[margin] = self._merged(self._scan([margin])[0].values, margin)
+        return self._counted[margin]
+
+    def _scan(self, margins: Sequence[tuple[str, ...]]) -> list[Counts]:
+        return self._open_source().count(list(margins), progress=self._progress)
+
+    def _open_source(self) -> Source:
+        if self._source is None:
+            raise InputError(
+                "this run stopped before everything was measured. Give the same data again (--source FILE); what was "
+                "charged already covers it, and values already measured are kept."
+            )
+        if self._unchecked:
+            self._unchecked = False
+            same = self._records is None or self._source.total() == self._records
+            if not same or any(
+                not np.array_equal(self._source.count([margin])[0].values, values)
+                for margin, values in self._public.items()
+            ):
+                raise InputError(OTHER_DATA)
+        return self._source
+
+
+def merge_cells(table: Integers, axis: int, codes: Sequence[int]) -> Integers:
+    """Counts with the codes of one axis merged: cells of the same new code are added up.
+
+    >>> merge_cells(np.array([[1, 2, 3], [4, 5, 6]]), 1, (0, 0, 1)).tolist()
+    [[3, 3], [9, 6]]
+    """
+    first = np.moveaxis(table, axis, 0)
+    merged = np.zeros((max(codes) + 1, *first.shape[1:]), dtype=np.int64)
+    np.add.at(merged, np.array(codes), first)
+    return np.moveaxis(merged, 0, axis)

@@ -1,0 +1,286 @@
+"""What the rows of a ledger say: accounts, charges, and whether they add up."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from understudy.core.exact import from_text, show_down, show_up, to_text
+from understudy.errors import BudgetError, InputError, UnderstudyError, unknown_name
+from understudy.privacy.ledger.store import Row, canonical
+from understudy.privacy.promise.definition import (
+    Definition,
+    NonPrivate,
+    ProbabilisticDP,
+    PureDP,
+    Unit,
+    definition_from_json,
+)
+
+Amounts = Mapping[str, Fraction]
+
+
+def cost_in(limit: Definition, cost: Definition) -> Amounts:
+    """What a run with guarantee ``cost`` takes from an account whose limit is ``limit``.
+
+    A pure account takes pure runs only. An approx account takes approx runs, pure ones with delta 0, and probabilistic
+    ones as the approximate guarantee they imply (Gotz et al. 2012, Lemma 2). A zCDP account takes zCDP runs, and pure
+    ones at rho = epsilon^2 / 2 (Bun and Steinke 2016, Proposition 1.4). An account opened without a guarantee takes
+    anything and counts nothing. Everything else is refused: a conversion that needs a choice (such as a delta) is made
+    by the accountant inside a run, where it is exact, and not here, where it would be paid again for every run.
+
+    >>> from understudy.privacy.promise.definition import ApproxDP
+    >>> cost_in(ApproxDP(epsilon=1, delta="1e-6"), PureDP(epsilon="0.5"))
+    {'epsilon': Fraction(1, 2), 'delta': Fraction(0, 1)}
+    """
+    if isinstance(limit, NonPrivate):
+        return {}
+    if isinstance(cost, NonPrivate):
+        raise BudgetError(
+            f"a run without a guarantee cannot be charged to an account limited by {limit}; "
+            "open an account of its own, with the limit 'none', and know that nothing is promised."
+        )
+    if isinstance(cost, ProbabilisticDP):
+        cost = cost.implied()
+    if cost.name == limit.name:
+        return {key: getattr(cost, key) for key in limit.parameters}
+    if isinstance(cost, PureDP) and limit.name == "approx":
+        return {"epsilon": cost.epsilon, "delta": Fraction(0)}
+    if isinstance(cost, PureDP) and limit.name == "zcdp":
+        return {"rho": cost.epsilon**2 / 2}
+    raise BudgetError(
+        f"a run with {cost.title} cannot be charged to an account that counts {limit.title}; "
+        f"plan the run with the guarantee '{limit.name}', or charge an account with a limit of the kind '{cost.name}'."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One row of the ledger, read. ``kind`` is ledger, account, charge or settle; all of it is public."""
+
+    sequence: int
+    previous: str
+    hash: str
+    body: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.body["kind"])
+
+    @property
+    def time(self) -> str:
+        """When it was written, UTC, ISO 8601."""
+        return str(self.body["time"])
+
+    @property
+    def account(self) -> str | None:
+        return self.body.get("account")
+
+    @property
+    def run(self) -> str | None:
+        return self.body.get("run")
+
+    @property
+    def plan_hash(self) -> str | None:
+        return self.body.get("plan_hash")
+
+    @property
+    def method(self) -> str | None:
+        return self.body.get("method")
+
+    @property
+    def note(self) -> str:
+        return str(self.body.get("note", ""))
+
+    @property
+    def cost(self) -> Definition | None:
+        """The guarantee of a charged run, as it was asked for."""
+        return definition_from_json(self.body["cost"]) if "cost" in self.body else None
+
+    @property
+    def charged(self) -> Amounts:
+        """What a charge takes from the account, in the account's currency."""
+        return _read_amounts(self.body.get("charged", {}))
+
+    @property
+    def spent(self) -> Definition | None:
+        """What a settled run used of its charge."""
+        return definition_from_json(self.body["spent"]) if "spent" in self.body else None
+
+    @property
+    def left(self) -> Amounts:
+        """What a settled run did not use of its charge. It is not given back."""
+        return _read_amounts(self.body.get("left", {}))
+
+    @property
+    def block(self) -> dict[str, object]:
+        """What a manifest carries about a charge, so that truncation of the ledger can be noticed."""
+        return {"account": self.account, "run": self.run, "head": self.hash, "sequence": self.sequence}
+
+    def to_json(self) -> dict[str, object]:
+        return {**self.body, "previous": self.previous, "hash": self.hash}
+
+
+def entry_of(row: Row) -> Entry:
+    return Entry(sequence=row.sequence, previous=row.previous, hash=row.hash, body=json.loads(row.body))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The state of one account: the limit, what is spent and what remains, exact."""
+
+    name: str
+    unit: Unit
+    limit: Definition
+    opened: str
+    spent: Amounts
+    runs: int = 0
+
+    @property
+    def remaining(self) -> Amounts:
+        return {key: getattr(self.limit, key) - self.spent[key] for key in self.limit.parameters}
+
+    def fits(self, amounts: Amounts) -> bool:
+        return all(self.spent[key] + amounts[key] <= getattr(self.limit, key) for key in self.limit.parameters)
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Parameter, limit, spent (rounded up), remaining (rounded down): plain text for any table."""
+        return [
+            (key, show_down(getattr(self.limit, key)), show_up(self.spent[key]), show_down(self.remaining[key]))
+            for key in self.limit.parameters
+        ]
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "account": self.name,
+            "unit": self.unit.to_json(),
+            "guarantee": self.limit.name,
+            "limit": self.limit.to_json(),
+            "spent": {key: show_up(value) for key, value in self.spent.items()},
+            "remaining": {key: show_down(value) for key, value in self.remaining.items()},
+            "spent_exact": write_amounts(self.spent),
+            "remaining_exact": write_amounts(self.remaining),
+            "runs": self.runs,
+            "opened": self.opened,
+        }
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{word}</th>" for word in ("", "limit", "spent", "remaining"))
+        lines = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows())
+        title = html.escape(f"{self.name}: {self.limit.title}, {self.runs} runs")
+        return f"<table><caption>{title}</caption><tr>{head}</tr>{lines}</table>"
+
+
+def write_amounts(amounts: Amounts) -> dict[str, str]:
+    return {key: to_text(value) for key, value in amounts.items()}
+
+
+def _read_amounts(data: Mapping[str, str]) -> dict[str, Fraction]:
+    return {key: from_text(text, key) for key, text in data.items()}
+
+
+@dataclass(slots=True, kw_only=True)
+class Book:
+    """All rows, replayed from the first: what a ledger says, and where it contradicts itself."""
+
+    entries: list[Entry] = field(default_factory=list)
+    accounts: dict[str, Account] = field(default_factory=dict)
+    charges: dict[str, Entry] = field(default_factory=dict)
+    settled: dict[str, Entry] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def account(self, name: str) -> Account:
+        if name not in self.accounts:
+            raise unknown_name("account", name, self.accounts)
+        return self.accounts[name]
+
+    def charge(self, run: str) -> Entry:
+        if run not in self.charges:
+            raise unknown_name("run", run, self.charges)
+        return self.charges[run]
+
+
+def replay(rows: tuple[Row, ...]) -> Book:
+    """Read rows and check that each was allowed when it was written; never raises."""
+    book = Book()
+    for row in rows:
+        try:
+            entry = entry_of(row)
+            if canonical(entry.body) != row.body:  # such as a key given twice, which readers may take differently
+                raise InputError("it is not in the form this program writes")
+            _take(book, entry)
+            book.entries.append(entry)
+        except (UnderstudyError, KeyError, TypeError, ValueError, AttributeError) as problem:
+            reason = str(problem) if isinstance(problem, UnderstudyError) else "it is not a complete entry"
+            book.problems.append(f"entry {row.sequence} cannot be right: {reason}")
+    return book
+
+
+def _take(book: Book, entry: Entry) -> None:
+    body = entry.body
+    if body["sequence"] != entry.sequence:
+        raise InputError("it carries another entry's number")
+    if not isinstance(body["time"], str):
+        raise InputError("it has no time")
+    if (entry.kind == "ledger") != (entry.sequence == 1):
+        raise InputError("a ledger starts with exactly one opening entry")
+    if entry.kind == "account":
+        limit = definition_from_json(body["limit"])
+        name, unit = body["account"], Unit.from_json(body["unit"])
+        if name in book.accounts:
+            raise InputError(f"account '{name}' exists already")
+        nothing = dict.fromkeys(limit.parameters, Fraction(0))
+        book.accounts[name] = Account(name=name, unit=unit, limit=limit, opened=entry.time, spent=nothing)
+    elif entry.kind == "charge":
+        account = book.account(body["account"])
+        run = body["run"]
+        if run in book.charges:
+            raise InputError(f"run '{run}' is charged already")
+        if Unit.from_json(body["unit"]) != account.unit:
+            raise InputError("its unit is not the account's")
+        amounts = cost_in(account.limit, definition_from_json(body["cost"]))
+        if amounts != entry.charged:
+            raise InputError("the amounts charged are not those of its guarantee")
+        if not account.fits(amounts):
+            raise InputError("it is above the limit")
+        book.charges[run] = entry
+        book.accounts[account.name] = charged(account, amounts)
+    elif entry.kind == "settle":
+        charge = book.charge(body["run"])
+        if charge.run in book.settled:
+            raise InputError(f"run '{charge.run}' is settled already")
+        if entry.account != charge.account or entry.left != left_of(book, charge, definition_from_json(body["spent"])):
+            raise InputError("it does not agree with the charge")
+        book.settled[str(charge.run)] = entry
+    elif entry.kind != "ledger":
+        raise InputError(f"its kind '{entry.kind}' is unknown")
+
+
+def charged(account: Account, amounts: Amounts) -> Account:
+    """The account after one more run."""
+    spent = {key: account.spent[key] + amounts[key] for key in account.limit.parameters}
+    return Account(
+        name=account.name,
+        unit=account.unit,
+        limit=account.limit,
+        opened=account.opened,
+        spent=spent,
+        runs=account.runs + 1,
+    )
+
+
+def left_of(book: Book, charge: Entry, spent: Definition) -> Amounts:
+    """What a run left of its charge; a run that used more than it reserved is refused."""
+    used = cost_in(book.account(str(charge.account)).limit, spent)
+    left = {key: charge.charged[key] - used[key] for key in used}
+    for key, amount in left.items():
+        if amount < 0:
+            raise BudgetError(
+                f"run '{charge.run}' reports {key} = {show_up(used[key])} but reserved {show_up(charge.charged[key])}; "
+                "a run never spends more than it reserved."
+            )
+    return left

@@ -1,0 +1,338 @@
+"""The ledger: how much of each data set's privacy is spent, over all runs and all users of it.
+
+A run reserves the whole cost of its plan in one transaction before the first draw, or is refused. The limit is a
+filter: it may be enforced on a running sum although later runs, and their budgets, are chosen after seeing earlier
+results. For pure and approximate differential privacy this is basic composition as a filter (Rogers, Roth, Ullman and
+Vadhan 2016, arXiv:1605.08294, section 3); for zero-concentrated differential privacy it is Feldman and Zrnic 2021
+(arXiv:2008.11193, Theorem 3.1) and Whitehouse, Ramdas, Rogers and Wu 2023 (PMLR 202). docs/theory/ledger.md has a
+short proof of all three. Sums are exact: amounts are stored as text and added as fractions.
+
+Everything in a ledger is public or the steward's own words: never put a confidential value in a name or a note.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import sqlite3
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.core.exact import show_down, show_up
+from understudy.errors import BudgetError, InputError, UnsupportedError
+from understudy.privacy.ledger.book import (
+    Account,
+    Amounts,
+    Book,
+    Entry,
+    cost_in,
+    entry_of,
+    left_of,
+    replay,
+    write_amounts,
+)
+from understudy.privacy.ledger.store import VERSION, LedgerFile, append, chain_problems, rows_of, structure_problems
+from understudy.privacy.promise.definition import Definition, ProbabilisticDP, Unit, read_unit
+
+__all__ = ["Account", "Entry", "Ledger", "Verification", "cost_in"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a check of the whole ledger found; true if nothing is wrong."""
+
+    problems: tuple[str, ...]
+    entries: int
+    head: str
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def to_json(self) -> dict[str, object]:
+        return {"ok": self.ok, "problems": list(self.problems), "entries": self.entries, "head": self.head}
+
+
+class Ledger:
+    """Accounts of privacy budgets in one file. Made by :meth:`create` or :meth:`open`."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file = file
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str]) -> Ledger:
+        """A new, empty ledger, readable by its owner alone. An existing file is never overwritten.
+
+        Its first entry holds a random name, so that no two ledgers share a hash.
+        """
+        body = {"kind": "ledger", "version": VERSION, "name": secrets.token_hex(16), "time": _now()}
+        return cls(LedgerFile.create(_absolute(path), body))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, writable: bool = True) -> Ledger:
+        """An existing ledger. ``writable=False`` is enough to show and verify one on a read-only disk."""
+        file = LedgerFile(_absolute(path), writable=writable)
+        file.check()
+        return cls(file)
+
+    def create_account(self, name: str, *, unit: Unit | str, limit: Definition) -> Account:
+        """Open an account: the steward's name for a data set, who is protected, and how much may ever be spent.
+
+        All three are fixed for good: a limit that could be raised would not be a limit, and losses of different units
+        do not add.
+        """
+        name, unit = _name(name, "account"), read_unit(unit)
+        if not isinstance(limit, Definition):
+            raise InputError("limit must be a guarantee, such as PureDP(epsilon=1).")
+        if isinstance(limit, ProbabilisticDP):
+            raise UnsupportedError(
+                "an account cannot be limited by probabilistic differential privacy, which later processing does not "
+                "preserve; use ApproxDP with the same epsilon and delta, and probabilistic runs are charged as that."
+            )
+        with self._file.transaction() as connection:
+            book = _sound_book(connection, self.path)
+            for known in book.accounts:
+                # Two accounts for one data set would each allow the whole limit; near-identical names invite that.
+                if known.casefold() == name.casefold():
+                    raise InputError(
+                        f"account '{known}' exists already; its unit and limit are fixed. Use it as it is."
+                    )
+            body = {
+                "kind": "account",
+                "account": name,
+                "unit": unit.to_json(),
+                "limit": limit.to_json(),
+                "time": _now(),
+            }
+            append(connection, body)
+        return self.account(name)
+
+    def accounts(self) -> tuple[Account, ...]:
+        """Every account, in the order of their opening."""
+        return tuple(self._book().accounts.values())
+
+    def account(self, name: str) -> Account:
+        return self._book().account(_name(name, "account"))
+
+    def reserve(
+        self,
+        account: str,
+        *,
+        run: str,
+        plan_hash: str,
+        unit: Unit | str,
+        cost: Definition,
+        method: str,
+        note: str = "",
+    ) -> Entry:
+        """Charge a run's whole plan before its first draw, or raise ``BudgetError`` and charge nothing.
+
+        Asking again for the same run with the same plan returns the first charge, so a run that died before it learnt
+        the answer may ask again. That covers one run's draws: what it drew already it takes from its journal.
+        """
+        name, run, unit = _name(account, "account"), _name(run, "run"), read_unit(unit)
+        plan_hash, method = _text(plan_hash, "plan_hash"), _text(method, "method")
+        note = _text(note, "note", empty=True, longest=1000)
+        with self._file.transaction() as connection:
+            book = _sound_book(connection, self.path)
+            state = book.account(name)
+            amounts = _amounts(state, unit, cost)
+            earlier = book.charges.get(run)
+            if earlier is not None:
+                if (earlier.account, earlier.plan_hash, earlier.cost) != (name, plan_hash, cost):
+                    raise BudgetError(
+                        f"run '{run}' was charged before for another plan, cost or account; one run has one plan. "
+                        "Nothing was charged; start a new run."
+                    )
+                return earlier
+            if not state.fits(amounts):
+                raise BudgetError(_refusal(state, amounts))
+            body = {
+                "kind": "charge",
+                "account": name,
+                "run": run,
+                "plan_hash": plan_hash,
+                "unit": unit.to_json(),
+                "cost": cost.to_json(),
+                "charged": write_amounts(amounts),
+                "method": method,
+                "note": note,
+                "time": _now(),
+            }
+            row = append(connection, body)
+        return entry_of(row)
+
+    def check(self, account: str, *, unit: Unit | str, cost: Definition) -> None:
+        """Raise what :meth:`reserve` would raise now, charging nothing: a refusal before the data are opened.
+
+        Only a reservation binds; another run may still be faster.
+        """
+        state = self.account(account)
+        amounts = _amounts(state, read_unit(unit), cost)
+        if not state.fits(amounts):
+            raise BudgetError(_refusal(state, amounts))
+
+    def settle(self, *, run: str, spent: Definition) -> Entry:
+        """Write down what an adaptive run used of its charge and what it left. Nothing is given back.
+
+        Why no refund: how much an adaptive run uses depends on its noisy results, and a statement about a loss known
+        only afterwards is an odometer, not a filter. The plan's zCDP total converts to (epsilon, delta); a total that
+        the results chose does not (Rogers et al. 2016 prove the gap). Besides, a budget that only falls can be checked
+        by anybody who reads the rows, whatever crashed when.
+        """
+        with self._file.transaction() as connection:
+            book = _sound_book(connection, self.path)
+            charge = book.charge(run)
+            left = left_of(book, charge, spent)
+            earlier = book.settled.get(run)
+            if earlier is not None:
+                if earlier.spent != spent:
+                    raise BudgetError(f"run '{run}' was settled before with another amount; an entry is never changed.")
+                return earlier
+            body = {
+                "kind": "settle",
+                "account": charge.account,
+                "run": run,
+                "spent": spent.to_json(),
+                "left": write_amounts(left),
+                "time": _now(),
+            }
+            row = append(connection, body)
+        return entry_of(row)
+
+    def entries(self, account: str | None = None) -> tuple[Entry, ...]:
+        """Every entry in order, or those of one account."""
+        book = self._book()
+        if account is None:
+            return tuple(book.entries)
+        name = book.account(_name(account, "account")).name
+        return tuple(entry for entry in book.entries if entry.account == name)
+
+    def head(self) -> str:
+        """The hash of the last entry, which stands for everything before it."""
+        return self._book().entries[-1].hash
+
+    def verify(self) -> Verification:
+        """Recompute the chain from the first entry and replay it: every charge allowed, nothing changed or missing.
+
+        Detects an edited, removed, inserted or reordered entry. Entries cut off the end together with SQLite's own
+        counter, or an older copy of the whole file, are consistent in themselves: see :meth:`verify_against`.
+        """
+        rows, problems = self._file.read()
+        problems = problems + chain_problems(rows) + replay(rows).problems
+        if not rows:
+            problems.append("there are no entries at all")
+        return Verification(problems=tuple(problems), entries=len(rows), head=rows[-1].hash if rows else "")
+
+    def verify_against(self, block: Mapping[str, object]) -> Verification:
+        """Verify, and check that a charge recorded in a release's manifest is still where it was.
+
+        ``block`` is {"account", "run", "head", "sequence"}: :attr:`Entry.block` of the charge. A truncated ledger, a
+        restored backup or another ledger does not have that hash at that place.
+        """
+        sequence, head = block.get("sequence"), block.get("head")
+        if not isinstance(sequence, int) or not isinstance(head, str) or not {"account", "run"} <= block.keys():
+            raise InputError("this release does not say which ledger entry it was charged to; nothing to compare with.")
+        checked = self.verify()
+        rows, _ = self._file.read()
+        run = block["run"]
+        found = next((row for row in rows if row.sequence == sequence), None)
+        problems = list(checked.problems)
+        if found is None:
+            problems.append(
+                f"run '{run}' was entry {sequence}, but this ledger has {len(rows)} entries: it was cut, or restored "
+                "from an older backup, or is another ledger"
+            )
+        elif found.hash != head:
+            problems.append(
+                f"entry {sequence} is not the charge of run '{run}': the ledger was rewritten or is another"
+            )
+        else:
+            charge = replay(rows).charges.get(str(run))
+            if charge is None or charge.sequence != sequence or charge.account != block["account"]:
+                problems.append(f"entry {sequence} charges another run or account than the release says")
+        return Verification(problems=tuple(problems), entries=checked.entries, head=checked.head)
+
+    def _book(self) -> Book:
+        rows, problems = self._file.read()
+        return _checked(replay(rows), problems + chain_problems(rows), self.path)
+
+
+def _sound_book(connection: sqlite3.Connection, path: Path) -> Book:
+    rows = rows_of(connection)
+    return _checked(replay(rows), structure_problems(connection) + chain_problems(rows), path)
+
+
+def _checked(book: Book, problems: list[str], path: Path) -> Book:
+    problems = problems + book.problems
+    if not book.entries and not problems:
+        problems = ["there are no entries at all"]
+    if problems:
+        raise InputError(
+            f"the ledger {path} was altered or damaged ({problems[0]}); nothing is charged to it. "
+            "Verify it, and restore it from a backup."
+        )
+    return book
+
+
+def _amounts(account: Account, unit: Unit, cost: Definition) -> Amounts:
+    """What a run takes from an account; refused if they protect different units."""
+    if unit != account.unit:
+        raise BudgetError(
+            f"account '{account.name}' protects another unit than this run, and their losses do not add. "
+            f"The account: {_say(account.unit)}. The run: {_say(unit)}. Nothing was charged; plan the run with "
+            "the account's unit, or open another account with the run's."
+        )
+    return cost_in(account.limit, cost)
+
+
+def _refusal(account: Account, asked: Amounts) -> str:
+    parts = [
+        f"{key}: limit {show_down(getattr(account.limit, key))}, spent {show_up(account.spent[key])}, "
+        f"remaining {show_down(account.remaining[key])}, asked {show_up(asked[key])}"
+        for key in account.limit.parameters
+    ]
+    return (
+        f"account '{account.name}' does not allow this run. {'; '.join(parts)}. "
+        "Nothing was charged and nothing drawn; ask for at most what remains."
+    )
+
+
+def _say(unit: Unit) -> str:
+    identified = f", identified by {unit.unit_id}" if unit.unit_id else ""
+    fixed = f", fixed {' and '.join(unit.fixed)}" if unit.fixed else ""
+    rows = "1 row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
+    return f"{unit.kind}, {rows} per unit{identified}{fixed}"
+
+
+def _name(name: str, kind: str) -> str:
+    name = unicodedata.normalize("NFC", _text(name, f"{kind} name", longest=100))
+    if "/" in name or "\\" in name:
+        raise InputError(f"{kind} name '{name}' looks like a path; use a name that says nothing about files.")
+    return name
+
+
+def _text(value: str, what: str, *, empty: bool = False, longest: int = 200) -> str:
+    if not isinstance(value, str) or not value.isprintable() or value != value.strip() or len(value) > longest:
+        raise InputError(f"{what} must be one line of at most {longest} characters, without blanks around it.")
+    if not value and not empty:
+        raise InputError(f"{what} must not be empty.")
+    return value
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    return Path(os.path.abspath(path))
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

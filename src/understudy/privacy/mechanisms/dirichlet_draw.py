@@ -1,0 +1,143 @@
+"""The Dirichlet-multinomial draw as a run makes it: an urn over a domain of any size, with the loss it was set for.
+
+``mechanisms.dirichlet`` holds the exact law for audits and inference; here is the draw itself, its calibration by
+Machanavajjhala et al. 2008, Theorem 4.1, or by the exact delta of the draw, and the rounding that keeps everything in
+whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.domain import Domain
+from understudy.core.exact import float_down, float_up, show_up, to_text
+from understudy.core.mechanism import Stream
+from understudy.errors import BudgetError, InputError
+from understudy.privacy.mechanisms.dirichlet import SOURCE
+from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, calibrated_prior
+from understudy.privacy.promise.definition import ApproxDP, Unit
+from understudy.privacy.promise.event import ApproxLoss, Event, PureLoss
+from understudy.privacy.randomness.draws import polya_urn
+
+Integers = NDArray[np.int64]
+PRIOR_BITS = 16  # a prior larger than needed by at most 2^-15 of itself, for an urn that fits in 64 bits
+EXACT_SOURCE = "docs/theory/dirichlet.md, Theorems 3 and 4"
+MOST_EXACT = 1_000_000  # rows up to which the exact delta is computed
+SLACK = Fraction(1, 2**48)  # covers the last digits of log and exp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirichletDraw:
+    """``rows`` rows from the posterior predictive of a multinomial with ``prior`` for each possible cell."""
+
+    prior: Fraction
+    rows: int
+    loss: PureLoss | ApproxLoss
+    name: ClassVar[str] = "dirichlet_multinomial"
+    covers: ClassVar[str] = "whole_domain"
+
+    def __post_init__(self) -> None:
+        if self.prior <= 0:
+            raise InputError(f"prior ({float(self.prior):g}) must be positive: with 0 an empty cell stays empty.")
+
+    def table_event(self, unit: Unit) -> Event:
+        """The loss the draw was set for. A pure one is checked: by Theorem 4.1 prior and rows settle it."""
+        if isinstance(self.loss, PureLoss) and not pure_loss_holds(self.prior, self.rows, unit, self.loss):
+            raise BudgetError(
+                f"a prior of {float(self.prior):g} with {self.rows:,} rows costs more than the epsilon = "
+                f"{show_up(self.loss.epsilon)} it is charged with. Nothing was drawn; use a larger prior or fewer rows."
+            )
+        return self.loss
+
+    def draw(
+        self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int
+    ) -> tuple[Integers, Integers]:
+        return polya_urn(cells, counts, domain, stream, *purpose, prior=self.prior, rows=self.rows)
+
+    def to_json(self) -> dict[str, str]:
+        return {"mechanism": self.name, "prior": to_text(self.prior), "rows": str(self.rows)}
+
+
+def round_prior(least: Fraction) -> Fraction:
+    """The smallest prior with few binary digits that is not below ``least``: more prior means more privacy.
+
+    >>> round_prior(Fraction(1, 3)) >= Fraction(1, 3), round_prior(Fraction(1, 2))
+    (True, Fraction(1, 2))
+    """
+    exponent = math.frexp(float(least))[1] - PRIOR_BITS
+    step = Fraction(2) ** exponent
+    return math.ceil(least / step) * step
+
+
+def prior_for(epsilon: Fraction, rows: int, unit: Unit) -> Fraction:
+    """The smallest prior for which one draw of ``rows`` rows is epsilon-differentially private.
+
+    Theorem 4.1: the log odds between tables that differ in one row are at most ln((rows + a) / a), so
+    a = rows / (e^epsilon - 1). A unit of b rows is b such steps, each with epsilon / b.
+    """
+    each = min(float_down(epsilon / unit.rows_per_unit), LARGEST_EXPONENT)  # a prior for a smaller one protects more
+    growth = Fraction(math.expm1(each)) * (1 - SLACK)
+    if growth <= 0:
+        raise InputError(f"epsilon ({float(epsilon):g}) is too small for a Dirichlet draw.")
+    return round_prior(max(rows, 1) / growth)
+
+
+def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
+    """The loss that a given prior implies, rounded up: b ln((rows + a) / a), whatever the number of records."""
+    if prior <= 0:
+        raise InputError(f"prior ({float(prior):g}) must be positive: with 0 an empty cell stays empty.")
+    exact = math.log1p(float_up(rows / prior)) * unit.rows_per_unit
+    return Fraction(float_up(Fraction(exact) * (1 + SLACK)))
+
+
+def pure_loss_holds(prior: Fraction, rows: int, unit: Unit, loss: PureLoss) -> bool:
+    """Whether prior and rows cost no more than a loss. The loss was set first and the prior rounded up from it, so only
+    the last digits can differ."""
+    return epsilon_of(prior, rows, unit) <= loss.epsilon * (1 + 4 * SLACK)
+
+
+def row_unit(unit: Unit, strata: tuple[str, ...]) -> Unit:
+    """The unit for which a draw's loss is stated: within strata one row, as the accountant adds up a unit's rows."""
+    return replace(unit, rows_per_unit=1) if strata else unit
+
+
+def pure_loss(epsilon: Fraction) -> PureLoss:
+    return PureLoss(epsilon=epsilon, source=SOURCE)
+
+
+def exact_is_known(unit: Unit) -> bool:
+    """Whether a larger prior is proved to protect better (docs/theory/dirichlet.md), so that exact delta can set it.
+
+    Elsewhere the pure calibration is used; it keeps every approximate promise with the same epsilon.
+    """
+    return unit.kind == "replace" and unit.rows_per_unit == 1
+
+
+def exact_loss(epsilon: Fraction, delta: Fraction) -> ApproxLoss:
+    return ApproxLoss(epsilon=epsilon, delta=delta, source=EXACT_SOURCE)
+
+
+def exact_prior_for(loss: ApproxLoss, rows: int, records: int, cells: int) -> Fraction:
+    """The smallest prior for which one draw from a table of public size is (epsilon, delta)-differentially private.
+
+    Nobody is protected in a table without records, and a table of one cell is known beforehand. Above ``MOST_EXACT``
+    rows the pure prior is taken, which is larger.
+    """
+    if cells < 2:
+        return Fraction(1)
+    if rows > MOST_EXACT:
+        return prior_for(loss.epsilon, rows, Unit(kind="replace"))
+    return round_prior(_exact_prior(loss.epsilon, loss.delta, max(rows, 1), max(records, 1), cells))
+
+
+@lru_cache(maxsize=4096)
+def _exact_prior(epsilon: Fraction, delta: Fraction, rows: int, records: int, cells: int) -> Fraction:
+    budget = ApproxDP(epsilon=epsilon, delta=delta)
+    return calibrated_prior(budget, records=records, rows=rows, cells=cells, unit=Unit(kind="replace"))[0]

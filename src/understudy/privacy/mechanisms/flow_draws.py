@@ -1,0 +1,228 @@
+"""Draws of synthetic commutes, destination by destination: what a mechanism is, and the two urns.
+
+The destination is fixed, so neighbours differ in one destination only; each destination's draw depends on its own
+records and its own substream. See docs/theory/commute.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Stream
+from understudy.errors import InternalError, UnsupportedError
+from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.place_bands import PlaceBands
+from understudy.privacy.promise.event import Event
+from understudy.privacy.randomness.draws import indexed_words
+
+Integers = NDArray[np.int64]
+RETAIN_BITS = 32
+MOST_WORDS = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Block:
+    """The records of some destinations, each with its cell: confidential. Pairs of d lie at starts[d]:starts[d+1]."""
+
+    destinations: Integers
+    starts: Integers
+    cells: Integers
+    jobs: NDArray[np.int32]
+    rows: Integers  # to draw for each destination
+
+    def __repr__(self) -> str:
+        return "Block(confidential)"
+
+
+class FlowMechanism(Protocol):
+    """A draw over the cells of each destination. ``event`` is for all destinations together."""
+
+    name: ClassVar[str]
+    covers: ClassVar[str]
+
+    @property
+    def event(self) -> Event: ...
+
+    def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
+        """The cell of each drawn row, sorted within each destination."""
+        ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def substream_key(stream: Any, *purpose: str | int) -> bytes:
+    """A key for one purpose, never written anywhere. It is the same at every call: words are told apart by destination,
+    so that it does not matter in which blocks, in which order or where destinations are drawn."""
+    key: bytes = stream.derived_key(*purpose)
+    return key
+
+
+def _run_until_done(
+    block: Block, key: bytes, states: NDArray[np.int8], needed: Integers, run: Callable[..., None]
+) -> None:
+    """Runs the loop, and again with more words of the same substreams for destinations that ran out."""
+    while states.any():
+        open_ones = states != 0
+        counts = np.where(open_ones, needed, 0)
+        if int(counts.max()) > MOST_WORDS:
+            raise UnsupportedError("a destination needs too many random words; use a larger f or a coarser domain.")
+        words, starts = indexed_words(key, block.destinations, counts)
+        run(words, starts, counts, states)
+        needed = np.where(open_ones, needed * 2 + 64, needed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellUrn:
+    """Dirichlet-multinomial draws over the cells of a public partition (Machanavajjhala et al. 2008, Algorithm 1).
+
+    The prior of a destination is a function of its public number of records. Coarsening by public data keeps the
+    guarantee (Theorem 5.1), and over fixed destinations the maximum holds for pure and approximate privacy.
+    """
+
+    priors: SizedPrior
+    event: Event
+    name: ClassVar[str] = "commute_urn"
+    covers: ClassVar[str] = "whole_domain"
+
+    def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
+        from understudy.privacy.mechanisms import urn_compiled as loops
+
+        _, weights, shifts = self.priors.of(block.rows)
+        prefix = np.concatenate(([0], np.cumsum(block.jobs, dtype=np.int64)))
+        times = self.priors.times_of(block.rows)
+        rows = block.rows * times
+        row_starts = np.concatenate(([0], np.cumsum(rows)))
+        _check_fits(domains, weights, shifts, np.diff(prefix[block.starts]), rows)
+        drawn = np.empty(int(row_starts[-1]), dtype=np.int64)
+        states = np.full(len(block.rows), loops.MORE_WORDS, dtype=np.int8)
+
+        def run(words: Any, word_starts: Any, counts: Any, states: Any) -> None:
+            loops.urns(
+                block.starts, block.cells, prefix, domains, weights, shifts, rows, row_starts,
+                words, word_starts, counts, drawn, states,
+            )  # fmt: skip
+
+        _run_until_done(block, substream_key(stream, *purpose, "urn"), states, rows + 2, run)
+        if (times == 1).all():
+            return drawn
+        # Every so many of the sorted rows: as many as there are jobs, and nearly the shares of all rows.
+        step = np.repeat(times, block.rows)
+        number = np.arange(len(step)) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
+        return np.asarray(drawn[np.repeat(row_starts[:-1], block.rows) + number * step + step // 2])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"mechanism": self.name, **self.priors.to_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShrunkUrn:
+    """Algorithm 2, then Algorithm 1, over single places: empty places stay in the domain with a public probability.
+
+    ``keeps`` are multiples of 2^-32, one per band of squared distance, the endless last one included; 0 means that the
+    place is not in the domain (its workers are in the cell ``elsewhere``). The retained domain is never made.
+    """
+
+    priors: SizedPrior
+    event: Event
+    bands: PlaceBands
+    keeps: NDArray[np.uint64]
+    elsewhere: bool
+    name: ClassVar[str] = "commute_shrunk_urn"
+    covers: ClassVar[str] = "whole_domain"
+
+    def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:  # noqa: ARG002
+        from understudy.privacy.mechanisms import urn_compiled as loops
+
+        _, weights, shifts = self.priors.of(block.rows)
+        prefix = np.concatenate(([0], np.cumsum(block.jobs, dtype=np.int64)))
+        row_starts = np.concatenate(([0], np.cumsum(block.rows)))
+        everything = np.full(len(block.rows), len(self.bands.points) + 1, dtype=np.int64)
+        _check_fits(everything, weights, shifts, np.diff(prefix[block.starts]), block.rows)
+        drawn = np.empty(int(row_starts[-1]), dtype=np.int64)
+        states = np.full(len(block.rows), loops.MORE_WORDS, dtype=np.int8)
+        tables, bounds = retained_tables(tuple(int(keep) for keep in self.keeps), len(self.bands.points))
+
+        def run(words: Any, word_starts: Any, counts: Any, states: Any) -> None:
+            loops.shrunk_urns(
+                block.starts, block.cells, prefix, block.destinations, self.bands.points, self.bands.edges,
+                self.bands.order, self.bands.sorted_points, self.bands.boxes, self.keeps > 0, tables, bounds,
+                int(self.elsewhere), weights, shifts, block.rows, row_starts,
+                words, word_starts, counts, drawn, states,
+            )  # fmt: skip
+
+        needed = block.rows * 2 + 8 + bounds.shape[1] * int((self.keeps > 0).sum())
+        _run_until_done(block, substream_key(stream, *purpose, "urn"), states, needed, run)
+        return drawn
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "mechanism": self.name, **self.priors.to_json(),
+            "band_edges_miles": [round(float(np.sqrt(edge)), 6) for edge in self.bands.edges],
+            "retained_share_of_2^32": [int(keep) for keep in self.keeps], "elsewhere": self.elsewhere,
+        }  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def retained_tables(keeps: tuple[int, ...], places: int) -> tuple[NDArray[np.uint64], Integers]:
+    """For each band, tables of Binomial(2^j, f): cumulative probabilities in units of 2^-64, and where each table lies.
+
+    A count is drawn as the sum over the binary digits of the number of places. Probabilities are computed with whole
+    numbers of 128 digits outwards from the most likely count, until what is left is below 2^-64; rounding them to 2^-64
+    moves each table by at most its length times 2^-64, all tables of a destination by less than 2^-44, which is counted
+    in delta (docs/theory/commute.md).
+    """
+    digits = max(places.bit_length(), 1)
+    bounds = np.zeros((len(keeps), digits, 3), dtype=np.int64)
+    flat: list[list[int]] = []
+    for band, keep in enumerate(keeps):
+        entries: list[int] = []
+        for digit in range(digits if keep else 0):
+            least, cumulative = _binomial_table(2**digit, Fraction(keep, 2**RETAIN_BITS))
+            bounds[band, digit] = len(entries), len(entries) + len(cumulative), least
+            entries += cumulative
+        flat.append(entries)
+    width = max((len(entries) for entries in flat), default=0)
+    tables = np.zeros((len(keeps), width), dtype=np.uint64)
+    for band, entries in enumerate(flat):
+        tables[band, : len(entries)] = np.array(entries, dtype=np.uint64)
+    return tables, bounds
+
+
+def _binomial_table(count: int, keep: Fraction) -> tuple[int, list[int]]:
+    """The least count that matters, and P(X <= least + i) in units of 2^-64 for all but the last count that matters."""
+    if keep == 1:
+        return count, []
+    odds, mode = keep / (1 - keep), int((count + 1) * keep)
+    one = 1 << 128
+    weights = {mode: one}
+    value = one
+    for hit in range(mode, count):  # upwards: P(hit + 1) / P(hit) = (count - hit) / (hit + 1) * odds
+        value = value * (count - hit) * odds.numerator // ((hit + 1) * odds.denominator)
+        if value < 1 << 48:
+            break
+        weights[hit + 1] = value
+    value = one
+    for hit in range(mode, 0, -1):
+        value = value * hit * odds.denominator // ((count - hit + 1) * odds.numerator)
+        if value < 1 << 48:
+            break
+        weights[hit - 1] = value
+    least, total, running, cumulative = min(weights), sum(weights.values()), 0, []
+    for hit in range(least, max(weights)):
+        running += weights[hit]
+        cumulative.append(min((running << 64) // total, (1 << 64) - 1))
+    return least, cumulative
+
+
+def _check_fits(domains: Integers, weights: Integers, shifts: Integers, records: Integers, rows: Integers) -> None:
+    """The urn's whole numbers must fit in 63 bits; priors have 16 digits, so this is far away."""
+    largest = domains.astype(float) * weights + (records + rows).astype(float) * 2.0**shifts
+    if len(largest) and float(largest.max()) >= 2.0**63:
+        raise InternalError("an urn of this size does not fit in 64 bits.")

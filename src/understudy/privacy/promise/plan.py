@@ -1,0 +1,181 @@
+"""A plan: everything a run will do to the data, written down and reviewable before the data are opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from understudy.errors import InputError
+from understudy.privacy.exact.gaussian_profile import Bound
+from understudy.privacy.promise.definition import Definition, Unit, definition_from_json
+from understudy.privacy.promise.event import Event, event_from_json
+
+Option = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One use of the gate: its public label, the margin it looks at, and what it costs."""
+
+    label: str
+    margin: tuple[str, ...]
+    action: str  # "measure", "select" or "draw"
+    event: Event
+    cells: int = 0
+    standard_deviation: float | None = None  # of the noise on one cell, for people to read
+    repeats: int = 1  # adaptive methods: at most this many such steps
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "label": self.label,
+            "margin": list(self.margin),
+            "action": self.action,
+            "event": self.event.to_json(),
+            "cells": self.cells,
+            "standard_deviation": self.standard_deviation,
+            "repeats": self.repeats,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one run may do. Made from public facts only; ``hash`` goes into ledger and manifest."""
+
+    schema_fingerprint: str
+    method: str
+    budget: Definition
+    unit: Unit
+    copies: int
+    rows: int | None
+    records: int | None
+    steps: tuple[Step, ...]
+    options: Mapping[str, Option] = field(default_factory=dict)
+    adaptive: bool = False  # spends at most the steps; otherwise exactly them
+    notes: tuple[str, ...] = ()
+    read_by: Bound = "concentrated"  # adaptive methods: by which bound they keep (epsilon, delta)
+
+    def __post_init__(self) -> None:
+        if self.adaptive and self.read_by == "least":
+            raise InputError(
+                "a plan that chooses on the way names the one bound that keeps its budget, 'concentrated' or "
+                "'gaussian'; the least of both is for plans that are fixed in advance."
+            )
+
+    @property
+    def by(self) -> Bound:
+        """By which bound the loss of its events may be read; what is fixed in advance may take the least."""
+        return self.read_by if self.adaptive else "least"
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "version": 1,
+            "schema_fingerprint": self.schema_fingerprint,
+            "method": self.method,
+            "budget": self.budget.to_json(),
+            "unit": self.unit.to_json(),
+            "copies": self.copies,
+            "rows": self.rows,
+            "records": self.records,
+            "steps": [step.to_json() for step in self.steps],
+            "options": dict(self.options),
+            "adaptive": self.adaptive,
+            "notes": list(self.notes),
+            **({} if self.read_by == "concentrated" else {"read_by": self.read_by}),
+        }
+
+    @property
+    def hash(self) -> str:
+        text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(step.label)}</td><td>{step.action}</td><td>{escape(' x '.join(step.margin))}</td>"
+            f"<td>{step.cells:,}</td>"
+            f"<td>{'' if step.standard_deviation is None else f'{step.standard_deviation:.4g}'}</td></tr>"
+            for step in self.steps[:50]
+        )
+        more = f"<p>... and {len(self.steps) - 50} more steps</p>" if len(self.steps) > 50 else ""
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return (
+            f"<div><b>Plan</b> for {escape(self.method)}: {escape(str(self.budget))}. {escape(self.unit.describe())}"
+            "<table><tr><th>step</th><th>action</th><th>attributes</th><th>cells</th><th>noise sd</th></tr>"
+            f"{rows}</table>{more}<ul>{notes}</ul><code>{self.hash}</code></div>"
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Every event the plan allows, repeats written out."""
+        return tuple(step.event for step in self.steps for _ in range(step.repeats))
+
+
+MOST_REPEATS = 1_000_000
+
+
+def _check_kinds(data: Mapping[str, Any]) -> None:
+    """Refuses a document whose parts are of other kinds than a plan's; a missing part is refused where it is read."""
+    steps = data["steps"]
+    wanted: list[tuple[object, type | tuple[type, ...], str]] = [
+        (data["schema_fingerprint"], str, "schema_fingerprint"),
+        (data["method"], str, "method"),
+        (data.get("adaptive", False), bool, "adaptive"),
+        (data.get("read_by", "concentrated"), str, "read_by"),
+        *((data.get(name), (int, type(None)), name) for name in ("rows", "records")),
+        (data["copies"], int, "copies"),
+        *((value, (str, int, float, bool), f"option {name}") for name, value in data.get("options", {}).items()),
+        *((note, str, "notes") for note in data.get("notes", ())),
+        *((step["label"], str, "label") for step in steps),
+        *((step["action"], str, "action") for step in steps),
+        *((name, str, "margin") for step in steps for name in step["margin"]),
+        *((step.get("cells", 0), int, "cells") for step in steps),
+        *((step.get("repeats", 1), int, "repeats") for step in steps),
+        *((step.get("standard_deviation"), (float, int, type(None)), "standard_deviation") for step in steps),
+    ]
+    for value, kind, name in wanted:
+        if not isinstance(value, kind):
+            raise InputError(f"this is not a plan: its {name} is of another kind than a plan's.")
+    if data.get("read_by", "concentrated") not in ("concentrated", "gaussian"):
+        raise InputError(f"this is not a plan: its loss cannot be read by '{data['read_by']}'.")
+    if not all(1 <= step.get("repeats", 1) <= MOST_REPEATS for step in steps):
+        raise InputError(f"this is not a plan: a step is repeated between 1 and {MOST_REPEATS:,} times.")
+
+
+def plan_from_json(data: Mapping[str, Any]) -> Plan:
+    """Read back what ``Plan.to_json`` wrote; anything missing or unknown is an error."""
+    try:
+        if data["version"] != 1:
+            raise InputError(f"this plan has version {data['version']}; this program understands version 1.")
+        _check_kinds(data)
+        return Plan(
+            schema_fingerprint=data["schema_fingerprint"],
+            method=data["method"],
+            budget=definition_from_json(data["budget"]),
+            unit=Unit.from_json(data["unit"]),
+            copies=data["copies"],
+            rows=data.get("rows"),
+            records=data.get("records"),
+            options=dict(data.get("options", {})),
+            adaptive=data.get("adaptive", False),
+            notes=tuple(data.get("notes", ())),
+            read_by=data.get("read_by", "concentrated"),
+            steps=tuple(
+                Step(
+                    label=step["label"],
+                    margin=tuple(step["margin"]),
+                    action=step["action"],
+                    event=event_from_json(step["event"]),
+                    cells=step.get("cells", 0),
+                    standard_deviation=step.get("standard_deviation"),
+                    repeats=step.get("repeats", 1),
+                )
+                for step in data["steps"]
+            ),
+        )
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        raise InputError(f"this is not a complete plan ({type(problem).__name__}: {problem}).") from None
