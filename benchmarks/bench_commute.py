@@ -62,7 +62,7 @@ def kernel() -> None:
 
     def shrunk(miles: tuple[float, ...], keeps: tuple[float, ...]) -> ShrunkUrn:
         return ShrunkUrn(
-            priors=SizedPrior(entries={1: (PLACES, prior.numerator, 14)}), event=loss,
+            priors=SizedPrior(entries={1: (PLACES, prior.numerator, 14)}), claim=loss,
             bands=PlaceBands(points=points, edges=np.array(miles) ** 2),
             keeps=np.array([*(int(keep * 2**32) for keep in keeps), 0], dtype=np.uint64), elsewhere=False,
         )  # fmt: skip
@@ -70,7 +70,7 @@ def kernel() -> None:
     urn = shrunk((np.inf,), (KEEP,))
     banded = shrunk((5.0, 20.0, 60.0, 300.0), (1.0, 0.5, 0.1, KEEP))
     rule = PriorRule(loss=loss)
-    plain = CellUrn(priors=rule.table(np.array([WORKERS])), event=loss)
+    plain = CellUrn(priors=rule.table(np.array([WORKERS])), claim=loss)
     cells = int(plain.priors.of(np.array([WORKERS]))[0][0])
     for mechanism, one in ((urn, block(2)), (banded, block(2)), (plain, block(2))):
         mechanism.draw(one, np.full(2, PLACES), stream, "compile")

@@ -19,6 +19,8 @@ import pytest
 import understudy as us
 from understudy.auditing.sampled import epsilon_lower_bound
 from understudy.core.places import make_places
+from understudy.errors import BudgetError
+from understudy.privacy.mechanisms import urn_compiled
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
 from understudy.privacy.randomness.streams import SeededStream
 
@@ -84,7 +86,21 @@ def test_the_claim_survives_an_attack(world, setting):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_half_the_prior_is_caught(world, setting, monkeypatch):
+def test_half_the_prior_in_the_urn_is_caught(world, setting, monkeypatch):
+    """Everything that can be asked says the right prior; the loop that draws uses half of it."""
+    honest = urn_compiled.urns
+
+    def halved(starts, cells, prefix, domains, weights, shifts, *rest):  # a loop takes its arguments by position
+        honest(starts, cells, prefix, domains, weights, shifts + 1, *rest)
+
+    monkeypatch.setattr(urn_compiled, "urns", halved)
+    seen = shown(world, setting, 4)
+    assert EPSILON < seen <= math.log(2 * math.exp(EPSILON) - 1)  # what half the prior loses
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_half_the_prior_is_not_drawn_with(world, setting, monkeypatch):
+    """A prior that was calibrated wrong is refused where it would be drawn with: its cost is that of the draw."""
     honest = SizedPrior.of
 
     def halved(self, sizes):
@@ -92,5 +108,5 @@ def test_half_the_prior_is_caught(world, setting, monkeypatch):
         return cells, weights, shifts + 1
 
     monkeypatch.setattr(SizedPrior, "of", halved)
-    seen = shown(world, setting, 4)
-    assert EPSILON < seen <= math.log(2 * math.exp(EPSILON) - 1)  # what half the prior loses
+    with pytest.raises(BudgetError, match="costs more than"):
+        shown(world, setting, 4)

@@ -19,6 +19,7 @@ from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior
 from understudy.privacy.mechanisms.dirichlet_draw import round_prior
 from understudy.privacy.mechanisms.flow_draws import Block, CellUrn, ShrunkUrn
+from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, gamma_for
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.mechanisms.shrinking import shrunk_prior
 from understudy.privacy.promise.accountant import compose, satisfies
@@ -26,7 +27,6 @@ from understudy.privacy.promise.event import ApproxLoss
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import commute_run
 from understudy.synth.commutes.base import flow_synthesizers
-from understudy.synth.commutes.mechanisms import AcceptingUrn, gamma_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 
@@ -245,11 +245,11 @@ def audited(kind, weaken):
     priors = SizedPrior(entries={3: (6, prior.numerator, prior.denominator.bit_length() - 1)})
     if kind == "shrunk":
         return ShrunkUrn(
-            priors=priors, event=loss,
+            priors=priors, claim=loss,
             bands=PlaceBands(points=np.arange(18.0).reshape(6, 3), edges=np.array([np.inf])),
             keeps=np.array([2**31, 0], dtype=np.uint64), elsewhere=False,
         )  # fmt: skip
-    urn = CellUrn(priors=priors, event=loss)
+    urn = CellUrn(priors=priors, claim=loss)
     return urn if kind == "urn" else AcceptingUrn(urn=urn, gamma=gamma_for(loss.epsilon, loss.delta))
 
 

@@ -71,7 +71,7 @@ def prior_of(prior: Fraction, cells: int, size: int) -> SizedPrior:
 
 @pytest.fixture(scope="module")
 def plain_draws():
-    urn = CellUrn(priors=prior_of(Fraction(3, 8), 3, 4), event=LOSS)
+    urn = CellUrn(priors=prior_of(Fraction(3, 8), 3, 4), claim=LOSS)
     stream = SeededStream(11)
     one = block((2, 0, 1), 4)
     return [table_of(urn.draw(one, np.array([3]), stream, "t", trial), 3) for trial in range(TRIALS)]
@@ -97,7 +97,7 @@ KEEPS = (Fraction(1), Fraction(1), Fraction(1, 4), Fraction(1, 4))
 def shrunk_draws():
     urn = ShrunkUrn(
         priors=prior_of(Fraction(1, 2), 5, 3),
-        event=LOSS,
+        claim=LOSS,
         bands=PlaceBands(points=POINTS, edges=np.array([4.0, 100.0])),
         keeps=np.array([2**32, 2**30, 0], dtype=np.uint64),
         elsewhere=False,
@@ -130,7 +130,7 @@ def test_another_prior_or_another_probability_is_noticed(shrunk_draws, prior, ke
 
 
 def test_a_destination_draws_the_same_whoever_else_is_drawn():
-    urn = CellUrn(priors=prior_of(Fraction(1, 4), 6, 1), event=LOSS)
+    urn = CellUrn(priors=prior_of(Fraction(1, 4), 6, 1), claim=LOSS)
 
     def both(destinations, starts, cells, jobs, rows):
         made = Block(

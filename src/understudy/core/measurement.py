@@ -46,3 +46,9 @@ class Draw:
     counts: NDArray[np.int64]
     mechanisms: tuple[dict[str, str], ...]  # one, or one per stratum
     label: str = ""
+    sizes: tuple[int, ...] | None = None  # of the strata, where they are public: what the cost of each draw rests on
+
+    def to_json(self) -> dict[str, object]:
+        """What a release says about the draw: how it was made, and no cell of it."""
+        sizes = {} if self.sizes is None else {"sizes": list(self.sizes)}
+        return {"label": self.label, "margin": list(self.margin), "mechanisms": list(self.mechanisms), **sizes}

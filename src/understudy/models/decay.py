@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.models.gravity import GravityTree, default_decay, knots
+from understudy.privacy.mechanisms.place_bands import squared_cut
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -52,7 +53,7 @@ def fit_decays(
 
     number = len(counts)
     examples = choose_examples(groups, weights, number)
-    farthest = np.inf if cut is None else cut**2
+    farthest = squared_cut(cut)
     seen = loops.exposures(
         tree.rank[examples], tree.points, tree.mass, tree.sums, tree.nodes, np.ones(len(knots())), farthest
     )

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.apportion import apportion
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.models.fine_bins import FineBins, merged_schema, spread
 from understudy.models.junction_tree import Margin
 from understudy.models.model import Model
-from understudy.models.sample import apportion, draw_cells
+from understudy.models.sample import draw_cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

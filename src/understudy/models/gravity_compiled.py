@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.privacy.compiling import compiled
+from understudy.privacy.mechanisms.place_tree_compiled import is_beyond
 
 LEAF = 8  # places below which a node's centre is computed when it is needed instead of being kept
 KNOTS_PER_OCTAVE = 8
@@ -237,7 +238,7 @@ def view(  # noqa: PLR0917
             top += 2
             continue
         squared += radius
-        if squared > farthest:
+        if is_beyond(squared, farthest):
             continue
         place = (np.log2(max(squared, 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
         below = min(max(int(place), 0), KNOTS - 1)

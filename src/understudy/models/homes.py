@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from understudy.models.decay import leaned
 from understudy.models.gravity import GravityTree
+from understudy.privacy.mechanisms.place_bands import squared_cut
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -38,7 +39,7 @@ def fit_homes(
     from understudy.models import regions_compiled as loops
 
     centres, jobs, group = _centres(tree, rows, groups)
-    farthest = np.inf if cut is None else cut**2
+    farthest = squared_cut(cut)
     if len(centres) == 0:
         return tree
     wanted: Floats | None = None

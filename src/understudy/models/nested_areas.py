@@ -91,11 +91,11 @@ class NestedAreas:
         return column.astype(np.int64)
 
     def cells_of(self, destinations: Integers) -> Integers:
-        """How many cells each destination has, without ``elsewhere``."""
+        """How many cells each destination has, ``elsewhere`` included."""
         found = [
             self._divide(part)[2] for part in np.array_split(destinations, 1 + len(destinations) // COUNTED_AT_ONCE)
         ]
-        return np.concatenate(found)
+        return np.concatenate(found) + int(self.cut is not None)
 
     def _divide(self, destinations: Integers) -> tuple[Integers, Integers, Integers]:
         from understudy.models import nested_areas_compiled as loops
@@ -106,8 +106,7 @@ class NestedAreas:
         )  # fmt: skip
         return divided
 
-    def around(self, destinations: Integers, cells: Integers) -> NestedAround:
-        del cells
+    def around(self, destinations: Integers) -> NestedAround:
         return NestedAround(regions=self, destinations=destinations, division=self._divide(destinations))
 
 

@@ -15,47 +15,88 @@ from numpy.typing import NDArray
 from understudy.core.places import ELSEWHERE_CODE, Places
 from understudy.errors import InputError
 from understudy.models.gravity import GravityTree
+from understudy.privacy.mechanisms.place_bands import beyond_cut, squared_cut
 from understudy.privacy.randomness.draws import indexed_words
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 RINGS_ONLY = 8  # cells up to which only distance is told apart, and no direction
+DIVISION = 2  # of rings and sectors, as releases state it; the first one is in ``cells_of_first_division``
+
+
+def _sectors(cells: Integers) -> Integers:
+    """Into how many sectors each ring is cut: one below 16 cells, and later about two thirds of their square root."""
+    rings = np.maximum(RINGS_ONLY, np.rint(1.5 * np.sqrt(cells)))
+    return np.asarray(np.maximum(cells // rings, 1).astype(np.int64))
+
+
+def usable_cells(cells: Integers) -> Integers:
+    """The largest number of cells, up to a given one, that is a whole number of rings times its sectors.
+
+    What is usable stays as it is: it does not matter how often, or where, a number was made usable.
+
+    >>> usable_cells(np.array([2, 8, 15, 17, 50])).tolist(), usable_cells(np.array([48, 44])).tolist()
+    ([2, 8, 15, 16, 48], [48, 44])
+    """
+    usable = np.array(cells, dtype=np.int64)
+    while True:
+        over = np.flatnonzero(usable % _sectors(usable))
+        if len(over) == 0:
+            return usable
+        usable[over] -= 1
 
 
 def rings_and_sectors(cells: Integers) -> tuple[Integers, Integers]:
     """How a number of cells is divided: few cells are rings; more get sectors as well, never more cells than asked.
 
     >>> [part.tolist() for part in rings_and_sectors(np.array([2, 8, 50]))]
-    [[2, 8, 11], [1, 1, 4]]
+    [[2, 8, 12], [1, 1, 4]]
+    """
+    usable = usable_cells(cells)
+    sectors = _sectors(usable)
+    return usable // sectors, sectors
+
+
+def cells_of_first_division(cells: Integers) -> Integers:
+    """What the first released versions drew over when they stated ``cells``. Their rounding did not keep a number that
+    was rounded already, so this can be fewer, and ``verify`` must know.
+
+    >>> cells_of_first_division(np.array([8, 48, 44])).tolist()
+    [8, 40, 40]
     """
     rings = np.where(cells <= RINGS_ONLY, cells, np.maximum(RINGS_ONLY, np.rint(1.5 * np.sqrt(cells)))).astype(np.int64)
-    return rings, np.maximum(cells // np.maximum(rings, 1), 1)
+    return np.asarray(rings * np.maximum(cells // np.maximum(rings, 1), 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingRegions:
     """Rings of equal gravity mass around each destination, cut into sectors where there are many cells.
 
-    ``decays`` holds one decay per group of destinations, ``groups`` the group of each place. Beyond ``cut`` miles (if
-    any) lies the cell ``elsewhere``.
+    ``decays`` holds one decay per group of destinations, ``groups`` the group of each place, ``cells`` how many rings
+    times sectors each place has as a destination (at most: see :func:`usable_cells`). Beyond ``cut`` miles (if any)
+    lies the cell ``elsewhere``.
     """
 
     tree: GravityTree
     decays: Floats
     groups: Integers
+    cells: Integers
     cut: float | None = None
     believed: Floats | None = None  # how far each place's drawn rows are believed when workers are placed
 
     @property
     def farthest(self) -> float:
-        return np.inf if self.cut is None else self.cut**2
+        return squared_cut(self.cut)
 
-    def around(self, destinations: Integers, cells: Integers) -> RingsAround:
+    def cells_of(self, destinations: Integers) -> Integers:
+        return usable_cells(self.cells[destinations]) + int(self.cut is not None)
+
+    def around(self, destinations: Integers) -> RingsAround:
         from understudy.models import regions_compiled as loops
 
-        tree = self.tree
+        tree, cells = self.tree, self.cells[destinations]
         seen = loops.views(
-            tree.rank[destinations], self.groups[destinations], np.prod(rings_and_sectors(cells), axis=0),
+            tree.rank[destinations], self.groups[destinations], usable_cells(cells),
             tree.points, tree.mass, tree.sums, tree.nodes, self.decays, self.farthest,
         )  # fmt: skip
         return RingsAround(regions=self, destinations=destinations, cells=cells, seen=seen)
@@ -145,8 +186,10 @@ class AreaRegions:
     def cells(self) -> int:
         return len(self.names)
 
-    def around(self, destinations: Integers, cells: Integers) -> AreasAround:
-        del cells
+    def cells_of(self, destinations: Integers) -> Integers:
+        return np.full(len(destinations), self.cells + int(self.cut is not None), dtype=np.int64)
+
+    def around(self, destinations: Integers) -> AreasAround:
         return AreasAround(regions=self, destinations=destinations)
 
 
@@ -159,11 +202,11 @@ class AreasAround:
 
     @property
     def domains(self) -> Integers:
-        return np.full(len(self.destinations), self.regions.cells + int(self.regions.cut is not None), dtype=np.int64)
+        return self.regions.cells_of(self.destinations)
 
     def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
         regions = self.regions
-        far = _beyond(regions.places, self.destinations, starts, origins, regions.cut)
+        far = beyond_cut(regions.places.points(), self.destinations, starts, origins, regions.cut)
         return np.where(far, regions.cells, regions.area_of[origins])
 
     def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
@@ -189,8 +232,10 @@ class PlaceRegions:
     places: Places
     cut: float | None = None
 
-    def around(self, destinations: Integers, cells: Integers) -> PlacesAround:
-        del cells
+    def cells_of(self, destinations: Integers) -> Integers:
+        return np.full(len(destinations), len(self.places) + int(self.cut is not None), dtype=np.int64)
+
+    def around(self, destinations: Integers) -> PlacesAround:
         return PlacesAround(regions=self, destinations=destinations)
 
 
@@ -203,12 +248,11 @@ class PlacesAround:
 
     @property
     def domains(self) -> Integers:
-        cells = len(self.regions.places) + int(self.regions.cut is not None)
-        return np.full(len(self.destinations), cells, dtype=np.int64)
+        return self.regions.cells_of(self.destinations)
 
     def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
-        beyond = _beyond(self.regions.places, self.destinations, starts, origins, self.regions.cut)
-        return np.where(beyond, len(self.regions.places), origins.astype(np.int64))
+        far = beyond_cut(self.regions.places.points(), self.destinations, starts, origins, self.regions.cut)
+        return np.where(far, len(self.regions.places), origins.astype(np.int64))
 
     def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
         del starts, key
@@ -216,14 +260,6 @@ class PlacesAround:
 
 
 def squared_miles(points: Floats, one: Integers, other: NDArray[np.int32]) -> Floats:
-    """Squared straight-line distances: what the loops compare with the bands and the cut."""
+    """Squared straight-line distances of pairs, in bulk; what is compared with a cut goes through ``beyond_cut``."""
     result: Floats = ((points[one] - points[other]) ** 2).sum(axis=1)
     return result
-
-
-def _beyond(
-    places: Places, destinations: Integers, starts: Integers, origins: NDArray[np.int32], cut: float | None
-) -> NDArray[np.bool_]:
-    if cut is None:
-        return np.zeros(len(origins), dtype=bool)
-    return squared_miles(places.points(), np.repeat(destinations, np.diff(starts)), origins) > cut**2

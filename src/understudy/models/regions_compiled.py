@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from understudy.models.gravity_compiled import KNOTS, KNOTS_PER_OCTAVE, SMALLEST_OCTAVE, by_mass, ring_edges, view
 from understudy.privacy.compiling import compiled
+from understudy.privacy.mechanisms.place_tree_compiled import is_beyond, squared_distance
 
 OPENNESS = 0.04
 ROOM = 1 << 15
@@ -158,9 +159,8 @@ def encode(  # noqa: PLR0917
             by_low = np.argsort(lows[first:last])
             begins = lows[first:last][by_low]
         for pair in range(starts[d], starts[d + 1]):
-            there = points[origins[pair]]
-            squared = (there[0] - at[0]) ** 2 + (there[1] - at[1]) ** 2 + (there[2] - at[2]) ** 2
-            if squared > farthest:
+            squared = squared_distance(at, points[origins[pair]])
+            if is_beyond(squared, farthest):
                 found[pair] = count * sectors
             elif sectors == 1:
                 found[pair] = min(np.searchsorted(edges[:count], squared, side="right"), count - 1)

@@ -123,21 +123,3 @@ def _points(state: NDArray[np.int64], states: int, by: str, stream: Stream, *pur
 def _last_filled(weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """The last cell with weight in each row, so that rounding in a cumulative sum can never reach an empty one."""
     return np.asarray(weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1))
-
-
-def apportion(sizes: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
-    """Whole numbers that add up to ``rows`` in proportion to public sizes, by largest remainders (first come first).
-
-    Where all sizes are 0 the parts are equal: rows may be asked of a table that has none.
-
-    >>> apportion(np.array([5, 3, 0]), 4).tolist()
-    [3, 1, 0]
-    """
-    if not sizes.any():
-        sizes = np.ones_like(sizes)
-    total = int(sizes.sum())
-    shares = [int(size) * rows for size in sizes]
-    given = np.array([share // total for share in shares], dtype=np.int64)
-    remainders = np.array([share % total for share in shares])
-    given[np.argsort(-remainders, kind="stable")[: rows - int(given.sum())]] += 1
-    return given

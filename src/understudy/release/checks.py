@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from understudy.core.domain import Domain
-from understudy.core.exact import float_down, from_text
-from understudy.errors import InputError, UnderstudyError
-from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
+from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.gate.table_draws import strata_domains
-from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, exact_is_known, pure_loss_holds, row_unit
-from understudy.privacy.promise.definition import NonPrivate, Unit
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, row_unit
+from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import margin_sensitivity
@@ -118,56 +116,34 @@ def _draws_are_charged(release: Release) -> str:
         raise InputError(f"the plan announces {len(steps)} draw(s) and the release records {len(draws)}.")
     if plan is None or not draws:
         return "no draw straight from the data"
-    unknown = 0
     for step, draw in zip(steps, draws, strict=True):
         strata = release.schema.margin(plan.unit.fixed) if isinstance(step.event, Strata) else ()
         losses = step.event.strata if isinstance(step.event, Strata) else ((step.event,),)
         if len(losses) != len(draw["mechanisms"]):
             raise InputError(f"the draw '{draw['label']}' does not have a mechanism for each stratum of its plan.")
         domains = strata_domains(release.schema, strata)
-        for (loss,), mechanism, domain in zip(losses, draw["mechanisms"], domains, strict=True):
+        records = _records(release, plan, draw) if strata else [release.provenance.records]
+        for (loss,), stated, domain, size in zip(losses, draw["mechanisms"], domains, records, strict=True):
             if isinstance(loss, NoNoise):
                 continue  # no guarantee is claimed for it
-            if mechanism["mechanism"] != DirichletDraw.name or not isinstance(loss, PureLoss | ApproxLoss):
+            if stated["mechanism"] != DirichletDraw.name or not isinstance(loss, PureLoss | ApproxLoss):
                 raise InputError(
-                    f"the draw '{draw['label']}' is charged with an event that a draw by '{mechanism['mechanism']}' "
+                    f"the draw '{draw['label']}' is charged with an event that a draw by '{stated['mechanism']}' "
                     "does not have."
                 )
-            holds = _loss_holds(
-                mechanism, loss, domain, unit=row_unit(plan.unit, strata), records=_records(release, plan, strata)
-            )
-            if holds is None:
-                unknown += 1
-            elif not holds:
-                raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.")
-    left = f" ({unknown} stratum draw(s) not recomputed: their public sizes are not recorded)" if unknown else ""
-    return f"{len(draws)} draw(s), each charged with what its mechanism costs{left}"
+            mechanism = DirichletDraw.from_json(stated, loss)
+            facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
+            try:
+                mechanism.event_for(facts)
+            except BudgetError:
+                raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.") from None
+    return f"{len(draws)} draw(s), each charged with what its mechanism costs"
 
 
-def _records(release: Release, plan: Plan, strata: tuple[str, ...]) -> int | Literal["rows"] | None:
-    """The public number of records behind a draw; a stratum has as many as rows, unless these were asked for."""
-    if not strata:
-        return release.provenance.records
-    return "rows" if plan.rows is None else None
-
-
-def _loss_holds(
-    mechanism: Mapping[str, str],
-    loss: PureLoss | ApproxLoss,
-    domain: Domain,
-    *,
-    unit: Unit,
-    records: int | Literal["rows"] | None,
-) -> bool | None:
-    """By Theorem 4.1 from prior and rows, else by the exact delta for the public number of records; None: not known."""
-    prior, rows = from_text(mechanism["prior"], "prior"), int(mechanism["rows"])
-    pure = PureLoss(epsilon=loss.epsilon, source=loss.source)
-    if domain.possible < 2 or pure_loss_holds(prior, rows, unit, pure):
-        return True
-    if isinstance(loss, PureLoss) or not exact_is_known(unit):
-        return False
-    if records is None:
-        return None
-    shape = PriorShape.symmetric(float_down(prior), domain.possible, rows)
-    people = max(rows if records == "rows" else records, 1)
-    return delta(shape, people, unit, float_down(loss.epsilon)) <= float(loss.delta) * (1 + 1e-9)
+def _records(release: Release, plan: Plan, draw: Mapping[str, Any]) -> list[int | None]:
+    """The public sizes of the strata that a copy was drawn from."""
+    if "sizes" not in draw and plan.rows is None:  # early releases do not state them; they drew as many rows
+        return [int(stated["rows"]) for stated in draw["mechanisms"]]
+    if "sizes" not in draw or sum(draw["sizes"]) != release.provenance.records:
+        raise InputError(f"the public sizes of the strata that '{draw['label']}' was drawn from are not recorded.")
+    return [int(size) for size in draw["sizes"]]

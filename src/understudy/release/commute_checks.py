@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from understudy.core.exact import float_down, from_text
+from understudy.core.exact import from_text
 from understudy.core.places import DESTINATION
-from understudy.errors import InputError
-from understudy.privacy.exact.dirichlet_breach import breach_union_bound, thresholds
-from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
-from understudy.privacy.mechanisms.commute_prior import size_step
-from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
+from understudy.errors import BudgetError, InputError
+from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
+from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.place_bands import PlaceBands
-from understudy.privacy.mechanisms.private_sizes import private_delta
-from understudy.privacy.mechanisms.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
-from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.commutes import CommuteRelease
-from understudy.synth.commutes.mechanisms import AcceptingUrn, NoisyCells
-from understudy.synth.commutes.priors import least_domain, one_job
+from understudy.synth.base import configure_from
+from understudy.synth.commutes.base import flow_synthesizers
+from understudy.synth.commutes.commute import Commute
 from understudy.synth.commutes.settings import read_shrinking
 
 
@@ -64,97 +61,66 @@ def _measurements_are_charged(release: CommuteRelease) -> str:
 
 
 def draws_are_charged(release: CommuteRelease) -> str:
+    """Asks every recorded draw again what it costs, with facts that are recomputed from the folder."""
     plan, draws = release.provenance.plan, release.provenance.draws
     if plan is None:
         raise InputError("a release of commutes needs its plan.")
     steps = [step for step in plan.steps if step.action == "draw"]
     if [draw["label"] for draw in draws] != [step.label for step in steps]:
         raise InputError("the draws recorded are not those the plan announces.")
-    for step, draw in zip(steps, draws, strict=True):
-        for mechanism in draw["mechanisms"]:
-            _draw_suffices(mechanism, step, plan, release)
+    for copy, (step, draw) in enumerate(zip(steps, draws, strict=True), start=1):
+        if isinstance(step.event, NoNoise):
+            continue  # no guarantee is claimed for it
+        for record in draw["mechanisms"]:
+            mechanism = _mechanism(record, step, plan, release)
+            facts = _facts(release, copy, plan, record, int(draw.get("division", 1)))
+            try:
+                costs = mechanism.event_for(facts)
+            except BudgetError:
+                raise InputError(f"the draw '{step.label}' loses more than was charged for it.") from None
+            if costs != step.event:
+                raise InputError(f"the draw '{step.label}' costs something else than was charged for it.")
     return f"{len(steps)} draw(s), their priors as large as what was charged for them asks for"
 
 
-def _draw_suffices(mechanism: Mapping[str, Any], step: Step, plan: Plan, release: CommuteRelease) -> None:
-    """Recomputes what the stated law of a draw loses, and compares it with what was charged."""
-    name, event = mechanism["mechanism"], step.event
-    if isinstance(event, NoNoise):
-        return  # no guarantee is claimed for it
+def _facts(release: CommuteRelease, copy: int, plan: Plan, record: Mapping[str, Any], division: int) -> FlowFacts:
+    """What the cost of a draw rests on: rows from the released table, cells from the public division of the places."""
+    rows = np.zeros(len(release.places), dtype=np.int64)
+    for _, destinations, jobs in release.coded_batches(copy):
+        np.add.at(rows, destinations, jobs)
+    drawing = np.flatnonzero(rows)
+    method = configure_from(flow_synthesizers, plan.method, plan.options)
+    if not isinstance(method, Commute):
+        raise InputError(f"method '{plan.method}' makes no draw straight from the data.")
+    chosen = SizedPrior.from_json(record).of(rows[drawing])[0] if "sizes_from" in record else rows[drawing]
+    return FlowFacts(
+        unit=plan.unit,
+        destinations=drawing,
+        rows=rows[drawing],
+        cells=method.drawn_cells(release.places, drawing, chosen, division),
+        records=rows[drawing] if DESTINATION in plan.unit.fixed else None,
+    )
+
+
+def _mechanism(record: Mapping[str, Any], step: Step, plan: Plan, release: CommuteRelease) -> FlowMechanism:
+    """The mechanism that a release states, with the loss that was charged for it."""
+    name, event = record["mechanism"], step.event
     if name == NoisyCells.name and isinstance(event, GeometricNoise):
-        enough = event.scale == from_text(mechanism["scale"], "scale") and event.l1 == 2 * plan.unit.rows_per_unit
-    elif name == CellUrn.name and isinstance(event, PureLoss | ApproxLoss):
-        enough = _priors_suffice(mechanism, one_job(event, plan.unit), plan)
-    elif name == AcceptingUrn.name and isinstance(event, ApproxLoss):
-        enough = _accepting_suffices(mechanism, event, plan)
-    elif name == ShrunkUrn.name and isinstance(event, ApproxLoss):
-        enough = _shrunk_suffices(mechanism, event, plan, release)
-    else:
-        raise InputError(f"the draw '{step.label}' is charged with an event that a draw by '{name}' does not have.")
-    if not enough:
-        raise InputError(f"the draw '{step.label}' loses more than was charged for it.")
-
-
-def _steps_of(mechanism: Mapping[str, Any]) -> Iterator[tuple[int, int, int, float]]:
-    """For each step of sizes the least, the most rows drawn, the cells, and the prior of each."""
-    names = ("sizes_from", "cells", "priors", "rows_per_job")
-    for least, cells, text, times in zip(*(mechanism[name] for name in names), strict=True):
-        yield int(least), size_step(int(least))[1] * int(times), int(cells), float(from_text(text, "prior"))
-
-
-def _extra_cells(plan: Plan) -> int:
-    return int(bool(plan.options.get("cut_miles")))
-
-
-def _priors_suffice(mechanism: Mapping[str, Any], loss: PureLoss | ApproxLoss, plan: Plan) -> bool:
-    for least, most, cells, prior in _steps_of(mechanism):
-        if math.log1p(most / prior) <= float(loss.epsilon) * (1 + 1e-9):
-            continue  # by Theorem 4.1
-        if isinstance(loss, ApproxLoss) and DESTINATION not in plan.unit.fixed:
-            if private_delta(prior, (cells + _extra_cells(plan)) * prior, most, float(loss.epsilon)) > loss.delta:
-                return False
-            continue
-        shape = PriorShape.symmetric(prior, cells + _extra_cells(plan), most)
-        if isinstance(loss, PureLoss) or delta(shape, least, Unit(), float(loss.epsilon)) > loss.delta:
-            return False
-    return True
-
-
-def _accepting_suffices(mechanism: Mapping[str, Any], loss: ApproxLoss, plan: Plan) -> bool:
-    """Lemma 5.2 for every size: ln((gamma + 1) / (1 - p)) <= epsilon and p <= delta, p bounded by a union."""
-    level = math.log1p(float(mechanism["gamma"]))
-    for least, most, cells, prior in _steps_of(mechanism):
-        if math.log1p(most / prior) <= level <= float(loss.epsilon):
-            continue  # nothing is ever rejected
-        for size in range(least, most + 1):
-            safe = thresholds(prior, size, size, level)
-            rejected = breach_union_bound(prior, cells + _extra_cells(plan), size, size, safe)
-            if rejected > loss.delta or level - math.log1p(-rejected) > float(loss.epsilon) * (1 + 1e-9):
-                return False
-    return True
-
-
-def _shrunk_suffices(mechanism: Mapping[str, Any], loss: ApproxLoss, plan: Plan, release: CommuteRelease) -> bool:
-    """The sound bound of docs/theory/commute.md, first for the smallest domain that can occur."""
+        return NoisyCells(scale=from_text(record["scale"], "scale"))
+    if name == CellUrn.name and isinstance(event, PureLoss | ApproxLoss):
+        return CellUrn(priors=SizedPrior.from_json(record), claim=event)
+    if name == AcceptingUrn.name and isinstance(event, ApproxLoss):
+        urn = CellUrn(priors=SizedPrior.from_json(record), claim=event)
+        return AcceptingUrn(urn=urn, gamma=float(record["gamma"]))
     shrinking = read_shrinking(str(plan.options.get("shrink", "")))
-    if shrinking is None or mechanism["retained_share_of_2^32"] != shrinking.thresholds.tolist():
-        return False
-
-    def holds(others: int) -> bool:
-        tail = TAIL_SHARE * float(loss.delta) if others else 0.0
-        return all(
-            tail + shrunk_delta(
-                prior, epsilon=float_down(loss.epsilon), least_keep=float_down(shrinking.least),
-                records=least, rows=most, others=others,
-            ) <= loss.delta
-            for least, most, _, prior in _steps_of(mechanism)
+    if name == ShrunkUrn.name and isinstance(event, ApproxLoss) and shrinking is not None:
+        if record["retained_share_of_2^32"] != shrinking.thresholds.tolist():
+            raise InputError(f"the draw '{step.label}' states other probabilities of retaining a place than its plan.")
+        return ShrunkUrn(
+            priors=SizedPrior.from_json(record), claim=event, keeps=shrinking.thresholds, elsewhere=True,
+            bands=PlaceBands(points=release.places.points(), edges=shrinking.edges),
         )  # fmt: skip
-
-    if holds(0):
-        return True
-    bands = PlaceBands(points=release.places.points(), edges=shrinking.edges)
-    retained = least_domain(shrinking, bands, np.unique(release.coded(1)[1]).astype(np.int64))
-    return holds(surely_retained(retained, float_down(loss.delta)))
+    raise InputError(f"the draw '{step.label}' is charged with an event that a draw by '{name}' does not have.")
 
 
 CHECKS: tuple[tuple[str, Callable[[CommuteRelease], str]], ...] = (

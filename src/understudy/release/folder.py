@@ -219,14 +219,16 @@ def _build(path: Path, manifest: dict[str, Any]) -> Release:
 
 
 def _draw(draw: dict[str, Any]) -> dict[str, Any]:
-    """One recorded draw: its label, its margin, and the law of each stratum in texts."""
+    """One recorded draw: its label, its margin, the law of each stratum in texts, and the public sizes of strata."""
     mechanisms = [{text_in(key): text_in(value) for key, value in one.items()} for one in draw["mechanisms"]]
     if not mechanisms or any("mechanism" not in one for one in mechanisms):
         raise TypeError
+    sizes = {"sizes": [whole_in(size) for size in draw["sizes"]]} if "sizes" in draw else {}
     return {
         "label": text_in(draw["label"]),
         "margin": [text_in(name) for name in draw["margin"]],
         "mechanisms": mechanisms,
+        **sizes,
     }
 
 

@@ -142,9 +142,7 @@ def _finish(run: Run, schema: Schema, *, gate: Gate, stream: Stream, charge: Cha
 def _release(
     plan: Plan, schema: Schema, gate: Gate, synthesis: Synthesis, *, stream: Stream, charge: Charge
 ) -> Release:
-    draws = tuple(
-        {"label": d.label, "margin": list(d.margin), "mechanisms": list(d.mechanisms)} for d in synthesis.draws
-    )
+    draws = tuple(draw.to_json() for draw in synthesis.draws)
     return Release(
         schema=schema,
         provenance=record_run(plan, gate, synthesis, draws),

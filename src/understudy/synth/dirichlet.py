@@ -13,26 +13,25 @@ from typing import ClassVar
 
 import numpy as np
 
+from understudy.core.apportion import apportion
 from understudy.core.domain import Domain
 from understudy.core.exact import read_exact, show_up
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import BudgetError, InputError, UnsupportedError
-from understudy.models.sample import apportion
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import (
     DirichletDraw,
-    epsilon_of,
-    exact_is_known,
     exact_loss,
     exact_prior_for,
     prior_for,
     pure_loss,
-    round_prior,
     row_unit,
 )
+from understudy.privacy.mechanisms.preconditions import epsilon_of, exact_is_known
+from understudy.privacy.promise.calibrate_dirichlet import round_prior
 from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
 from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata
 from understudy.privacy.promise.plan import Plan, Step

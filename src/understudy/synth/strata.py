@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.apportion import apportion
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import SelectionLaw, Stream
 from understudy.core.schema import Schema
@@ -26,7 +27,7 @@ from understudy.models.fit import Known, fit
 from understudy.models.fitted import Fitted, FittedPart
 from understudy.models.model import Model
 from understudy.models.project import nearest_table
-from understudy.models.sample import DESCRIPTIONS, apportion, draw_cells
+from understudy.models.sample import DESCRIPTIONS, draw_cells
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.base import MAX_ROWS, Synthesis

@@ -18,21 +18,21 @@ def world():
     return make_world("town", seed=3)
 
 
-def regions_of(world, tree=None):
+def regions_of(world, tree=None, cells=40):
     tree = GravityTree(world.places) if tree is None else tree
     groups = np.zeros(len(world.places), dtype=np.int64)
-    return RingRegions(tree=tree, decays=default_decay()[None, :], groups=groups)
+    return RingRegions(tree=tree, decays=default_decay()[None, :], groups=groups, cells=groups + cells)
 
 
 @pytest.mark.parametrize("cells", [6, 48])
 def test_rows_drawn_evenly_are_placed_by_the_gravity_model(world, cells):
     """Equal rows in every cell: homes fall on places by mass and decay, whether directions are told apart or not. Cells
     that are not what is placed in would show as tracts with far too many or too few."""
-    regions, at = regions_of(world), 7
+    regions, at = regions_of(world, cells=cells), 7
     rings, sectors = rings_and_sectors(np.array([cells]))
     drawn = np.repeat(np.arange(int(rings[0] * sectors[0])), 4_000 // cells)
     starts = np.array([0, len(drawn)])
-    homes = regions.around(np.array([at]), np.array([cells])).place(starts, drawn, bytes(32))
+    homes = regions.around(np.array([at])).place(starts, drawn, bytes(32))
     everyone = np.arange(len(world.places))
     miles = world.places.miles(everyone, np.full(len(everyone), at))
     pull = world.places.mass * (np.exp(-miles / 6.0) + 0.002 / (1.0 + (miles / 40.0) ** 2))
@@ -45,7 +45,7 @@ def test_rows_drawn_evenly_are_placed_by_the_gravity_model(world, cells):
 def test_a_place_drawn_with_sectors_is_in_the_cell_it_was_drawn_for(world):
     regions = regions_of(world)
     everyone = np.arange(len(world.places), dtype=np.int32)
-    around = regions.around(np.array([11]), np.array([40]))
+    around = regions.around(np.array([11]))
     everywhere = np.array([0, len(everyone)])
     cells = around.encode(everywhere, everyone)
     assert cells.min() >= 0

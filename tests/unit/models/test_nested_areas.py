@@ -31,7 +31,7 @@ def straight(places, one):
 def encoded(regions, destinations):
     everyone = np.tile(np.arange(len(regions.places), dtype=np.int32), len(destinations))
     starts = np.arange(len(destinations) + 1) * len(regions.places)
-    around = regions.around(np.array(destinations), np.zeros(len(destinations), np.int64))
+    around = regions.around(np.array(destinations))
     return around, around.encode(starts, everyone).reshape(len(destinations), -1)
 
 

@@ -11,14 +11,10 @@ import pytest
 import understudy as us
 from understudy.errors import BudgetError, DisclosureError, InputError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.mechanisms.dirichlet_draw import (
-    DirichletDraw,
-    epsilon_of,
-    prior_for,
-    pure_loss,
-    round_prior,
-    row_unit,
-)
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, prior_for, pure_loss, row_unit
+from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.preconditions import epsilon_of
+from understudy.privacy.promise.calibrate_dirichlet import round_prior
 from understudy.privacy.promise.event import PureLoss, Strata
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.base import configure
@@ -181,7 +177,7 @@ def test_no_gate_draws_with_less_prior_than_the_charge_asks_for():
     plan = us.plan(SCHEMA, method="dirichlet", budget=us.PureDP(epsilon=3), records=10, prior="1")
     stream = SeededStream(1)
     gate = Gate(source=us.open_source(ROWS, SCHEMA), schema=SCHEMA, plan=plan, stream=stream)
-    with pytest.raises(BudgetError, match="80 rows costs more"):
+    with pytest.raises(BudgetError, match="80 rows over 6 cells costs more"):
         configure(plan.method, plan.options).run(plan, SCHEMA, gate, stream)
     assert gate.events == ()
 
@@ -192,11 +188,12 @@ def test_what_the_prior_costs_is_checked_for_the_whole_unit(per_unit, fixed):
     unit = us.Unit(fixed=fixed, rows_per_unit=per_unit)
     made = row_unit(unit, fixed)
     prior = prior_for(Fraction(1), 50, made)
-    assert DirichletDraw(prior=prior, rows=50, loss=pure_loss(Fraction(1))).table_event(made)
+    facts = TableFacts(unit=made, cells=4, records=50)
+    assert DirichletDraw(prior=prior, rows=50, loss=pure_loss(Fraction(1))).event_for(facts)
     for wrong in ({"prior": prior * Fraction(999, 1000)}, {"rows": 51}):
         draw = DirichletDraw(**{"prior": prior, "rows": 50, "loss": pure_loss(Fraction(1)), **wrong})
         with pytest.raises(BudgetError):
-            draw.table_event(made)
+            draw.event_for(facts)
 
 
 def test_strata_that_a_unit_can_leave_are_refused_by_the_gate():

@@ -6,12 +6,13 @@ from collections import deque
 from typing import Any
 
 from understudy.core.mechanism import Stream
-from understudy.errors import BudgetError, InputError
+from understudy.errors import BudgetError, DisclosureError, InputError
 from understudy.privacy.gate.journal import Journal, JournalEntry
 from understudy.privacy.promise.accountant import Accountant, loss_of
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Event
 from understudy.privacy.promise.plan import Plan, Step
+from understudy.privacy.randomness.streams import SecureStream
 
 ANSWERS = ("measurement", "selection", "draw")
 PUBLIC = ("records", "public")  # sizes that the unit makes public, noted before anything is charged
@@ -25,6 +26,11 @@ class ChargingGate:
     """Charges against a plan, journals answers, and hands out remembered ones when a run is resumed."""
 
     def __init__(self, *, plan: Plan, stream: Stream, journal: Journal | None) -> None:
+        if stream.secure and type(stream) is not SecureStream:  # the exact type is what was reviewed
+            raise DisclosureError(
+                f"{type(stream).__name__} says that it is secure, and only SecureStream is believed to be. Nothing was "
+                "charged; leave the stream out."
+            )
         self._plan = plan
         self._stream = stream
         self._journal = journal

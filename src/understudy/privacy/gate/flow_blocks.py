@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from understudy.core.flows import Flows
 from understudy.core.mechanism import Stream
 from understudy.core.threads import in_order
+from understudy.errors import InternalError
 from understudy.privacy.mechanisms.flow_draws import Block, FlowMechanism, substream_key
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ BLOCK_FILLED = 8_192  # destinations with rows: what each sees around it is kept
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DrawOrder:
-    """What is to be drawn: ``rows`` for every place, over ``cells`` public cells. All of it is public."""
+    """What is to be drawn: ``rows`` for every place, over ``cells`` public cells, ``elsewhere`` included. It is public,
+    and it is what the draw was charged for."""
 
     mechanism: FlowMechanism
     regions: Regions
@@ -50,7 +52,9 @@ class DrawOrder:
 
     def draw(self, destinations: Integers, starts: Integers, origins: Codes, jobs: Codes, stream: Stream) -> Drawn:
         """Synthetic commutes of some destinations from their pairs, which lie at starts[d]:starts[d + 1]."""
-        around = self.regions.around(destinations, self.cells[destinations])
+        around = self.regions.around(destinations)
+        if not np.array_equal(around.domains, self.cells[destinations]):
+            raise InternalError("a division has other cells than the draw was charged for; nothing was drawn.")
         block = Block(
             destinations=destinations,
             starts=starts,

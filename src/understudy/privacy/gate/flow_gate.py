@@ -26,7 +26,9 @@ from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.gate.charging import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.flow_blocks import DrawOrder, FlowWorker, LocalFlows
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
+from understudy.privacy.mechanisms.facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import FlowMechanism
+from understudy.privacy.mechanisms.reviewed import FLOW_DRAWS, NOISE_ON_TABLES, require_reviewed
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Event, Sensitivity
@@ -79,7 +81,11 @@ class Around(Protocol):
 class Regions(Protocol):
     """A public division of the origins that may differ from destination to destination."""
 
-    def around(self, destinations: Integers, cells: Integers) -> Around:
+    def cells_of(self, destinations: Integers) -> Integers:
+        """How many cells each destination has, ``elsewhere`` included: what a draw over them is charged for."""
+        ...
+
+    def around(self, destinations: Integers) -> Around:
         """Looks around some destinations, once for all that is done with them; several threads may look at a time."""
         ...
 
@@ -168,6 +174,7 @@ class FlowGate(ChargingGate):
         sensitivity = flow_sensitivity(table, self.unit)
         if sensitivity.l1 == 0:
             raise InternalError(f"'{table.label}' is public under this unit and needs no noise.")
+        require_reviewed(noise, NOISE_ON_TABLES)
         event = noise.event(sensitivity)
         if not isinstance(event, Event):
             raise InternalError(f"{noise.name} does not say what it costs.")
@@ -198,16 +205,22 @@ class FlowGate(ChargingGate):
         regions: Regions,
         *,
         rows: Integers,
-        cells: Integers,
         label: str,
         copy: int,
         sink: Sink,
         drop_elsewhere: bool = False,
     ) -> None:
-        """Synthetic commutes for every destination: ``rows`` of them over ``cells`` public cells, put into the sink."""
-        self._charge("draw", label, PAIR, mechanism.event)
+        """Synthetic commutes for every destination: ``rows`` of them over the cells of a division, put into the sink.
+
+        The cost is that of this draw: of its rows, of the cells that the division has, and of the public sizes.
+        """
+        require_reviewed(mechanism, FLOW_DRAWS)
+        facts = self._draw_facts(regions, rows)
+        self._charge("draw", label, PAIR, mechanism.event_for(facts))
         remembered = self._remembered("draw", label)
         if remembered is not None:
+            stated = facts.to_json()
+            self._require_charged(remembered.get("facts", stated) == stated)  # early journals do not say
             if not sink.remembered(copy, remembered["table"]):
                 raise InputError(
                     f"the table of copy {copy} that this run drew is missing or was changed; it cannot be drawn again "
@@ -216,6 +229,8 @@ class FlowGate(ChargingGate):
             return
         if mechanism.covers not in COVERS:
             raise DisclosureError("a draw must cover the pairs that are empty, or it shows which are not.")
+        cells = np.zeros_like(rows)
+        cells[facts.destinations] = facts.cells
         order = DrawOrder(
             mechanism=mechanism, regions=regions, rows=rows, cells=cells, purpose=("commute", label, copy),
             drop_elsewhere=drop_elsewhere,
@@ -227,7 +242,18 @@ class FlowGate(ChargingGate):
             done += int(jobs.sum())
             if self._progress is not None:
                 self._progress(done, total)
-        self._write("draw", {"label": label, "copy": copy, "table": sink.close()})
+        self._write("draw", {"label": label, "copy": copy, "facts": facts.to_json(), "table": sink.close()})
+
+    def _draw_facts(self, regions: Regions, rows: Integers) -> FlowFacts:
+        """What the cost of a draw rests on. Public sizes of destinations are counted by the gate itself."""
+        drawing = np.flatnonzero(rows)
+        return FlowFacts(
+            unit=self.unit,
+            destinations=drawing,
+            rows=rows[drawing],
+            cells=regions.cells_of(drawing),
+            records=self.sizes()[drawing] if DESTINATION in self.unit.fixed else None,
+        )
 
     def _worker(self) -> FlowWorker:
         if self._source is None:

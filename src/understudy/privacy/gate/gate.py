@@ -23,8 +23,10 @@ from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.gate.charging import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
-from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata
+from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata, strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import row_unit
+from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.reviewed import NOISE_ON_TABLES, TABLE_DRAWS, require_reviewed
 from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
@@ -174,6 +176,8 @@ class Gate(ChargingGate):
     def measure(self, queries: Sequence[Query]) -> list[Measurement]:
         """Noisy counts of each query; all of them are charged before the first is drawn."""
         for query in queries:
+            require_reviewed(query.mechanism, NOISE_ON_TABLES)
+        for query in queries:
             self._charge("measure", query.label, query.margin, self._measure_event(query))
         self.count_ahead(query.margin for query in queries)
         return [self._measure_one(query) for query in queries]
@@ -274,20 +278,41 @@ class Gate(ChargingGate):
             raise DisclosureError(
                 f"strata by {' x '.join(strata)} are not fixed under this unit: one unit can move from one to another."
             )
-        events = [mechanism.table_event(row_unit(self.unit, strata)) for mechanism in mechanisms]
+        for mechanism in mechanisms:
+            require_reviewed(mechanism, TABLE_DRAWS)
+        facts = self._draw_facts(margin, strata)
+        events = [mechanism.event_for(one) for mechanism, one in zip(mechanisms, facts, strict=True)]
         event = Strata(strata=tuple((one,) for one in events)) if strata else events[0]
         self._charge("draw", label, margin, event)
         remembered = self._remembered("draw", label)
         if remembered is None:
             cells, counts = self._draw(mechanisms, margin, strata, ("draw", label, copy))
             self._write("draw", {
-                "label": label, "copy": copy, "cells": pack_array(cells), "counts": pack_array(counts),
+                "label": label, "copy": copy, "facts": [one.to_json() for one in facts],
+                "cells": pack_array(cells), "counts": pack_array(counts),
             })  # fmt: skip
         else:
+            stated = [one.to_json() for one in facts]
+            self._require_charged(remembered.get("facts", stated) == stated)  # early journals do not say
             cells, counts = unpack_array(remembered["cells"]), unpack_array(remembered["counts"])
+        sizes = tuple(one.records for one in facts if one.records is not None) if strata else None
         return Draw(
-            margin=margin, cells=cells, counts=counts, mechanisms=tuple(m.to_json() for m in mechanisms), label=label
-        )
+            margin=margin, cells=cells, counts=counts, mechanisms=tuple(m.to_json() for m in mechanisms), label=label,
+            sizes=sizes or None,
+        )  # fmt: skip
+
+    def _draw_facts(self, margin: tuple[str, ...], strata: tuple[str, ...]) -> list[TableFacts]:
+        """What the cost of a draw rests on, stratum by stratum: the domains it is drawn over, and the public sizes."""
+        domains = strata_domains(self._schema, strata, margin)
+        if strata and self.unit.fixed:
+            records: list[int | None] = [int(size) for size in self.public(strata).ravel()]
+        else:
+            records = [self.records if self.unit.public_total and not strata else None] * len(domains)
+        unit = row_unit(self.unit, strata)
+        return [
+            TableFacts(unit=unit, cells=domain.possible, records=size)
+            for domain, size in zip(domains, records, strict=True)
+        ]
 
     def _draw(
         self,

@@ -13,7 +13,7 @@ from understudy.core.domain import Domain
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InternalError
-from understudy.privacy.promise.definition import Unit
+from understudy.privacy.mechanisms.facts import TableFacts
 from understudy.privacy.promise.event import Event
 
 Integers = NDArray[np.int64]
@@ -25,7 +25,9 @@ class TableMechanism(Protocol):
     name: ClassVar[str]
     covers: ClassVar[str]  # "whole_domain": empty cells are drawn too, so the list of non-empty ones stays secret
 
-    def table_event(self, unit: Unit) -> Event: ...
+    def event_for(self, facts: TableFacts) -> Event:
+        """What a draw with these facts costs; raises where it would cost more than it was set for."""
+        ...
 
     def draw(
         self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int

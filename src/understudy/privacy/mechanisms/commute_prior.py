@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from understudy.core.exact import float_down, to_text
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
-from understudy.privacy.mechanisms.dirichlet_draw import round_prior
 from understudy.privacy.mechanisms.private_sizes import private_cells, private_prior
 from understudy.privacy.promise.calibrate_dirichlet import (
     SAFETY,
     exact_approx_prior,
     exact_breach_prior,
     pure_prior,
+    round_prior,
     theorem_prior,
 )
 from understudy.privacy.promise.definition import Unit
@@ -79,20 +79,23 @@ class SizedPrior:
 
     def of(self, sizes: Integers) -> tuple[Integers, Integers, Integers]:
         """Cells, weights and shifts of destinations by their sizes; a destination without rows draws nothing."""
-        keys = np.array(sorted(self.entries), dtype=np.int64)
-        table = np.array([self.entries[int(key)] for key in keys], dtype=np.int64)
-        if len(keys) == 0:
+        if not self.entries:
             return np.ones_like(sizes), np.ones_like(sizes), np.zeros_like(sizes)
-        at = np.maximum(np.searchsorted(keys, sizes, side="right") - 1, 0)
+        table = np.array([self.entries[key] for key in sorted(self.entries)], dtype=np.int64)
+        at = self.step_of(sizes)
         return table[at, 0], table[at, 1], table[at, 2]
 
     def times_of(self, sizes: Integers) -> Integers:
         """Rows drawn for each job, by the sizes of destinations."""
-        keys = np.array(sorted(self.entries), dtype=np.int64)
-        if len(keys) == 0 or not self.times:
+        if not self.entries or not self.times:
             return np.ones_like(sizes)
-        table = np.array([self.times.get(int(key), 1) for key in keys], dtype=np.int64)
-        return np.asarray(table[np.maximum(np.searchsorted(keys, sizes, side="right") - 1, 0)])
+        table = np.array([self.times.get(key, 1) for key in sorted(self.entries)], dtype=np.int64)
+        return np.asarray(table[self.step_of(sizes)])
+
+    def step_of(self, sizes: Integers) -> Integers:
+        """The number of the step that each size is in."""
+        keys = np.array(sorted(self.entries), dtype=np.int64)
+        return np.asarray(np.maximum(np.searchsorted(keys, sizes, side="right") - 1, 0))
 
     def prior(self, size: int) -> Fraction:
         _, weight, shift = (int(values[0]) for values in self.of(np.array([size])))
@@ -127,7 +130,7 @@ class PriorRule:
     share: Fraction = Fraction(1, 4)
     extra_cells: int = 0
     public_sizes: bool = True  # else any number of records may stand behind the rows
-    usable: Callable[[int], int] = int  # the largest number of cells up to a given one that can be made
+    usable: Callable[[int], int] = int  # the largest number of cells, up to a given one, that a division can have
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:

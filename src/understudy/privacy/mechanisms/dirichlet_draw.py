@@ -8,6 +8,7 @@ whole numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -17,20 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.domain import Domain
-from understudy.core.exact import float_down, float_up, show_up, to_text
+from understudy.core.exact import float_down, from_text, show_up, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.mechanisms.dirichlet import SOURCE
-from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, calibrated_prior
+from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.preconditions import SLACK, exact_delta_holds, exact_is_known, theorem_4_1_holds
+from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, calibrated_prior, round_prior
 from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.privacy.promise.event import ApproxLoss, Event, PureLoss
 from understudy.privacy.randomness.draws import polya_urn
 
 Integers = NDArray[np.int64]
-PRIOR_BITS = 16  # a prior larger than needed by at most 2^-15 of itself, for an urn that fits in 64 bits
 EXACT_SOURCE = "docs/theory/dirichlet.md, Theorems 3 and 4"
 MOST_EXACT = 1_000_000  # rows up to which the exact delta is computed
-SLACK = Fraction(1, 2**48)  # covers the last digits of log and exp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +48,25 @@ class DirichletDraw:
         if self.prior <= 0:
             raise InputError(f"prior ({float(self.prior):g}) must be positive: with 0 an empty cell stays empty.")
 
-    def table_event(self, unit: Unit) -> Event:
-        """The loss the draw was set for. A pure one is checked: by Theorem 4.1 prior and rows settle it."""
-        if isinstance(self.loss, PureLoss) and not pure_loss_holds(self.prior, self.rows, unit, self.loss):
+    def event_for(self, facts: TableFacts) -> Event:
+        """The loss the draw was set for, if its prior and rows keep it over the cells and from the records of the draw.
+
+        By Theorem 4.1 prior and rows settle it. Else the exact delta must, which needs the public number of records.
+        """
+        holds = facts.cells < 2 or theorem_4_1_holds(
+            self.loss.epsilon, prior=self.prior, rows=self.rows, unit=facts.unit
+        )
+        if not holds and isinstance(self.loss, ApproxLoss) and exact_is_known(facts.unit) and facts.records is not None:
+            holds = exact_delta_holds(
+                self.loss, prior=self.prior, cells=facts.cells, records=facts.records, rows=self.rows
+            )
+        if not holds:
+            promised = f"epsilon = {show_up(self.loss.epsilon)}"
+            if isinstance(self.loss, ApproxLoss):
+                promised += f", delta = {show_up(self.loss.delta)}"
             raise BudgetError(
-                f"a prior of {float(self.prior):g} with {self.rows:,} rows costs more than the epsilon = "
-                f"{show_up(self.loss.epsilon)} it is charged with. Nothing was drawn; use a larger prior or fewer rows."
+                f"a prior of {float(self.prior):g} with {self.rows:,} rows over {facts.cells:,} cells costs more than "
+                f"the {promised} it is charged with. Nothing was drawn; use a larger prior or fewer rows."
             )
         return self.loss
 
@@ -64,16 +78,12 @@ class DirichletDraw:
     def to_json(self) -> dict[str, str]:
         return {"mechanism": self.name, "prior": to_text(self.prior), "rows": str(self.rows)}
 
-
-def round_prior(least: Fraction) -> Fraction:
-    """The smallest prior with few binary digits that is not below ``least``: more prior means more privacy.
-
-    >>> round_prior(Fraction(1, 3)) >= Fraction(1, 3), round_prior(Fraction(1, 2))
-    (True, Fraction(1, 2))
-    """
-    exponent = math.frexp(float(least))[1] - PRIOR_BITS
-    step = Fraction(2) ** exponent
-    return math.ceil(least / step) * step
+    @classmethod
+    def from_json(cls, data: Mapping[str, str], loss: PureLoss | ApproxLoss) -> DirichletDraw:
+        """Read back what ``to_json`` wrote, with the loss that was charged for it."""
+        if data["mechanism"] != cls.name:
+            raise InputError(f"a draw by '{data['mechanism']}' is no draw by '{cls.name}'.")
+        return cls(prior=from_text(data["prior"], "prior"), rows=int(data["rows"]), loss=loss)
 
 
 def prior_for(epsilon: Fraction, rows: int, unit: Unit) -> Fraction:
@@ -89,20 +99,6 @@ def prior_for(epsilon: Fraction, rows: int, unit: Unit) -> Fraction:
     return round_prior(max(rows, 1) / growth)
 
 
-def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
-    """The loss that a given prior implies, rounded up: b ln((rows + a) / a), whatever the number of records."""
-    if prior <= 0:
-        raise InputError(f"prior ({float(prior):g}) must be positive: with 0 an empty cell stays empty.")
-    exact = math.log1p(float_up(rows / prior)) * unit.rows_per_unit
-    return Fraction(float_up(Fraction(exact) * (1 + SLACK)))
-
-
-def pure_loss_holds(prior: Fraction, rows: int, unit: Unit, loss: PureLoss) -> bool:
-    """Whether prior and rows cost no more than a loss. The loss was set first and the prior rounded up from it, so only
-    the last digits can differ."""
-    return epsilon_of(prior, rows, unit) <= loss.epsilon * (1 + 4 * SLACK)
-
-
 def row_unit(unit: Unit, strata: tuple[str, ...]) -> Unit:
     """The unit for which a draw's loss is stated: within strata one row, as the accountant adds up a unit's rows."""
     return replace(unit, rows_per_unit=1) if strata else unit
@@ -110,14 +106,6 @@ def row_unit(unit: Unit, strata: tuple[str, ...]) -> Unit:
 
 def pure_loss(epsilon: Fraction) -> PureLoss:
     return PureLoss(epsilon=epsilon, source=SOURCE)
-
-
-def exact_is_known(unit: Unit) -> bool:
-    """Whether a larger prior is proved to protect better (docs/theory/dirichlet.md), so that exact delta can set it.
-
-    Elsewhere the pure calibration is used; it keeps every approximate promise with the same epsilon.
-    """
-    return unit.kind == "replace" and unit.rows_per_unit == 1
 
 
 def exact_loss(epsilon: Fraction, delta: Fraction) -> ApproxLoss:

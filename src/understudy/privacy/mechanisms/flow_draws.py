@@ -6,7 +6,7 @@ records and its own substream. See docs/theory/commute.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -15,16 +15,28 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.exact import show_up
 from understudy.core.mechanism import Stream
-from understudy.errors import InternalError, UnsupportedError
+from understudy.errors import BudgetError, InternalError, UnsupportedError
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.facts import FlowFacts
 from understudy.privacy.mechanisms.place_bands import PlaceBands
-from understudy.privacy.promise.event import Event
+from understudy.privacy.mechanisms.preconditions import (
+    REPLACE,
+    exact_delta_holds,
+    exact_is_known,
+    loss_of_one_job,
+    shrunk_bound,
+    theorem_4_1_holds,
+    theorem_6_holds,
+)
+from understudy.privacy.promise.event import ApproxLoss, Event, NoNoise, PureLoss
 from understudy.privacy.randomness.draws import indexed_words
 
 Integers = NDArray[np.int64]
 RETAIN_BITS = 32
 MOST_WORDS = 2**31
+MOST_COUNTED = 200_000  # destinations around which places are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -42,13 +54,14 @@ class Block:
 
 
 class FlowMechanism(Protocol):
-    """A draw over the cells of each destination. ``event`` is for all destinations together."""
+    """A draw over the cells of each destination."""
 
     name: ClassVar[str]
     covers: ClassVar[str]
 
-    @property
-    def event(self) -> Event: ...
+    def event_for(self, facts: FlowFacts) -> Event:
+        """What a draw with these facts costs, all destinations together; raises where that is more than was set."""
+        ...
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
         """The cell of each drawn row, sorted within each destination."""
@@ -79,17 +92,84 @@ def _run_until_done(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnLaw:
+    """One prior, and the worst of the destinations that draw with it: the fewest cells and records, the most rows."""
+
+    prior: Fraction
+    rows: int
+    cells: int
+    records: int | None
+
+
+def drawn_laws(priors: SizedPrior, facts: FlowFacts, *, each: bool = False) -> Iterator[DrawnLaw]:
+    """The laws of a draw. Destinations of one step of sizes are taken together, which is sound where fewer rows and
+    more cells and records lose less (Theorem 2 of docs/theory/commute.md); with ``each``, every kind stands alone."""
+    rows, cells, records = facts.kinds()
+    _, weights, shifts = priors.of(rows)
+    drawn = rows * priors.times_of(rows)
+    groups = np.arange(len(rows)) if each else priors.step_of(rows)
+    for group in np.unique(groups):
+        inside = np.flatnonzero(groups == group)
+        yield DrawnLaw(
+            prior=Fraction(int(weights[inside[0]]), 2 ** int(shifts[inside[0]])),
+            rows=int(drawn[inside].max()),
+            cells=int(cells[inside].min()),
+            records=None if records is None else int(records[inside].min()),
+        )
+
+
+def claimed_loss(claim: Event, name: str) -> PureLoss | ApproxLoss:
+    if not isinstance(claim, PureLoss | ApproxLoss):
+        raise InternalError(f"'{name}' is set for a loss, not for '{claim.kind}'.")
+    return claim
+
+
+def too_costly(claim: Event, law: DrawnLaw) -> BudgetError:
+    """What is said when a draw would lose more than it is charged with. All of it is public."""
+    loss = claimed_loss(claim, "a draw")
+    promised = f"epsilon = {show_up(loss.epsilon)}"
+    promised += f", delta = {show_up(loss.delta)}" if isinstance(loss, ApproxLoss) else ""
+    return BudgetError(
+        f"a prior of {float(law.prior):g} with {law.rows:,} rows over {law.cells:,} cells costs more than the "
+        f"{promised} it is charged with. Nothing was drawn."
+    )
+
+
+def _urn_keeps(loss: PureLoss | ApproxLoss, law: DrawnLaw) -> bool:
+    """Theorem 4.1, or the exact delta where sizes are public, or Theorem 6 where they are not."""
+    if theorem_4_1_holds(loss.epsilon, prior=law.prior, rows=law.rows, unit=REPLACE):
+        return True
+    if isinstance(loss, PureLoss):
+        return False
+    if law.records is None:
+        return theorem_6_holds(loss, prior=law.prior, cells=law.cells, rows=law.rows)
+    return law.cells < 2 or exact_delta_holds(
+        loss, prior=law.prior, cells=law.cells, records=law.records, rows=law.rows
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellUrn:
     """Dirichlet-multinomial draws over the cells of a public partition (Machanavajjhala et al. 2008, Algorithm 1).
 
-    The prior of a destination is a function of its public number of records. Coarsening by public data keeps the
-    guarantee (Theorem 5.1), and over fixed destinations the maximum holds for pure and approximate privacy.
+    The prior of a destination is a function of its public number of rows. Coarsening by public data keeps the
+    guarantee (Theorem 5.1), and over fixed destinations the maximum holds for pure and approximate privacy. ``claim``
+    is the loss that the priors were set for, all destinations together.
     """
 
     priors: SizedPrior
-    event: Event
+    claim: Event
     name: ClassVar[str] = "commute_urn"
     covers: ClassVar[str] = "whole_domain"
+
+    def event_for(self, facts: FlowFacts) -> Event:
+        if isinstance(self.claim, NoNoise):
+            return self.claim
+        loss = loss_of_one_job(claimed_loss(self.claim, self.name), facts.unit)
+        for law in drawn_laws(self.priors, facts):
+            if not _urn_keeps(loss, law):
+                raise too_costly(self.claim, law)
+        return self.claim
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
         from understudy.privacy.mechanisms import urn_compiled as loops
@@ -130,12 +210,44 @@ class ShrunkUrn:
     """
 
     priors: SizedPrior
-    event: Event
+    claim: Event
     bands: PlaceBands
     keeps: NDArray[np.uint64]
     elsewhere: bool
     name: ClassVar[str] = "commute_shrunk_urn"
     covers: ClassVar[str] = "whole_domain"
+
+    def event_for(self, facts: FlowFacts) -> Event:
+        if isinstance(self.claim, NoNoise):
+            return self.claim
+        loss = claimed_loss(self.claim, self.name)
+        if not isinstance(loss, ApproxLoss) or facts.records is None or not exact_is_known(facts.unit):
+            raise BudgetError("a shrunk domain is proved for public sizes, one job per unit and an approximate budget.")
+        for law in drawn_laws(self.priors, facts):
+            if self.delta_bound(loss, law, facts.destinations) > loss.delta:
+                raise too_costly(self.claim, law)
+        return self.claim
+
+    def delta_bound(self, loss: ApproxLoss, law: DrawnLaw, destinations: Integers) -> float:
+        """Theorem 4 of docs/theory/commute.md for the destination around which fewest places are retained."""
+        assert law.records is not None  # noqa: S101 - a shrunk domain is drawn for public sizes only
+        return shrunk_bound(
+            loss, prior=law.prior, least_keep=self.least_keep, expected=self.fewest_retained(destinations),
+            records=law.records, rows=law.rows,
+        )  # fmt: skip
+
+    @property
+    def least_keep(self) -> Fraction:
+        """The smallest probability with which an empty place of the domain stays in it."""
+        return Fraction(int(min(keep for keep in self.keeps if keep)), 2**RETAIN_BITS)
+
+    def fewest_retained(self, destinations: Integers) -> float:
+        """The least expected number of retained places over destinations but for two places in question, all of them
+        counted exactly; 0 if there are too many destinations."""
+        if not 0 < len(destinations) <= MOST_COUNTED:
+            return 0.0
+        expected = self.bands.sizes(destinations) @ (self.keeps / 2.0**RETAIN_BITS)
+        return max(float(expected.min()) - 2.0, 0.0)
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:  # noqa: ARG002
         from understudy.privacy.mechanisms import urn_compiled as loops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,3 +45,26 @@ class PlaceBands:
 
         found: Integers = loops.count_bands(self.sorted_points, self.boxes, self.edges, self.rank[places])
         return found
+
+
+def squared_edges(miles: Sequence[float]) -> Floats:
+    """Distances as the squares that places are compared with: one rounding, whoever asks."""
+    ends = np.array(miles, dtype=np.float64)
+    return ends * ends
+
+
+def squared_cut(miles: float | None) -> float:
+    """A cut as the square that places are compared with; without a cut nothing is beyond it."""
+    return np.inf if miles is None else float(squared_edges([miles])[0])
+
+
+def beyond_cut(
+    points: Floats, destinations: Integers, starts: Integers, origins: NDArray[np.int32], miles: float | None
+) -> NDArray[np.bool_]:
+    """Which pairs lie beyond a cut: those whose origin is not in the bands that end there."""
+    from understudy.privacy.mechanisms import place_tree_compiled as loops
+
+    if miles is None:
+        return np.zeros(len(origins), dtype=bool)
+    found: NDArray[np.bool_] = loops.beyond(points, destinations, starts, origins, squared_cut(miles))
+    return found

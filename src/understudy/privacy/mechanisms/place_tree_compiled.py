@@ -96,15 +96,40 @@ def node_boxes(points: NDArray[Any], depth: int) -> NDArray[Any]:
 
 
 @compiled
+def squared_distance(at: NDArray[Any], there: NDArray[Any]) -> float:
+    """Of two points. All comparisons with an edge or a cut are made with this number, so that they agree to the bit."""
+    return float((there[0] - at[0]) ** 2 + (there[1] - at[1]) ** 2 + (there[2] - at[2]) ** 2)
+
+
+@compiled
+def is_beyond(squared: float, edge: float) -> bool:
+    """Whether a squared distance lies beyond an edge. A place exactly at the edge does: for bands, cuts and rings."""
+    return squared >= edge
+
+
+@compiled
+def beyond(
+    points: NDArray[Any], destinations: NDArray[Any], starts: NDArray[Any], origins: NDArray[Any], edge: float
+) -> NDArray[Any]:
+    """Which pairs lie beyond an edge; those of the d-th destination lie at starts[d]:starts[d + 1]."""
+    found = np.empty(len(origins), np.bool_)
+    for d in range(len(destinations)):
+        at = points[destinations[d]]
+        for pair in range(starts[d], starts[d + 1]):
+            found[pair] = is_beyond(squared_distance(at, points[origins[pair]]), edge)
+    return found
+
+
+@compiled
 def band_of(squared: float, edges: NDArray[Any]) -> int:
     """The band of a squared distance; beyond the last edge lies the last band."""
     low, high = 0, len(edges)
     while low < high:
         middle = (low + high) // 2
-        if squared < edges[middle]:
-            high = middle
-        else:
+        if is_beyond(squared, edges[middle]):
             low = middle + 1
+        else:
+            high = middle
     return low
 
 
@@ -150,10 +175,7 @@ def bands_around(  # noqa: PLR0917  (numba passes arguments by position)
             end = high
             if not whole:
                 end = position + 1
-                squared = 0.0
-                for axis in range(3):
-                    squared += (points[position, axis] - at[axis]) ** 2
-                band = band_of(squared, edges)
+                band = band_of(squared_distance(at, points[position]), edges)
             if used > 0 and highs[used - 1] == position and bands[used - 1] == band:
                 highs[used - 1] = end
             else:

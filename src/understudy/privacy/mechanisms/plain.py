@@ -18,7 +18,7 @@ from understudy.core.domain import Domain
 from understudy.core.exact import Number, read_exact, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError
-from understudy.privacy.promise.definition import Unit
+from understudy.privacy.mechanisms.facts import TableFacts
 from understudy.privacy.promise.event import Event, NoNoise
 from understudy.privacy.randomness.draws import uniform_below, uniform_possible
 
@@ -42,7 +42,7 @@ class PlainMultinomial:
         if rows < 0:
             raise InputError(f"rows ({rows}) must not be negative.")
 
-    def table_event(self, unit: Unit) -> Event:  # noqa: ARG002 - no guarantee, whatever the unit
+    def event_for(self, facts: TableFacts) -> Event:  # noqa: ARG002 - no guarantee, whatever is drawn
         return NoNoise()
 
     def draw(

@@ -14,8 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from understudy.privacy.exact.dirichlet_profile import log_weights
-from understudy.privacy.mechanisms.dirichlet_draw import round_prior
-from understudy.privacy.promise.calibrate_dirichlet import pure_prior, safety
+from understudy.privacy.promise.calibrate_dirichlet import pure_prior, round_prior, safety
 
 MOST_ROWS = 100_000  # beyond, Theorem 4.1's prior is taken
 SIZE_STEP = 1.05

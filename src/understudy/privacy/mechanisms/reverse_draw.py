@@ -19,8 +19,8 @@ from understudy.core.domain import Domain
 from understudy.core.exact import Number, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import UnsupportedError
+from understudy.privacy.mechanisms.facts import TableFacts
 from understudy.privacy.mechanisms.plain import PlainMultinomial
-from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Event
 from understudy.privacy.randomness.draws import uniform_below
 
@@ -39,8 +39,8 @@ class ReverseMappedDraw:
     def __init__(self, *, prior: Number, rows: int) -> None:
         object.__setattr__(self, "base", PlainMultinomial(prior=prior, rows=rows))
 
-    def table_event(self, unit: Unit) -> Event:
-        return self.base.table_event(unit)
+    def event_for(self, facts: TableFacts) -> Event:
+        return self.base.event_for(facts)
 
     def draw(
         self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int

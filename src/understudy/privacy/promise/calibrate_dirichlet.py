@@ -34,6 +34,7 @@ FINEST = 1e-9  # relative width at which an interval that cannot be certified co
 SAFETY = 1e-9  # relative: computed probabilities are held at least this far below the promise, for rounding
 SMALLEST = 1e-12
 LARGEST_EXPONENT = 700.0
+PRIOR_BITS = 16  # a prior larger than needed by at most 2^-15 of itself, for an urn that fits in 64 bits
 LARGEST_TWO_CELL_SCAN = 4_000_000  # records times rows
 MOST_JUMPS = 40_000  # records times rows: there are no more jumps than that
 
@@ -45,6 +46,17 @@ def pure_prior(epsilon: float, rows: int) -> float:
     0.1523
     """
     return rows / math.expm1(epsilon)
+
+
+def round_prior(least: Fraction) -> Fraction:
+    """The smallest prior with few binary digits that is not below ``least``: more prior means more privacy.
+
+    >>> round_prior(Fraction(1, 3)) >= Fraction(1, 3), round_prior(Fraction(1, 2))
+    (True, Fraction(1, 2))
+    """
+    exponent = math.frexp(float(least))[1] - PRIOR_BITS
+    step = Fraction(2) ** exponent
+    return math.ceil(least / step) * step
 
 
 def reference_sample(prior: float, cells: int, records: int, epsilon: float) -> float:

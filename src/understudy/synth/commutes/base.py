@@ -52,7 +52,7 @@ class FlowSynthesizer(Protocol):
 flow_synthesizers: Registry[type[FlowSynthesizer]] = Registry(
     "method for commutes",
     "understudy.synth.commutes",
-    not_entries=("base", "decays", "homes", "mechanisms", "priors", "settings"),
+    not_entries=("base", "decays", "homes", "priors", "settings"),
 )
 
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.apportion import apportion
 from understudy.core.exact import float_up
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
@@ -23,8 +24,15 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.models.gravity import GravityTree
 from understudy.models.homes import fit_homes
 from understudy.models.nested_areas import NestedAreas
-from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, belief
-from understudy.models.sample import apportion
+from understudy.models.regions import (
+    DIVISION,
+    AreaRegions,
+    PlaceRegions,
+    RingRegions,
+    belief,
+    cells_of_first_division,
+    usable_cells,
+)
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
 from understudy.privacy.mechanisms.flow_draws import CellUrn
 from understudy.privacy.mechanisms.noise import Geometric
@@ -283,20 +291,22 @@ class Commute:
             measured.append(found)
         regions, groups_note = self._regions(plan, places, gate, rows=rows, measured=measured)
         draws = [s for s in plan.steps if s.action == "draw"]
-        mechanism, cells, notes = build_mechanism(self, plan, places, rows, event=draws[0].event, regions=regions)
+        mechanism, regions, notes = build_mechanism(self, plan, places, rows, event=draws[0].event, regions=regions)
         if isinstance(regions, RingRegions) and isinstance(mechanism, CellUrn) and self.blend == "auto":
-            _, weights, shifts = mechanism.priors.of(rows)
+            cells, weights, shifts = mechanism.priors.of(rows)
             regions = replace(
                 regions, believed=belief(rows, cells * weights / 2.0**shifts, SPREAD, mechanism.priors.times_of(rows))
             )
         for copy, draw in enumerate(draws, start=1):
             gate.draw(
-                mechanism, regions, rows=rows, cells=cells, label=draw.label, copy=copy, sink=sink,
+                mechanism, regions, rows=rows, label=draw.label, copy=copy, sink=sink,
                 drop_elsewhere=self.suppress_as_published,
             )  # fmt: skip
         return FlowSynthesis(
             measurements=tuple(measured),
-            draws=tuple({"label": draw.label, "mechanisms": [mechanism.to_json()]} for draw in draws),
+            draws=tuple(
+                {"label": draw.label, "division": DIVISION, "mechanisms": [mechanism.to_json()]} for draw in draws
+            ),
             rows_drawn="drawn from the Dirichlet posterior of each destination (each copy a fresh draw)",
             notes=(*groups_note, *notes),
         )
@@ -322,6 +332,25 @@ class Commute:
             kept = apportion(kept, gate.records)
         return found, kept.astype(np.int64)
 
+    def drawn_cells(self, places: Places, destinations: Integers, chosen: Integers, division: int) -> Integers:
+        """Over how many cells each destination draws, ``elsewhere`` included: from public facts, for ``verify``.
+
+        ``chosen`` are the cells that a release states; they matter where rings are made to measure.
+        """
+        regions = self._areas(places)
+        if regions is not None:
+            return regions.cells_of(destinations)
+        made = usable_cells(chosen) if division == DIVISION else cells_of_first_division(chosen)
+        return made + int(self.cut is not None)
+
+    def _areas(self, places: Places) -> Regions | None:
+        """The division, where it needs the places alone."""
+        if self.coarsen.startswith("area:"):
+            return AreaRegions(places=places, level=self.coarsen.removeprefix("area:"), cut=self.cut)
+        if self.coarsen.startswith(AREAS):
+            return self._nested(places)
+        return PlaceRegions(places=places, cut=self.cut) if self.coarsen == "none" else None
+
     def _nested(self, places: Places) -> NestedAreas:
         return NestedAreas(places=places, steps=read_area_steps(self.coarsen), cut=self.cut)
 
@@ -334,12 +363,9 @@ class Commute:
         rows: Integers,
         measured: list[FlowMeasurement],
     ) -> tuple[Regions, tuple[str, ...]]:
-        if self.coarsen.startswith("area:"):
-            return AreaRegions(places=places, level=self.coarsen.removeprefix("area:"), cut=self.cut), ()
-        if self.coarsen.startswith(AREAS):
-            return self._nested(places), ()
-        if self.coarsen == "none":
-            return PlaceRegions(places=places, cut=self.cut), ()
+        areas_alone = self._areas(places)
+        if areas_alone is not None:
+            return areas_alone, ()
         tree = GravityTree(places)
         scale, home_scale = (_planned_scale(plan, label) for label in (decay_steps.LABEL, home_steps.LABEL))
         jobs = gate.records if plan.unit.public_total else None
@@ -360,7 +386,9 @@ class Commute:
                     noise=float(home_scale), cut=self.cut,
                 )  # fmt: skip
                 decays = decays.again(tree, weights=rows, cut=self.cut)
-        return RingRegions(tree=tree, decays=decays.values, groups=decays.groups, cut=self.cut), tuple(notes)
+        undivided = np.ones(len(places), dtype=np.int64)  # how many cells each destination gets is decided later
+        rings = RingRegions(tree=tree, decays=decays.values, groups=decays.groups, cells=undivided, cut=self.cut)
+        return rings, tuple(notes)
 
 
 def _planned_scale(plan: Plan, label: str) -> Fraction | None:

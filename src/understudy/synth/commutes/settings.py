@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from understudy.core.exact import read_exact
 from understudy.errors import InputError
 from understudy.models.nested_areas import PLACE, AreaStep
+from understudy.privacy.mechanisms.place_bands import squared_edges
 
 RETAIN_ONE = 2**32
 
@@ -30,7 +31,7 @@ class Shrinking:
     @property
     def edges(self) -> NDArray[np.float64]:
         """Squared ends of all bands; what is beyond the last is not in the domain."""
-        return np.array(self.miles) ** 2
+        return squared_edges(self.miles)
 
     @property
     def thresholds(self) -> NDArray[np.uint64]:

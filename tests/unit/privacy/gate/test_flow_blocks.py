@@ -41,31 +41,33 @@ def small_blocks(monkeypatch):
 
 def rings(world, flows):
     sizes = flows.sizes()
-    regions = RingRegions(
-        tree=world.tree, decays=default_decay()[None, :], groups=np.zeros(len(world.places), np.int64), cut=9.0
-    )
     priors = PriorRule(loss=LOSS, extra_cells=1).table(sizes)
-    return CellUrn(priors=priors, event=LOSS), regions, priors.of(sizes)[0]
+    regions = RingRegions(
+        tree=world.tree, decays=default_decay()[None, :], groups=np.zeros(len(world.places), np.int64),
+        cells=priors.of(sizes)[0], cut=9.0,
+    )  # fmt: skip
+    return CellUrn(priors=priors, claim=LOSS), regions
 
 
 def areas(world, flows):
     regions = AreaRegions(places=world.places, level="tract")
     priors = PriorRule(loss=LOSS).table(flows.sizes(), cells=regions.cells)
-    return CellUrn(priors=priors, event=LOSS), regions, priors.of(flows.sizes())[0]
+    return CellUrn(priors=priors, claim=LOSS), regions
 
 
 def shrunk(world, flows):
     del flows
     urn = ShrunkUrn(
-        priors=SizedPrior(entries={1: (len(world.places), 1, 2)}), event=LOSS,
+        priors=SizedPrior(entries={1: (len(world.places), 1, 2)}), claim=LOSS,
         bands=PlaceBands(points=world.places.points(), edges=np.array([4.0, 25.0])),
         keeps=np.array([2**32, 2**31, 0], dtype=np.uint64), elsewhere=True,
     )  # fmt: skip
-    return urn, PlaceRegions(places=world.places, cut=5.0), np.full(len(world.places), len(world.places))
+    return urn, PlaceRegions(places=world.places, cut=5.0)
 
 
 def drawn(world, flows, made, threads):
-    mechanism, regions, cells = made(world, flows)
+    mechanism, regions = made(world, flows)
+    cells = regions.cells_of(np.arange(len(world.places)))
     order = DrawOrder(mechanism=mechanism, regions=regions, rows=flows.sizes(), cells=cells, purpose=("commute", 1))
     parts = list(LocalFlows(flows, threads).draw_blocks(order, SeededStream(8)))
     return len(parts), [np.concatenate(columns).tolist() for columns in zip(*parts, strict=True)]

@@ -13,7 +13,7 @@ from understudy.errors import BudgetError, InputError, UnderstudyError, Unsuppor
 from understudy.models.decay import BANDS, band_middles, band_of, fit_decays
 from understudy.models.gravity import GravityTree, decay_from, knots
 from understudy.models.nested_areas import AreaStep, NestedAreas
-from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, rings_and_sectors
+from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions, usable_cells
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, size_step
 from understudy.privacy.promise.definition import Unit
@@ -160,9 +160,7 @@ def test_steps_of_sizes_cover_every_size_once():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 30, 200, 5000])
 def test_the_prior_of_a_size_keeps_delta_for_the_whole_step(size):
-    priors = PriorRule(loss=LOSS, usable=lambda cells: int(np.prod(rings_and_sectors(np.array([cells]))))).table(
-        np.array([size])
-    )
+    priors = PriorRule(loss=LOSS, usable=lambda cells: int(usable_cells(np.array([cells]))[0])).table(np.array([size]))
     cells = int(priors.of(np.array([size]))[0][0])
     prior = float(priors.prior(size))
     times = int(priors.times_of(np.array([size]))[0])
@@ -190,9 +188,10 @@ def test_priors_survive_a_manifest():
 def test_rings_divide_everybody_and_have_equal_pull(world):
     tree = GravityTree(world.places)
     decay = decay_from(np.array([0.1, 100.0]), np.array([1.0, 0.5]))
-    regions = RingRegions(tree=tree, decays=decay[None, :], groups=np.zeros(len(world.places), dtype=np.int64))
+    one_group = np.zeros(len(world.places), dtype=np.int64)
+    regions = RingRegions(tree=tree, decays=decay[None, :], groups=one_group, cells=one_group + 5)
     everyone = np.arange(len(world.places), dtype=np.int32)
-    cells = regions.around(np.array([7]), np.array([5])).encode(np.array([0, len(everyone)]), everyone)
+    cells = regions.around(np.array([7])).encode(np.array([0, len(everyone)]), everyone)
     assert set(cells) == set(range(5))
     masses = np.bincount(cells, weights=world.places.mass)
     assert masses.max() < 2.0 * masses.min()
@@ -203,12 +202,11 @@ def test_rings_divide_everybody_and_have_equal_pull(world):
 
 def test_placed_workers_are_in_their_cell(world):
     tree = GravityTree(world.places)
-    regions = RingRegions(
-        tree=tree, decays=np.ones((1, len(knots()))), groups=np.zeros(len(world.places), dtype=np.int64)
-    )
+    one_group = np.zeros(len(world.places), dtype=np.int64)
+    regions = RingRegions(tree=tree, decays=np.ones((1, len(knots()))), groups=one_group, cells=one_group + 6)
     drawn = np.repeat(np.arange(6), 50)
     starts = np.array([0, len(drawn)])
-    around = regions.around(np.array([9]), np.array([6]))
+    around = regions.around(np.array([9]))
     homes = around.place(starts, drawn, bytes(32))
     again = around.encode(starts, homes)
     assert (np.abs(again - drawn) <= 1).mean() > 0.85
@@ -219,14 +217,14 @@ def test_areas_and_places_are_their_own_cells(world):
     areas = AreaRegions(places=world.places, level="tract", cut=4.0)
     everyone = np.arange(len(world.places), dtype=np.int32)
     starts = np.array([0, len(everyone)])
-    around = areas.around(np.array([0]), np.array([0]))
+    around = areas.around(np.array([0]))
     cells = around.encode(starts, everyone)
     homes = around.place(starts, cells, bytes(32))
     assert (around.encode(starts, np.maximum(homes, 0))[homes >= 0] >= 0).all()
     assert (areas.area_of[homes[homes >= 0]] == cells[homes >= 0]).all()
     assert ((homes < 0) == (cells == areas.cells)).all()
     single = PlaceRegions(places=world.places)
-    assert single.around(np.array([0]), np.array([0])).encode(starts, everyone).tolist() == everyone.tolist()
+    assert single.around(np.array([0])).encode(starts, everyone).tolist() == everyone.tolist()
 
 
 def test_a_partition_with_one_area_is_refused():

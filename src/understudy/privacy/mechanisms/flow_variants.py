@@ -11,12 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.apportion import apportion
 from understudy.core.exact import to_text
 from understudy.core.mechanism import Stream
-from understudy.errors import UnsupportedError
-from understudy.models.sample import apportion
-from understudy.privacy.mechanisms.flow_draws import Block, CellUrn
-from understudy.privacy.promise.event import Event, GeometricNoise
+from understudy.errors import BudgetError, UnsupportedError
+from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.flow_draws import Block, CellUrn, claimed_loss, drawn_laws, too_costly
+from understudy.privacy.mechanisms.preconditions import exact_is_known, lemma_5_2_holds
+from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise
 from understudy.privacy.randomness.indexed_noise import ListedCells
 
 Integers = NDArray[np.int64]
@@ -37,9 +39,19 @@ class AcceptingUrn:
     name: ClassVar[str] = "commute_accept_reject"
     covers: ClassVar[str] = "whole_domain"
 
-    @property
-    def event(self) -> Event:
-        return self.urn.event
+    def event_for(self, facts: FlowFacts) -> Event:
+        """Lemma 5.2 for every kind of destination by itself: more records need not be less likely to breach."""
+        claim = self.urn.claim
+        loss = claimed_loss(claim, self.name)
+        if not isinstance(loss, ApproxLoss) or facts.records is None or not exact_is_known(facts.unit):
+            raise BudgetError("accept/reject is proved for public sizes, one job per unit and an approximate budget.")
+        for law in drawn_laws(self.urn.priors, facts, each=True):
+            assert law.records is not None  # noqa: S101 - checked above
+            if not lemma_5_2_holds(
+                loss, gamma=self.gamma, prior=law.prior, cells=law.cells, records=law.records, rows=law.rows
+            ):
+                raise too_costly(claim, law)
+        return claim
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
         drawn = self.urn.draw(block, domains, stream, *purpose, "try", 0)
@@ -119,9 +131,14 @@ class NoisyCells:
     """
 
     scale: Fraction
-    event: GeometricNoise
     name: ClassVar[str] = "commute_geometric"
     covers: ClassVar[str] = "whole_domain"
+
+    def event_for(self, facts: FlowFacts) -> Event:
+        """A job moves from one cell of its destination to another; the rows that are released must be public."""
+        if facts.records is None:
+            raise BudgetError("geometric noise per destination needs public sizes of destinations.")
+        return GeometricNoise(l1=Fraction(2 * facts.unit.rows_per_unit), scale=self.scale)
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
         drawn = [np.empty(0, dtype=np.int64)]

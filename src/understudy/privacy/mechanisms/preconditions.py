@@ -1,0 +1,111 @@
+"""The preconditions of the theorems that draws rest on: one function each.
+
+A mechanism calls them when a gate asks what a draw costs, with the cells, rows and records of that draw. ``verify``
+asks the same mechanism in the same way. So there is one place that says when a stated loss is true.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from understudy.core.exact import float_down, float_up
+from understudy.core.places import DESTINATION
+from understudy.errors import InputError
+from understudy.privacy.exact.dirichlet_breach import breach_union_bound, thresholds
+from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
+from understudy.privacy.mechanisms.private_sizes import private_delta
+from understudy.privacy.mechanisms.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
+from understudy.privacy.promise.calibrate_dirichlet import bounds_two_cells
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.event import ApproxLoss, PureLoss
+
+SLACK = Fraction(1, 2**48)  # covers the last digits of log and exp
+REPLACE = Unit(kind="replace")
+
+
+def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
+    """The loss that a given prior implies, rounded up: b ln((rows + a) / a), whatever the number of records."""
+    if prior <= 0:
+        raise InputError(f"prior ({float(prior):g}) must be positive: with 0 an empty cell stays empty.")
+    exact = math.log1p(float_up(rows / prior)) * unit.rows_per_unit
+    return Fraction(float_up(Fraction(exact) * (1 + SLACK)))
+
+
+def theorem_4_1_holds(epsilon: Fraction, *, prior: Fraction, rows: int, unit: Unit) -> bool:
+    """Theorem 4.1 (Machanavajjhala et al. 2008): log odds of at most ln((rows + a) / a) for one row, for either unit
+    and any number of records. A unit of b rows is b such steps. The loss was set first and the prior rounded up from
+    it, so only the last digits can differ."""
+    return epsilon_of(prior, rows, unit) <= epsilon * (1 + 4 * SLACK)
+
+
+def exact_is_known(unit: Unit) -> bool:
+    """Whether a larger prior is proved to protect better (docs/theory/dirichlet.md), so that exact delta can set it.
+
+    Elsewhere the pure calibration is used; it keeps every approximate promise with the same epsilon.
+    """
+    return unit.kind == "replace" and unit.rows_per_unit == 1
+
+
+def exact_delta_holds(loss: ApproxLoss, *, prior: Fraction, cells: int, records: int, rows: int) -> bool:
+    """Theorems 3 and 4 of docs/theory/dirichlet.md: the exact delta of the draw, for one row that is replaced.
+
+    Fewer rows and more records or cells lose less (Theorem 2 of docs/theory/commute.md), so for many draws with one
+    prior the fewest cells and records and the most rows stand for all of them.
+    """
+    smallest = float_down(prior)
+    shape = PriorShape.symmetric(smallest, cells, rows)
+    if bounds_two_cells(cells, records, rows):
+        shape = PriorShape.bound_for_two_cells(smallest, rows)
+    return delta(shape, max(records, 1), REPLACE, float_down(loss.epsilon)) <= loss.delta
+
+
+def theorem_6_holds(loss: ApproxLoss, *, prior: Fraction, cells: int, rows: int) -> bool:
+    """Theorem 6 of docs/theory/commute.md: a destination whose number of records is private. Its first condition, that
+    all cells together have the prior of one pure draw, is part of ``private_delta``."""
+    smallest = float_down(prior)
+    return private_delta(smallest, cells * smallest, rows, float_down(loss.epsilon)) <= loss.delta
+
+
+def lemma_5_2_holds(loss: ApproxLoss, *, gamma: float, prior: Fraction, cells: int, records: int, rows: int) -> bool:
+    """Lemma 5.2: ln((gamma + 1) / (1 - p)) <= epsilon and p <= delta, p a bound of the probability of a bad draw."""
+    level, smallest = math.log1p(gamma), float_down(prior)
+    if math.log1p(rows / smallest) <= level * (1 + 1e-12):
+        rejected = 0.0
+    else:
+        rejected = breach_union_bound(smallest, cells, records, rows, thresholds(smallest, records, rows, level))
+    if rejected >= 1 or rejected > loss.delta:
+        return False
+    return level - math.log1p(-rejected) <= float(loss.epsilon) * (1 + 1e-12)
+
+
+def shrunk_bound(
+    loss: ApproxLoss, *, prior: Fraction, least_keep: Fraction, expected: float, records: int, rows: int
+) -> float:
+    """Theorem 4 of docs/theory/commute.md: an upper bound of the delta of a draw over a shrunk domain in which
+    ``expected`` places more than the two in question are retained on average, at the destination that has fewest.
+
+    No retained place is always allowed, and may be the better bound.
+    """
+    surely = surely_retained(expected, float_down(loss.delta))
+    return min(
+        shrunk_delta(
+            float_down(prior), epsilon=float_down(loss.epsilon), least_keep=float_down(least_keep),
+            records=records, rows=rows, others=others,
+        ) + (TAIL_SHARE * float_up(loss.delta) if others else 0.0)
+        for others in {0, surely}
+    )  # fmt: skip
+
+
+def loss_of_one_job(loss: PureLoss | ApproxLoss, unit: Unit) -> PureLoss | ApproxLoss:
+    """What one destination may cost for one job. A unit of b jobs is b steps; a job whose destination is not fixed
+    leaves one destination and enters another."""
+    touched = unit.rows_per_unit
+    if DESTINATION not in unit.fixed and unit.kind == "replace":
+        touched *= 2
+        if isinstance(loss, ApproxLoss) and unit.rows_per_unit == 1:  # delta is lost where it enters only: Theorem 6
+            return replace(loss, epsilon=loss.epsilon / 2)
+    if touched == 1:
+        return loss
+    return PureLoss(epsilon=loss.epsilon / touched, source=loss.source)

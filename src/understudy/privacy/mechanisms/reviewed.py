@@ -1,0 +1,32 @@
+"""The closed list of mechanisms that a gate accepts. Whoever adds one here has reviewed its law and its loss.
+
+A gate hands exact counts to a mechanism and believes what it says about its cost. So a mechanism is accepted by its
+exact type: a subclass, or a look-alike from another file, may run something else than what it charges for. This
+protects against mistakes. It does not protect against malice: Python is no sandbox, and code that runs in the process
+can read the data without any gate (docs/threat-model.md).
+"""
+
+from __future__ import annotations
+
+from understudy.errors import DisclosureError
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
+from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
+from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
+from understudy.privacy.mechanisms.noise import DiscreteGaussian, Exact, Geometric
+from understudy.privacy.mechanisms.plain import PlainMultinomial
+from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
+
+NOISE_ON_TABLES: tuple[type, ...] = (Geometric, DiscreteGaussian, SparseGeometric, Exact)
+TABLE_DRAWS: tuple[type, ...] = (DirichletDraw, PlainMultinomial, ReverseMappedDraw)
+FLOW_DRAWS: tuple[type, ...] = (CellUrn, ShrunkUrn, AcceptingUrn, NoisyCells)
+
+
+def require_reviewed(mechanism: object, allowed: tuple[type, ...]) -> None:
+    """Refuses a mechanism that is not on the list, before anything is charged or counted."""
+    if type(mechanism) not in allowed:
+        raise DisclosureError(
+            f"{type(mechanism).__name__} is not one of the reviewed mechanisms "
+            f"({', '.join(kind.__name__ for kind in allowed)}), so it gets no counts. Nothing was charged. A new law "
+            "belongs in privacy/mechanisms/, with a proof and an audit, and on the list there."
+        )
