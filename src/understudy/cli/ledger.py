@@ -120,12 +120,12 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute the chain of entries; with --against also that a release's charge is still where it was.
+    """Recompute the chain of entries; with --against also that a release's charge is still there, and for what it says.
 
     Example: `understudy ledger verify budget.db --against release/`
 
     Alone it finds an edited, removed or inserted entry. A truncated ledger or a restored backup is consistent in
-    itself; the head hash inside a release gives it away.
+    itself; the head hash inside a release gives it away. Plan, unit and guarantee of the release are compared too.
     """
     opened = Ledger.open(ledger, writable=False)
     if against is None:
@@ -133,10 +133,13 @@ def verify(
     else:
         from understudy.release.folder import read_release
 
-        charge = read_release(against).statement.ledger
-        if charge is None:
+        release = read_release(against)
+        stated, plan = release.statement, release.provenance.plan
+        if stated.ledger is None:
             raise InputError(f"{against} was made without a ledger (not tracked across runs); nothing to compare with.")
-        found = opened.verify_against(charge)
+        if plan is None:
+            raise InputError(f"{against} does not hold the plan it was made by; nothing to compare with.")
+        found = opened.verify_against(stated.ledger, plan_hash=plan.hash, unit=stated.unit, cost=stated.guarantee)
     if as_json:
         print_json({"ledger": str(ledger), "against": None if against is None else str(against), **found.to_json()})
     elif found.ok:

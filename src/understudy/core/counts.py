@@ -79,3 +79,16 @@ class Source(Protocol):
     ) -> list[Counts]: ...
 
     def count_sparse(self, margin: tuple[str, ...]) -> SparseCounts: ...
+
+
+@runtime_checkable
+class Recognizable(Protocol):
+    """Confidential data that a resumed run can know again."""
+
+    def identify(self, key: bytes) -> None:
+        """Know the rows by this key from now on, so that the next scan can hash them on its way."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A keyed sum over all rows that does not depend on their order. Confidential."""
+        ...

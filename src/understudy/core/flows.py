@@ -6,6 +6,7 @@ a nation's 140 million jobs take about a gigabyte.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
@@ -17,6 +18,7 @@ from understudy.core.places import Places
 from understudy.errors import DisclosureError, InternalError
 
 Integers = NDArray[np.int64]
+PAIRS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -59,6 +61,15 @@ class Flows:
         destinations = np.repeat(np.arange(len(self.places)), np.diff(self._starts))
         return self._origins, destinations, self._jobs
 
+    def confidential_pieces(self) -> Iterator[tuple[NDArray[np.int32], Integers, NDArray[np.int32]]]:
+        """The same, some pairs at a time: without a column of destinations as long as the table."""
+        for begin in range(0, len(self._origins), PAIRS_AT_ONCE):
+            end = min(begin + PAIRS_AT_ONCE, len(self._origins))
+            first, last = np.searchsorted(self._starts, [begin, end - 1], side="right") - 1
+            bounds = self._starts[first : last + 2].clip(begin, end)
+            destinations = np.repeat(np.arange(first, last + 1), np.diff(bounds))
+            yield self._origins[begin:end], destinations, self._jobs[begin:end]
+
     def open_for(self, mechanism: object) -> tuple[Integers, NDArray[np.int32], NDArray[np.int32]]:
         """Starts, origins and jobs, for a mechanism whose law covers every pair of the public domain."""
         if getattr(mechanism, "covers", None) not in COVERS:
@@ -77,6 +88,14 @@ class FlowSource(Protocol):
     def total(self) -> int: ...
 
     def flows(self) -> Flows: ...
+
+    def identify(self, key: bytes) -> None:
+        """Know the jobs by this key from now on."""
+        ...
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all jobs, the same on every engine. Confidential."""
+        ...
 
 
 def holds_flows(source: object) -> TypeGuard[FlowSource]:

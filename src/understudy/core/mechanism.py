@@ -18,7 +18,15 @@ Integers = NDArray[np.int64]
 SelectionLaw = Literal["exponential", "gumbel"]
 
 
-class Stream(Protocol):
+class Words(Protocol):
+    """A source of uniform words, one substream for each purpose."""
+
+    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
+        """Uniform 64-bit words of the substream named by ``purpose``; consecutive calls continue it."""
+        ...
+
+
+class Stream(Words, Protocol):
     """A source of randomness. ``secure`` says whether a privacy promise may rest on it."""
 
     secure: bool
@@ -28,10 +36,6 @@ class Stream(Protocol):
     def discrete_gaussian(self, scale: Fraction, size: int) -> Integers: ...
 
     def noisy_argmax(self, scores: Integers, scale: Fraction, law: SelectionLaw = "exponential") -> int: ...
-
-    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
-        """Uniform 64-bit words of the substream named by ``purpose``; consecutive calls continue it."""
-        ...
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from understudy.core.counts import Counts, SparseCounts
-from understudy.core.mechanism import Stream
+from understudy.core.mechanism import Words
 from understudy.core.registry import Registry
 from understudy.core.schema import Schema
 from understudy.privacy.promise.definition import Unit
@@ -36,8 +36,16 @@ class Engine(Protocol):
         """The non-empty cells of a margin that may be too large for a dense table."""
         ...
 
-    def bounded(self: Self, unit: Unit, stream: Stream) -> Self:
+    def bounded(self: Self, unit: Unit, stream: Words) -> Self:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id``."""
+        ...
+
+    def identify(self, key: bytes) -> None:
+        """Know the rows by this key from now on, so that the next scan can make their fingerprint on its way."""
+        ...
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all rows (``privacy.randomness.fingerprint``), the same on every engine. Confidential."""
         ...
 
 

@@ -7,9 +7,10 @@ noise for sensitivity b enough: whatever the stream's words, two bounded neighbo
 unit, and the words do not depend on the data.
 
 A unit's rows are numbered in the order of their codes, so the rows that are kept depend on what the rows say and not on
-how files, batches or partitions are ordered: every engine keeps the same. Under the same words neighbours may therefore
-keep rows that differ in ``fixed`` attributes; the law of what is kept is the same all the same, which is enough
-(docs/theory/sensitivity.md, bounding).
+how files, batches or partitions are ordered: every engine keeps the same. ``fixed`` attributes come first in that
+order. Neighbours agree on them, so under the same words they keep rows with the same fixed values, and the promise
+holds for every value of the words (docs/theory/sensitivity.md, bounding). They are drawn under the key of the run's
+data, which a resumed run finds in its folder: it keeps the same rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Stream
+from understudy.core.mechanism import Words
 from understudy.engines.readers import private_settings
 from understudy.engines.values import canonical_texts, check_type, plain, readable_column
 from understudy.errors import InputError, UnderstudyError
@@ -103,7 +104,7 @@ def rows_to_leave_out(
     words: int,
     column: str,
     limit: int,
-    stream: Stream,
+    stream: Words,
     missing_text: str | None,
 ) -> NDArray[np.int64]:
     """Sorted numbers of the rows to leave out, from batches of ids and of the ``words`` that a row's codes make.
@@ -137,7 +138,7 @@ def rows_to_leave_out(
     return np.sort(np.concatenate(left_out)) if left_out else np.empty(0, np.int64)
 
 
-def kept_places(count: int, limit: int, stream: Stream, unit: str) -> NDArray[np.intp]:
+def kept_places(count: int, limit: int, stream: Words, unit: str) -> NDArray[np.intp]:
     """Places of the ``limit`` smallest of ``count`` > ``limit`` words: uniform by symmetry.
 
     Drawn again if the last that is kept ties with the first that is not; no other tie matters.

@@ -21,7 +21,8 @@ from understudy.core.threads import in_order
 from understudy.engines.inputs import open_reader
 from understudy.engines.places_file import find_column, fixed_width, read_places
 from understudy.engines.readers import Reader
-from understudy.errors import DisclosureError, InputError, unknown_name
+from understudy.errors import DisclosureError, InputError, InternalError, unknown_name
+from understudy.privacy.randomness.fingerprint import RowSum
 
 ORIGIN = ("origin", "h_geocode")
 DESTINATION = ("destination", "w_geocode")
@@ -51,6 +52,7 @@ class CommuteSource:
             )
         self._lookup = _Lookup(places)
         self._flows: Flows | None = None
+        self._fingerprint_key: bytes | None = None
 
     def __repr__(self) -> str:
         return f"CommuteSource({len(self.places):,} places, confidential)"
@@ -70,6 +72,20 @@ class CommuteSource:
 
     def total(self) -> int:
         return self.flows().total()
+
+    def identify(self, key: bytes) -> None:
+        """Know the jobs by this key from now on."""
+        self._fingerprint_key = key
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all jobs (see ``privacy.randomness.fingerprint``): a pair of several jobs counts as often,
+        so counted pairs and worker records of the same jobs have the same. Confidential."""
+        if self._fingerprint_key is None:
+            raise InternalError("a source has a fingerprint only under a key; identify it first.")
+        sums = RowSum(self._fingerprint_key)
+        for origins, destinations, jobs in self.flows().confidential_pieces():
+            sums.add([origins.astype(np.int64), destinations], jobs.astype(np.int64))
+        return sums.text
 
     def flows(self) -> Flows:
         """Every pair with its jobs, by destination; the first call reads and checks the whole table."""

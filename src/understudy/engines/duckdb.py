@@ -15,14 +15,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from understudy.core.counts import Counts, SparseCounts
-from understudy.core.mechanism import Stream
+from understudy.core.mechanism import Words
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.base import Progress, engines
 from understudy.engines.bounding import rows_to_leave_out
 from understudy.engines.encode import Encoder, check_columns, check_header, code_type, columns_to_read
 from understudy.engines.kernel import flat_cells
-from understudy.engines.packing import pack, word_groups
+from understudy.engines.packing import hash_rows, pack, word_groups
 from understudy.engines.readers import Reader
 from understudy.engines.requests import (
     DENSE_FIRST,
@@ -35,8 +35,9 @@ from understudy.engines.requests import (
 )
 from understudy.engines.sparse import count_cells
 from understudy.engines.tally import Tally
-from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
+from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
 from understudy.privacy.promise.definition import Unit
+from understudy.privacy.randomness.fingerprint import RowSum
 
 REMEMBERED_BYTES = 100_000_000
 DENSE_CELLS_PER_SCAN = 2**28
@@ -74,6 +75,8 @@ class DuckDBSource:
         self._total: int | None = None
         self._unit: Unit | None = None
         self._left_out: NDArray[np.int64] = np.empty(0, np.int64)
+        self._fingerprint_key: bytes | None = None
+        self._fingerprint: str | None = None
 
     def __repr__(self) -> str:
         return f"DuckDBSource({len(self.schema.names)} attributes, confidential)"
@@ -87,6 +90,19 @@ class DuckDBSource:
                 pass
         assert self._total is not None  # noqa: S101  (a scan that ends has set it)
         return self._total
+
+    def identify(self, key: bytes) -> None:
+        """From now on know the rows by this key: the next scan, whatever it is for, hashes them on its way."""
+        self._fingerprint_key, self._fingerprint = key, None
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all rows (see ``privacy.randomness.fingerprint``). Confidential."""
+        if self._fingerprint is None:
+            for _ in self._scan(None):
+                pass
+        if self._fingerprint is None:
+            raise InternalError("a source has a fingerprint only under a key; identify it first.")
+        return self._fingerprint
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
         """Dense counts of many margins in one scan; the first scan checks every row against the schema."""
@@ -151,7 +167,7 @@ class DuckDBSource:
             return pa.table({name: pa.array([], pa.null()) for name in self.schema.names})
         return pa.Table.from_batches(kept).select(list(self.schema.names))
 
-    def bounded(self, unit: Unit, stream: Stream) -> DuckDBSource:
+    def bounded(self, unit: Unit, stream: Words) -> DuckDBSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
         if not must_be_bounded(unit, self._unit, self._reader.columns):
             return self
@@ -166,8 +182,8 @@ class DuckDBSource:
         )
         bounded._unit = unit
         bounded._left_out = rows_to_leave_out(
-            self._ids_and_words(unit.unit_id),
-            words=len(word_groups(self.schema)),
+            self._ids_and_words(unit.unit_id, unit.fixed),
+            words=len(word_groups(self.schema, unit.fixed)),
             column=unit.unit_id,
             limit=unit.rows_per_unit,
             stream=stream,
@@ -175,28 +191,38 @@ class DuckDBSource:
         )
         return bounded
 
-    def _ids_and_words(self, unit_id: str) -> Iterator[tuple[pa.Array, list[NDArray[np.int64]]]]:
-        """The id of every row and its codes as words. Rows that break the schema are counted by the first scan."""
+    def _ids_and_words(
+        self, unit_id: str, fixed: tuple[str, ...]
+    ) -> Iterator[tuple[pa.Array, list[NDArray[np.int64]]]]:
+        """The id of every row and its codes as words, fixed attributes first.
+
+        Rows that break the schema are counted by the first scan.
+        """
         encoder = Encoder(self.schema, missing_text=self._missing_text)
         wanted = list(dict.fromkeys((*self.schema.names, unit_id)))
         for raw in self._reader.batches(wanted):
-            yield raw.column(unit_id), pack(encoder.encode(raw), self.schema)
+            yield raw.column(unit_id), pack(encoder.encode(raw), self.schema, fixed)
 
     def _scan(self, progress: Progress | None, names: tuple[str, ...] | None = None) -> Iterator[Batch]:
         """Every row once, as codes of (at least) the attributes named, or of all.
 
-        The first scan reads and checks every attribute; a scan that ends without an error knows the number of rows.
-        Later ones read what is needed, and check that.
+        The first scan reads and checks every attribute; a scan that ends without an error knows the number of rows,
+        and their fingerprint if a key was given. Later ones read what is needed, and check that.
         """
         done = 0
+        sums = RowSum(self._fingerprint_key) if self._fingerprint_key is not None and not self._fingerprint else None
         if self._remembered is not None:
             for batch in self._remembered:
+                if sums is not None:
+                    hash_rows(sums, batch, self.schema)
                 yield batch
                 done += _rows(batch)
                 if progress is not None:
                     progress(done, self._total)
+            self._fingerprint = self._fingerprint if sums is None else sums.text
             return
-        wanted = self.schema.names if self._total is None or names is None else names
+        every = self._total is None or names is None or sums is not None
+        wanted = self.schema.names if every else names or ()
         encoder = Encoder(self.schema, wanted, missing_text=self._missing_text)
         kept: list[Batch] | None = [] if wanted == self.schema.names and self._may_be_remembered() else None
         room, total = self._remembered_bytes, 0
@@ -209,6 +235,8 @@ class DuckDBSource:
                 kept.append(batch)
             else:
                 kept = None
+            if sums is not None:
+                hash_rows(sums, batch, self.schema)
             yield batch
             if progress is not None:
                 progress(done, self._reader.rows)
@@ -216,6 +244,7 @@ class DuckDBSource:
         if self._total is not None and total != self._total:
             raise InputError("the data changed between two scans; nothing may write to them during a run.")
         self._total, self._remembered = total, kept
+        self._fingerprint = self._fingerprint if sums is None else sums.text
 
     def _may_be_remembered(self) -> bool:
         """Not if it is known beforehand that the codes will not fit: half of them would be kept for nothing."""

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from understudy.core.schema import Schema
 from understudy.core.table import Codes
 from understudy.engines.kernel import flat_cells
+from understudy.privacy.randomness.fingerprint import RowSum
 
 Integers = NDArray[np.int64]
 WORD = 2**63
+HASHED_ROWS = 2**14  # rows whose words are made and hashed while they are in a processor's cache
 
 
-def word_groups(schema: Schema) -> tuple[tuple[str, ...], ...]:
-    """The attributes in schema order, as many to a word as it can number.
+def word_groups(schema: Schema, first: tuple[str, ...] = ()) -> tuple[tuple[str, ...], ...]:
+    """The attributes in schema order, those of ``first`` before all others, as many to a word as it can number.
 
     >>> from understudy.core.schema import Attribute
     >>> big = tuple(Attribute(name=name, levels=tuple(range(2**16))) for name in "abcde")
@@ -29,7 +31,7 @@ def word_groups(schema: Schema) -> tuple[tuple[str, ...], ...]:
     """
     groups: list[list[str]] = [[]]
     cells = 1
-    for name in schema.names:
+    for name in sorted(schema.names, key=lambda name: name not in first):
         size = schema[name].size
         if groups[-1] and cells * size > WORD:
             groups.append([])
@@ -39,15 +41,22 @@ def word_groups(schema: Schema) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(group) for group in groups)
 
 
-def pack(codes: Mapping[str, Codes], schema: Schema) -> list[Integers]:
+def pack(codes: Mapping[str, Codes], schema: Schema, first: tuple[str, ...] = ()) -> list[Integers]:
     """The words of each row, most significant first."""
-    return [flat_cells([codes[name] for name in group], schema.shape(group)) for group in word_groups(schema)]
+    return [flat_cells([codes[name] for name in group], schema.shape(group)) for group in word_groups(schema, first)]
 
 
-def unpack(words: Sequence[Integers], schema: Schema) -> dict[str, Codes]:
+def hash_rows(sums: RowSum, codes: Mapping[str, Codes], schema: Schema) -> None:
+    """Adds rows to a fingerprint of the data, by the words of their codes."""
+    for start in range(0, len(codes[schema.names[0]]), HASHED_ROWS):
+        piece = {name: codes[name][start : start + HASHED_ROWS] for name in schema.names}
+        sums.add(pack(piece, schema))
+
+
+def unpack(words: Sequence[Integers], schema: Schema, first: tuple[str, ...] = ()) -> dict[str, Codes]:
     """The codes that :func:`pack` made words of, in the smallest type that holds them."""
     codes: dict[str, Codes] = {}
-    for group, word in zip(word_groups(schema), words, strict=True):
+    for group, word in zip(word_groups(schema, first), words, strict=True):
         left = word
         for name in reversed(group):
             size = schema[name].size

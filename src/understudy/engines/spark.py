@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.counts import Counts, SparseCounts
-from understudy.core.mechanism import Stream
+from understudy.core.mechanism import Stream, Words
 from understudy.core.schema import Schema
 from understudy.engines.base import Progress, engines
 from understudy.engines.bounding import PURPOSE, refuse_missing_ids
 from understudy.engines.encode import check_columns, columns_to_read
-from understudy.engines.packing import word_groups
 from understudy.engines.requests import (
     DENSE_FIRST,
     check_margin,
@@ -101,6 +100,8 @@ class SparkSource:
         self._unit: Unit | None = None
         self._kept: Any = None  # of a bounded source: the rows that are kept, as words
         self._total: int | None = None
+        self._fingerprint_key: bytes | None = None
+        self._fingerprint: str | None = None
 
     def __repr__(self) -> str:
         return f"SparkSource({len(self.schema.names)} attributes, confidential)"
@@ -113,6 +114,18 @@ class SparkSource:
             self._scan([])
         assert self._total is not None  # noqa: S101  (a scan that ends has set it)
         return self._total
+
+    def identify(self, key: bytes) -> None:
+        """From now on know the rows by this key: the next scan hashes them on its way, on the executors."""
+        self._fingerprint_key, self._fingerprint = key, None
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all rows, that of the embedded engine. Confidential."""
+        if self._fingerprint is None:
+            self._scan([])
+        if self._fingerprint is None:
+            raise InternalError("a source has a fingerprint only under a key; identify it first.")
+        return self._fingerprint
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
         """Dense counts of many margins; the first scan checks every row against the schema."""
@@ -174,7 +187,7 @@ class SparkSource:
         order = np.argsort(flat, kind="stable")
         return flat[order], times[order]
 
-    def bounded(self, unit: Unit, stream: Stream) -> SparkSource:
+    def bounded(self, unit: Unit, stream: Words) -> SparkSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``).
 
         Rows are brought together by unit once, and those that are kept stay on the executors as codes.
@@ -184,9 +197,10 @@ class SparkSource:
         assert unit.unit_id is not None  # noqa: S101  (else there is nothing to bound by)
         self._scan([], unit_id=unit.unit_id)
         key = key_of(stream, PURPOSE)
-        names = word_names(self.schema)
-        rows = UnitRowsTask(scan=self._encoded(self.schema.names, unit.unit_id), unit_id=unit.unit_id)
-        keep = KeepTask(key=key, limit=unit.rows_per_unit, words=len(word_groups(self.schema)))
+        names = word_names(self.schema, unit.fixed)
+        encoded = self._encoded(self.schema.names, unit.unit_id)
+        rows = UnitRowsTask(scan=encoded, unit_id=unit.unit_id, fixed=unit.fixed)
+        keep = KeepTask(key=key, limit=unit.rows_per_unit, words=len(names))
         columns = self._columns(self.schema.names, unit.unit_id)
         with self._running("grouping rows by unit"):
             longs = ", ".join(f"{name} long" for name in names)
@@ -230,25 +244,28 @@ class SparkSource:
 
     def _source(self, names: tuple[str, ...], unit_id: str | None = None) -> tuple[Any, Scan]:
         """The frame to scan and how a task reads codes of (at least) the attributes named from it."""
-        if self._kept is not None:
-            return self._kept, PackedRows(schema=self._shared_schema)
+        if self._kept is not None and self._unit is not None:
+            return self._kept, PackedRows(schema=self._shared_schema, first=self._unit.fixed)
         return self._table.select(self._columns(names, unit_id)), self._encoded(names, unit_id)
 
     def _scan(self, margins: list[tuple[str, ...]], unit_id: str | None = None) -> list[Counts]:
         """One scan. The first reads and checks every attribute; later ones read what is needed, and check that."""
         needed = needed_attributes(self.schema, margins)
-        names = self.schema.names if self._total is None or unit_id is not None else needed
+        key = self._fingerprint_key if self._fingerprint is None else None
+        names = self.schema.names if self._total is None or unit_id is not None or key is not None else needed
         sizes = [self.schema.cells(margin) for margin in margins]
         with self._running("counting"):
             frame, scan = self._source(names, unit_id)
-            task = CountTask(scan=scan, schema=self._shared_schema, margins=share(self._table.session, margins))
-            counts, news = receive_counts(frame, task, sum(sizes))
+            shared = share(self._table.session, margins)
+            task = CountTask(scan=scan, schema=self._shared_schema, margins=shared, fingerprint_key=key)
+            counts, news = receive_counts(frame, task, sum(sizes), with_key=key is not None)
         news.violations.check()
         if unit_id is not None:
             refuse_missing_ids(news.missing_ids, unit_id)
         if self._total is not None and news.rows != self._total:
             raise InputError("the data changed between two scans; nothing may write to them during a run.")
         self._total = news.rows
+        self._fingerprint = self._fingerprint if key is None else news.hashed.text
         tables = np.split(counts, np.cumsum(sizes)[:-1]) if margins else []
         return [
             Counts(margin=margin, values=table.reshape(self.schema.shape(margin)))
@@ -273,11 +290,11 @@ def running(session: Any, what: str) -> Iterator[None]:
         yield
 
 
-def receive_counts(frame: Any, task: Any, cells: int) -> tuple[Integers, News]:
+def receive_counts(frame: Any, task: Any, cells: int, *, with_key: bool = False) -> tuple[Integers, News]:
     """One scan by a task that sends counts and news: the counts of ``cells`` cells, summed on the executors."""
     slots = int(frame.sparkSession.sparkContext.defaultParallelism)
     parts = max(1, min(-(-cells // CHUNK), slots))
-    messages = frame.mapInArrow(closure(task), MESSAGE).repartition(parts, "number")
+    messages = frame.mapInArrow(closure(task, with_key=with_key), MESSAGE).repartition(parts, "number")
     counts, news = np.zeros(cells, np.int64), News()
     for kind, number, data in messages.mapInArrow(sum_messages, MESSAGE).collect():
         if kind == COUNTS:
@@ -314,7 +331,7 @@ def _serialized_bytes(value: Any) -> int:
     return len(serializer().dumps(value))
 
 
-def key_of(stream: Stream, *purpose: str | int) -> Any:
+def key_of(stream: Words, *purpose: str | int) -> Any:
     """The key of a stream for tasks that draw under ``purpose``."""
     if not hasattr(stream, "hand_out"):
         raise UnsupportedError(f"a {type(stream).__name__} cannot be used on Spark: it has no key that could travel.")

@@ -7,7 +7,7 @@ classes. No pair of the data comes to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,12 @@ from understudy.engines.places_file import read_places
 from understudy.engines.spark import Table, closure, key_of, receive_counts, running, share
 from understudy.engines.spark_inputs import open_table
 from understudy.engines.spark_tasks import Batches, News, Rows, Shared, counts_and_news, gathered, guarded
-from understudy.errors import DisclosureError, InputError
+from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.gate.flow_blocks import Drawn, DrawOrder
 from understudy.privacy.gate.flow_gate import FlowTable
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.randomness.draws import TravellingKey
+from understudy.privacy.randomness.fingerprint import RowSum
 
 PAIRS = "destination long, origin long, jobs long"
 BLOCKS = "block long, data binary"
@@ -69,18 +70,22 @@ class PairScan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassTask:
-    """Jobs by the cells of a public classification."""
+    """Jobs by the cells of a public classification; with a key also the sum of hashed jobs."""
 
     scan: PairScan
     table: Shared
+    fingerprint_key: bytes | None = field(default=None, repr=False)
 
     def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         return guarded(self._count(incoming))
 
     def _count(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
-        table, news = self.table.value, News()
+        table = self.table.value
+        news = News() if self.fingerprint_key is None else News(hashed=RowSum(self.fingerprint_key))
         counts = np.zeros(table.cells, np.int64)
         for origins, destinations, jobs in self.scan.pairs(incoming):
+            if self.fingerprint_key is not None:
+                news.hashed.add([origins.astype(np.int64), destinations.astype(np.int64)], jobs)
             classes = table.classify(origins, destinations)
             if table.cells <= 4 * len(classes):
                 counts += np.bincount(classes, weights=jobs, minlength=table.cells).astype(np.int64)
@@ -206,6 +211,8 @@ class SparkCommuteSource:
         self._columns = CommuteSource(reader, places).columns
         self._scan = PairScan(rows=table.rows, columns=table.columns, places=share(table.session, places))
         self._sizes: Integers | None = None
+        self._fingerprint_key: bytes | None = None
+        self._fingerprint: str | None = None
 
     def __repr__(self) -> str:
         return f"SparkCommuteSource({len(self.places):,} places, confidential)"
@@ -219,21 +226,35 @@ class SparkCommuteSource:
     def total(self) -> int:
         return int(self.sizes().sum())
 
+    def identify(self, key: bytes) -> None:
+        """From now on know the jobs by this key: the next count hashes them on its way, on the executors."""
+        self._fingerprint_key, self._fingerprint = key, None
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all jobs, that of the embedded engine. Confidential."""
+        if self._fingerprint is None:
+            self._sizes = self.count(_by_place(len(self.places)))
+        if self._fingerprint is None:
+            raise InternalError("a source has a fingerprint only under a key; identify it first.")
+        return self._fingerprint
+
     def sizes(self) -> Integers:
         """Jobs at each destination; the first call reads and checks the whole table."""
         if self._sizes is None:
-            by_place = FlowTable(label="", cells=len(self.places), classify=_destination, by_destination=True)
-            self._sizes = self.count(by_place)
+            self._sizes = self.count(_by_place(len(self.places)))
         return self._sizes
 
     def count(self, table: FlowTable) -> Integers:
         """Jobs in each cell of a public classification."""
         session = self._table.session
+        key = self._fingerprint_key if self._fingerprint is None else None
         with running(session, "counting commutes"):
-            task = ClassTask(scan=self._scan, table=share(session, table))
-            counts, news = receive_counts(self._table.select(self._columns), task, table.cells)
+            task = ClassTask(scan=self._scan, table=share(session, table), fingerprint_key=key)
+            frame = self._table.select(self._columns)
+            counts, news = receive_counts(frame, task, table.cells, with_key=key is not None)
         if self._sizes is not None and news.rows != self.total():
             raise InputError("the data changed between two scans; nothing may write to them during a run.")
+        self._fingerprint = self._fingerprint if key is None else news.hashed.text
         return counts
 
     def draw_sparse(
@@ -297,6 +318,10 @@ class NameBlock:
         for batch in incoming:
             place = np.searchsorted(self.firsts.value, batch.column(0).to_numpy(), side="right") - 1
             yield pa.record_batch([pa.array(place), *batch.columns], names=["block", "destination", "origin", "jobs"])
+
+
+def _by_place(places: int) -> FlowTable:
+    return FlowTable(label="", cells=places, classify=_destination, by_destination=True)
 
 
 def _destination(_: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:

@@ -27,12 +27,13 @@ from understudy.core.table import Codes
 from understudy.engines.bounding import id_texts
 from understudy.engines.encode import Encoder
 from understudy.engines.kernel import flat_cells
-from understudy.engines.packing import unpack
+from understudy.engines.packing import hash_rows, unpack
 from understudy.engines.readers import CsvReader, parquet_batches, parquet_shape
 from understudy.engines.requests import needed_attributes
 from understudy.engines.tally import Tally
 from understudy.engines.violations import Violations
 from understudy.errors import InputError, UnderstudyError
+from understudy.privacy.randomness.fingerprint import RowSum
 
 MESSAGE = "kind int, number long, data binary"  # what tasks that count send
 COUNTS, NEWS = 0, 1
@@ -75,9 +76,13 @@ class News:
     rows: int = 0
     missing_ids: int = 0
     violations: Violations = field(default_factory=Violations)
+    hashed: RowSum = field(default_factory=lambda: RowSum(b""))  # of the rows seen, if the task has a key
 
     def to_json(self) -> dict[str, Any]:
-        return {"rows": self.rows, "missing_ids": self.missing_ids, "violations": self.violations.to_json()}
+        return {
+            "rows": self.rows, "missing_ids": self.missing_ids, "violations": self.violations.to_json(),
+            "hashed": self.hashed.parts,
+        }  # fmt: skip
 
     def add_json(self, found: dict[str, Any]) -> None:
         """Adds the news of a task; raises the problem it had, if any."""
@@ -86,6 +91,7 @@ class News:
         self.rows += found["rows"]
         self.missing_ids += found["missing_ids"]
         self.violations.add_json(found["violations"])
+        self.hashed.merge(found["hashed"])
 
 
 def message(kind: int, number: int, data: bytes) -> pa.RecordBatch:
@@ -217,23 +223,25 @@ class EncodedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedRows:
-    """Rows that are codes already, as words (see ``packing``)."""
+    """Rows that are codes already, as words (see ``packing``), those of ``first`` in front."""
 
     schema: Shared
+    first: tuple[str, ...] = ()
 
     def codes(self, incoming: Batches, news: News) -> Iterator[dict[str, Codes]]:
         for batch in incoming:
             news.rows += batch.num_rows
-            yield unpack([column.to_numpy() for column in batch.columns], self.schema.value)
+            yield unpack([column.to_numpy() for column in batch.columns], self.schema.value, self.first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountTask:
-    """Dense counts of margins, in chunks, and the news."""
+    """Dense counts of margins, in chunks, and the news; with a key also the sum of hashed rows."""
 
     scan: Scan
     schema: Shared
     margins: Shared
+    fingerprint_key: bytes | None = field(default=None, repr=False)
 
     def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         return guarded(self._count(incoming))
@@ -244,9 +252,11 @@ class CountTask:
         names = needed_attributes(schema, margins)
         places = {name: place for place, name in enumerate(names)}
         columns = [tuple(places[name] for name in margin) for margin in margins]
-        news = News()
+        news = News() if self.fingerprint_key is None else News(hashed=RowSum(self.fingerprint_key))
         with Tally(schema.shape(names), columns, threads=1) as tally:
             for batch in self.scan.codes(incoming, news):
+                if self.fingerprint_key is not None:
+                    hash_rows(news.hashed, batch, schema)
                 tally.add([batch[name] for name in names])
             tables = tally.tables() if margins else []
         counts = np.concatenate([table.ravel() for table in tables]) if tables else np.empty(0, np.int64)

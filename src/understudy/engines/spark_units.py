@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Stream
+from understudy.core.mechanism import Words
 from understudy.core.schema import Schema
 from understudy.engines.bounding import PURPOSE, id_texts, kept_places
 from understudy.engines.packing import Integers, pack, word_groups
@@ -30,26 +30,27 @@ CELLS = "stratum long, inner long, rows long"
 DRAWN = "cell long, times long"
 
 
-def word_names(schema: Schema) -> list[str]:
-    return [f"word_{number}" for number in range(len(word_groups(schema)))]
+def word_names(schema: Schema, first: tuple[str, ...] = ()) -> list[str]:
+    return [f"word_{number}" for number in range(len(word_groups(schema, first)))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRowsTask:
-    """Each row as the id of its unit and its codes as words."""
+    """Each row as the id of its unit and its codes as words, fixed attributes first."""
 
     scan: EncodedRows
     unit_id: str
+    fixed: tuple[str, ...] = ()
 
     def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         return guarded(self._rows(incoming), reports=False)
 
     def _rows(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         schema: Schema = self.scan.schema.value
-        names, news = ["id", *word_names(schema)], News()
+        names, news = ["id", *word_names(schema, self.fixed)], News()
         for raw, codes in self.scan.with_rows(incoming, news):
             ids = id_texts(raw.column(self.unit_id), self.unit_id, self.scan.missing_text).cast(pa.string())
-            yield pa.record_batch([ids, *map(pa.array, pack(codes, schema))], names=names)
+            yield pa.record_batch([ids, *map(pa.array, pack(codes, schema, self.fixed))], names=names)
         if news.violations:
             raise DataChangedError("the data do not fit the schema any more.")
 
@@ -57,7 +58,7 @@ class UnitRowsTask:
 class _OpenUnit:
     """The unit whose rows may go on in the next batch. However many there are, few are held."""
 
-    def __init__(self, unit: str, limit: int, held_rows: int, stream: Stream) -> None:
+    def __init__(self, unit: str, limit: int, held_rows: int, stream: Words) -> None:
         self.unit, self._limit, self._stream = unit, limit, stream
         self._held_rows = max(limit, held_rows)
         self._waiting: list[Integers] = []  # rows by words
@@ -128,7 +129,7 @@ class KeepTask:
         if last is not None:
             yield self._batch(last.kept())
 
-    def _complete(self, ids: pa.Array, rows: Integers, starts: NDArray[np.int64], stream: Stream) -> Integers:
+    def _complete(self, ids: pa.Array, rows: Integers, starts: NDArray[np.int64], stream: Words) -> Integers:
         """The rows that are kept of the units that begin and end within a batch; the last start is the end of them."""
         keep = np.zeros(len(rows), bool)
         keep[starts[0] : starts[-1]] = True

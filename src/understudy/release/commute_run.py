@@ -20,6 +20,7 @@ from understudy.engines.places_file import read_places
 from understudy.errors import InputError
 from understudy.privacy.gate.flow_gate import FlowGate, Progress
 from understudy.privacy.promise.plan import Plan
+from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.privacy.randomness.streams import SecureStream
 from understudy.release.commute_sink import ParquetSink
 from understudy.release.commutes import CommuteRelease, write_commutes
@@ -33,7 +34,9 @@ from understudy.release.lifecycle import (
     open_ledger,
     record_run,
     request_of,
+    require_domain,
     require_same,
+    require_same_data,
     state_promise,
 )
 from understudy.release.manifest import COMMUTES
@@ -56,7 +59,7 @@ def start_commute_run(
     require_same(configure_flows(plan).plan(places, request_of(plan)), plan)
     destination.check_free()
     ledger = open_ledger(destination, plan, stream)
-    run = begin(plan, destination, stream, kind=COMMUTES, places=places.fingerprint)
+    run = begin(plan, destination, stream, DataKey.beside(stream), kind=COMMUTES, places=places.fingerprint)
     gate = FlowGate(source=source, places=places, plan=plan, stream=stream, journal=run.journal, progress=progress)
 
     def check() -> None:
@@ -66,7 +69,7 @@ def start_commute_run(
             if check_sizes is not None:
                 check_sizes(plan, places, gate.sizes())
 
-    charge = run.charge_after(check, ledger)
+    charge = run.charge_after(check, source, ledger)
     return _finish(run, places, gate=gate, stream=stream, charge=charge)
 
 
@@ -88,8 +91,11 @@ def resume_commute_run(
         raise InputError("this run is of commutes: give its public places again (--places FILE).")
     if places.fingerprint != str(header.get("places")):
         raise InputError("these are not the places the run was started with.")
+    require_domain(run, places.fingerprint)
     run.destination.check_free()
     opened = None if source is None else source(places)
+    if opened is not None:
+        require_same_data(run, journal, opened)
     charge = charge_of(run, journal)
     gate = FlowGate(source=opened, places=places, plan=run.plan, stream=stream, journal=journal, progress=progress)
     return _finish(run, places, gate=gate, stream=stream, charge=charge)

@@ -1,7 +1,8 @@
 """What every run goes through, whatever it releases: where it goes, who pays, and the order of refusal and charge.
 
 Refused runs charge nothing, draw nothing and leave nothing behind; the charge is journaled before the first draw; a run
-that died is found again by its folder, and one run is charged only once.
+that died is found again by its folder, and one run is charged only once. A resumed run must be the one that the ledger
+knows, with the data it was started with (docs/theory/ledger.md).
 """
 
 from __future__ import annotations
@@ -13,20 +14,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from understudy.core.counts import Recognizable
 from understudy.core.folders import RELEASE_MARK, check_target, release_above
 from understudy.core.mechanism import Stream
-from understudy.errors import BudgetError, InputError, UnderstudyError
+from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan, plan_from_json
+from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.folder import read_release
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
 from understudy.synth.base import Request
 
 RUN_MARK = ".partial-"
+OTHER_ROWS = (
+    "these are not the data the run was started with: their rows differ (their order may differ, and how they are "
+    "divided into files). Give the same data, read in the same way, or start a new run."
+)
 Charge = dict[str, Any] | None
 
 
@@ -80,19 +87,38 @@ class Run:
     plan: Plan
     destination: Destination
     journal: Journal | None
+    data_key: DataKey
 
-    def charge_after(self, check: Callable[[], None], ledger: Ledger | None) -> Charge:
-        """Check what can still be refused, then charge; a refusal removes every trace of the run."""
+    def charge_after(self, check: Callable[[], None], source: Any, ledger: Ledger | None) -> Charge:
+        """Check what can still be refused, then charge; a refusal removes every trace of the run.
+
+        The fingerprint of the data is noted before the charge: from then on only the same data can finish the run.
+        """
         try:
+            if self.journal is not None:
+                if not isinstance(source, Recognizable):
+                    raise UnsupportedError(
+                        f"a run that can be resumed has to know its data again, and {type(source).__name__} has no "
+                        "identify() and fingerprint(); open the data with open_source or open_commutes."
+                    )
+                source.identify(self.data_key.fingerprint_key())
             check()
-            charge = _reserve(ledger, self.destination, self.plan, self.name)
+            if self.journal is not None:
+                self.journal.append("data", {"fingerprint": source.fingerprint()})
+            charge = _reserve(ledger, self)
         except BaseException:
             if self.journal is not None:
                 self.journal.discard()
             raise
+        self.follow(ledger)
         if self.journal is not None:
             self.journal.append("charged", {"ledger": charge})
         return charge
+
+    def follow(self, ledger: Ledger | None) -> None:
+        """From where the ledger knows the journal: no answer is handed out before it knows of that answer too."""
+        if self.journal is not None and ledger is not None:
+            self.journal.follow(lambda known, head: ledger.advance(run=self.name, known=known, head=head))
 
     @contextmanager
     def kept_if_it_fails(self, needs: str = "") -> Iterator[None]:
@@ -108,15 +134,18 @@ class Run:
             ) from None
 
 
-def begin(plan: Plan, destination: Destination, stream: Stream, **domain: str) -> Run:
+def begin(plan: Plan, destination: Destination, stream: Stream, data_key: DataKey, **domain: str) -> Run:
     """A new run; its folder, if it has one, says what it is about. Nothing is charged yet."""
     name = secrets.token_hex(8)
     folder = destination.run_folder(name)
     journal = None
     if folder is not None:
-        header = {"run": name, "plan": plan.to_json(), "destination": destination.to_json(), "secure": stream.secure}
+        header = {
+            "run": name, "plan": plan.to_json(), "destination": destination.to_json(), "secure": stream.secure,
+            "data_key": data_key.to_text(),
+        }  # fmt: skip
         journal = Journal.create(folder, {**header, **domain})
-    return Run(name=name, plan=plan, destination=destination, journal=journal)
+    return Run(name=name, plan=plan, destination=destination, journal=journal, data_key=data_key)
 
 
 def find(folder: Path, out: Path | None) -> tuple[Run, Journal, Mapping[str, Any], Any]:
@@ -130,6 +159,8 @@ def find(folder: Path, out: Path | None) -> tuple[Run, Journal, Mapping[str, Any
         plan = plan_from_json(header["plan"])
         destination = Destination.from_json(header["destination"])
         name, secure = str(header["run"]), bool(header["secure"])
+        # A run of an earlier version has no key; it noted no fingerprint, and chose rows anew when it was resumed.
+        key = DataKey.from_text(header["data_key"]) if "data_key" in header else DataKey.fresh()
     except (KeyError, TypeError) as problem:
         raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
     if not secure:
@@ -139,18 +170,44 @@ def find(folder: Path, out: Path | None) -> tuple[Run, Journal, Mapping[str, Any
         journal.discard()
     elif out is not None:
         destination = replace(destination, out=out.absolute())
-    return Run(name=name, plan=plan, destination=destination, journal=journal), journal, header, finished
+    run = Run(name=name, plan=plan, destination=destination, journal=journal, data_key=key)
+    return run, journal, header, finished
+
+
+def require_domain(run: Run, fingerprint: str) -> None:
+    """Refuses a resumed run whose public domain is not that of its plan: what a draw costs rests on it."""
+    if fingerprint != run.plan.schema_fingerprint:
+        raise InputError("the run folder was changed: its schema or places are not those its plan was made for.")
+
+
+def require_same_data(run: Run, journal: Journal, source: Any) -> None:
+    """Refuses data, given again, that are not those the run was started with: before the charge, if it was not made."""
+    noted = [entry.payload["fingerprint"] for entry in journal.entries() if entry.kind == "data"]
+    if noted:  # a run of an earlier version noted public sizes only, which the gate compares
+        source.identify(run.data_key.fingerprint_key())
+        if source.fingerprint() != noted[0]:
+            raise InputError(OTHER_ROWS)
 
 
 def charge_of(run: Run, journal: Journal) -> Charge:
-    """What a run that died was charged. If it died around the charge, the ledger knows whether it was made."""
-    charged = [entry.payload["ledger"] for entry in journal.entries() if entry.kind == "charged"]
-    if charged:
-        known: Charge = charged[0]
-        return known
-    ledger = None if run.destination.ledger is None else Ledger.open(run.destination.ledger)
-    charge = _reserve(ledger, run.destination, run.plan, run.name)
-    journal.append("charged", {"ledger": charge})
+    """What a run that died was charged, if the ledger still has it for this very run: plan, unit, cost and journal.
+
+    If the run died around the charge, the ledger knows whether it was made.
+    """
+    charged: list[Charge] = [entry.payload["ledger"] for entry in journal.entries() if entry.kind == "charged"]
+    destination, plan = run.destination, run.plan
+    ledger = None if destination.ledger is None else Ledger.open(destination.ledger)
+    charge = charged[0] if charged else _reserve(ledger, run)
+    if (charge is None) != (ledger is None):
+        raise BudgetError("the run folder was changed: whether it has a ledger is not what its journal noted.")
+    if not charged:
+        journal.append("charged", {"ledger": charge})
+    if ledger is not None and charge is not None and destination.account is not None:
+        ledger.take_up(
+            destination.account, run=run.name, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, block=charge,
+            checksums=journal.checksums,
+        )  # fmt: skip
+    run.follow(ledger)
     return charge
 
 
@@ -213,10 +270,12 @@ def open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger 
     return ledger
 
 
-def _reserve(ledger: Ledger | None, destination: Destination, plan: Plan, run: str) -> dict[str, Any] | None:
-    if ledger is None or destination.account is None:
+def _reserve(ledger: Ledger | None, run: Run) -> Charge:
+    account, plan = run.destination.account, run.plan
+    if ledger is None or account is None:
         return None
     entry = ledger.reserve(
-        destination.account, run=run, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, method=plan.method
-    )
+        account, run=run.name, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, method=plan.method,
+        journal=None if run.journal is None else run.journal.head,
+    )  # fmt: skip
     return entry.block

@@ -23,6 +23,7 @@ from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.accountant import compose, state
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan
+from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.lifecycle import (
     Charge,
     Destination,
@@ -33,7 +34,9 @@ from understudy.release.lifecycle import (
     open_ledger,
     record_run,
     request_of,
+    require_domain,
     require_same,
+    require_same_data,
     state_promise,
 )
 from understudy.release.manifest import COMMUTES
@@ -54,15 +57,16 @@ def start_run(
     require_same(configure(plan.method, plan.options).plan(schema, request_of(plan)), plan)
     destination.check_free()
     ledger = open_ledger(destination, plan, stream)
-    source = _bounded(source, plan, stream)
-    run = begin(plan, destination, stream, schema=write_schema(schema))
+    data_key = DataKey.beside(stream)
+    source = _bounded(source, plan, data_key)
+    run = begin(plan, destination, stream, data_key, schema=write_schema(schema))
     gate = Gate(source=source, schema=schema, plan=plan, stream=stream, journal=run.journal, progress=progress)
 
     def check() -> None:
         gate.look_ahead()
         _check_memory(plan, schema, gate)
 
-    charge = run.charge_after(check, ledger)
+    charge = run.charge_after(check, source, ledger)
     return _finish(run, schema, gate=gate, stream=stream, charge=charge)
 
 
@@ -87,8 +91,11 @@ def resume_run(
     if "schema" not in header:
         raise InputError(f"{folder} is not the folder of a run (it names no schema).")
     schema = parse_schema(header["schema"], str(folder))
+    require_domain(run, schema.fingerprint)
     run.destination.check_free()
-    opened = None if source is None else _bounded(source(schema), run.plan, stream)
+    opened = None if source is None else _bounded(source(schema), run.plan, run.data_key)
+    if opened is not None:
+        require_same_data(run, journal, opened)
     charge = charge_of(run, journal)
     gate = Gate(source=opened, schema=schema, plan=run.plan, stream=stream, journal=journal, progress=progress)
     return _finish(run, schema, gate=gate, stream=stream, charge=charge)
@@ -117,10 +124,11 @@ def _check_memory(plan: Plan, schema: Schema, gate: Gate) -> None:
         )
 
 
-def _bounded(source: Source, plan: Plan, stream: Stream) -> Source:
+def _bounded(source: Source, plan: Plan, data_key: DataKey) -> Source:
+    """At most b rows of each unit; chosen by the key of the run's data, so that a resumed run keeps the same."""
     if plan.unit.unit_id is None:
         return source
-    bounded: Source = source.bounded(plan.unit, stream)  # type: ignore[attr-defined]
+    bounded: Source = source.bounded(plan.unit, data_key.bounding())  # type: ignore[attr-defined]
     return bounded
 
 

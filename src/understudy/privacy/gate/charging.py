@@ -89,6 +89,12 @@ class ChargingGate:
                 "cannot be resumed. Finish it with the version that started it."
             )
 
-    def _write(self, kind: str, payload: dict[str, Any]) -> None:
+    def _write(self, kind: str, payload: dict[str, Any], *, more: bool = False) -> None:
+        """On the disk when this returns, and confirmed by the ledger: an answer may be handed out after that.
+
+        With ``more`` the ledger is asked later, with the last of the answers that are handed out together.
+        """
         if self._journal is not None:
             self._journal.append(kind, payload)
+            if kind in ANSWERS and not more:
+                self._journal.confirm()

@@ -180,7 +180,8 @@ class Gate(ChargingGate):
         for query in queries:
             self._charge("measure", query.label, query.margin, self._measure_event(query))
         self.count_ahead(query.margin for query in queries)
-        return [self._measure_one(query) for query in queries]
+        last = len(queries)
+        return [self._measure_one(query, more=number < last) for number, query in enumerate(queries, start=1)]
 
     def _measure_event(self, query: Query) -> Event:
         sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, query.cells)
@@ -191,7 +192,7 @@ class Gate(ChargingGate):
             raise InternalError(f"{query.mechanism.name} does not say what it costs.")
         return event
 
-    def _measure_one(self, query: Query) -> Measurement:
+    def _measure_one(self, query: Query, *, more: bool) -> Measurement:
         remembered = self._remembered("measurement", query.label)
         if remembered is not None:
             same = remembered["margin"] == list(query.margin) and remembered["cells"] == query.cells
@@ -211,7 +212,7 @@ class Gate(ChargingGate):
         self._write("measurement", {
             "label": query.label, "margin": list(query.margin), "cells": query.cells,
             "mechanism": query.mechanism.to_json(), "values": pack_array(values),
-        })  # fmt: skip
+        }, more=more)  # fmt: skip
         return Measurement(
             margin=query.margin, values=values, mechanism=query.mechanism, cells=query.cells, label=query.label
         )

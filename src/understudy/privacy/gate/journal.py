@@ -1,8 +1,10 @@
 """The journal of a run: every noisy answer, on the disk before anybody uses it, so that a crash costs nothing.
 
 A run that dies after its charge is finished from its journal without drawing again what was drawn: the charge covers
-one draw of each answer. **Only public values ever go in**: plans, noisy answers that left the gate, choices made from
-them. Never counts, never a key or a seed of the noise.
+one draw of each answer. What goes in: plans, noisy answers that left the gate, choices made from them. Never counts,
+never a key or a seed of the noise. **One thing in a run folder is confidential**: the key of the run's data and, under
+it, their fingerprint, by which a resumed run knows them again (privacy.randomness.fingerprint). The folder is for its
+owner alone, and goes when the run ends.
 
 The folder holds ``run.json`` (the header) and ``journal.jsonl`` (one line per entry). Each line carries its number and
 a SHA-256 checksum over the previous checksum and its own text. A line cut short by a crash was never answered to
@@ -23,7 +25,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,11 +35,15 @@ from numpy.typing import NDArray
 
 from understudy.core.folders import explained_disk_errors, publish_folder, scratch_path, sync_folder
 from understudy.errors import InputError, InternalError
+from understudy.privacy.ledger.heads import Head
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)  # version 1 had no key and no fingerprint of the data
 HEADER_FILE = "run.json"
 LINES_FILE = "journal.jsonl"
 _PACKED = re.compile(r"int64:((?:\d{1,19}(?:x\d{1,19}){0,63})?):([A-Za-z0-9+/]*={0,2})")
+
+Follower = Callable[[Head, Head], None]  # what it knew of a journal, and where that stands now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +59,17 @@ class Journal:
     """An append-only list of public values in a folder of their own. Made by :meth:`create` or :meth:`open`.
 
     Two processes that resume the same run cannot both append: whoever finds the file longer than they know it is
-    refused, so one draw of each answer is ever used.
+    refused, so one draw of each answer is ever used. A copy of the folder is another file; what stops it is that an
+    answer is handed out only after :meth:`confirm`, which asks the ledger.
     """
 
     def __init__(self, folder: Path, header: Mapping[str, Any], start: str) -> None:
         self.folder = folder
         self.header = header
         self._entries: list[JournalEntry] = []
-        self._checksum = start
+        self._checksums = [start]
+        self._follower: Follower | None = None
+        self._confirmed = self.head  # as far as whoever follows this journal knows it
         self._sound_bytes = 0  # up to here the file is good
         self._known_bytes = 0  # its length when last seen; more than the good part after a torn line
 
@@ -103,11 +112,33 @@ class Journal:
         """Everything that was appended, in order."""
         return tuple(self._entries)
 
+    @property
+    def checksums(self) -> tuple[str, ...]:
+        """Over everything up to each entry; the first is that of the header."""
+        return tuple(self._checksums)
+
+    @property
+    def head(self) -> Head:
+        return Head(sequence=len(self._entries), hash=self._checksums[-1])
+
+    def follow(self, follower: Follower) -> None:
+        """Let somebody know how far this journal comes, who knows it up to here."""
+        self._follower, self._confirmed = follower, self.head
+
+    def confirm(self) -> None:
+        """Before what was appended is handed out: whoever follows this journal takes note, or refuses.
+
+        A journal that nobody follows, of a run without a ledger, cannot know of its copies.
+        """
+        if self._follower is not None:
+            self._follower(self._confirmed, self.head)
+            self._confirmed = self.head
+
     def append(self, kind: str, payload: Any) -> JournalEntry:
         """Add one entry; it is on the disk when this returns. On an error the journal is as it was."""
         sequence = len(self._entries) + 1
         content = _canonical({"kind": kind, "payload": payload, "sequence": sequence})
-        checksum = _digest(f"{self._checksum}\n{content}")
+        checksum = _digest(f"{self._checksums[-1]}\n{content}")
         line = f'{{"checksum":"{checksum}","entry":{content}}}\n'.encode("ascii")
         path = self.folder / LINES_FILE
         with explained_disk_errors(self.folder):
@@ -126,7 +157,7 @@ class Journal:
             finally:
                 os.close(descriptor)
         self._sound_bytes = self._known_bytes = self._sound_bytes + len(line)
-        self._checksum = checksum
+        self._checksums.append(checksum)
         # Read back from the text, so that a resumed run sees the same values as the first.
         entry = JournalEntry(sequence=sequence, kind=kind, payload=json.loads(content)["payload"])
         self._entries.append(entry)
@@ -174,7 +205,7 @@ class Journal:
     def _take(self, line: bytes, data: Any) -> None:
         try:
             content = _canonical(data["entry"])
-            checksum = _digest(f"{self._checksum}\n{content}")
+            checksum = _digest(f"{self._checksums[-1]}\n{content}")
             entry = JournalEntry(**data["entry"])
             stated = data["checksum"]
         except (TypeError, KeyError, ValueError, InternalError):
@@ -182,7 +213,7 @@ class Journal:
         if stated != checksum or entry.sequence != len(self._entries) + 1:
             raise self._damaged()
         self._entries.append(entry)
-        self._checksum = checksum
+        self._checksums.append(checksum)
         self._sound_bytes += len(line)
 
     def _damaged(self) -> InputError:
@@ -200,8 +231,8 @@ def _read_header(text: str, folder: Path) -> Mapping[str, Any]:
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder / HEADER_FILE} is damaged; this run cannot be resumed.") from None
-    if version != VERSION:
-        raise InputError(f"the run {folder} has version {version}; this program understands version {VERSION}.")
+    if version not in READABLE:
+        raise InputError(f"the run {folder} has version {version}; this program understands versions 1 to {VERSION}.")
     return header
 
 

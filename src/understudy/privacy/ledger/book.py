@@ -117,6 +117,15 @@ class Entry:
         return _read_amounts(self.body.get("left", {}))
 
     @property
+    def journal(self) -> Mapping[str, object] | None:
+        """Number and checksum with which the journal of a charged run began; none in early ledgers."""
+        return self.body.get("journal")
+
+    @property
+    def unit(self) -> Unit | None:
+        return Unit.from_json(self.body["unit"]) if "unit" in self.body else None
+
+    @property
     def block(self) -> dict[str, object]:
         """What a manifest carries about a charge, so that truncation of the ledger can be noticed."""
         return {"account": self.account, "run": self.run, "head": self.hash, "sequence": self.sequence}
@@ -183,6 +192,25 @@ def _read_amounts(data: Mapping[str, str]) -> dict[str, Fraction]:
     return {key: from_text(text, key) for key, text in data.items()}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a check of the whole ledger found; true if nothing is wrong."""
+
+    problems: tuple[str, ...]
+    entries: int
+    head: str
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def to_json(self) -> dict[str, object]:
+        return {"ok": self.ok, "problems": list(self.problems), "entries": self.entries, "head": self.head}
+
+
 @dataclass(slots=True, kw_only=True)
 class Book:
     """All rows, replayed from the first: what a ledger says, and where it contradicts itself."""
@@ -242,6 +270,9 @@ def _take(book: Book, entry: Entry) -> None:
             raise InputError(f"run '{run}' is charged already")
         if Unit.from_json(body["unit"]) != account.unit:
             raise InputError("its unit is not the account's")
+        beginning = body.get("journal", {"sequence": 0, "hash": ""})
+        if not isinstance(beginning["sequence"], int) or not isinstance(beginning["hash"], str):
+            raise InputError("it does not say where its journal began")
         amounts = cost_in(account.limit, definition_from_json(body["cost"]))
         if amounts != entry.charged:
             raise InputError("the amounts charged are not those of its guarantee")
@@ -284,3 +315,11 @@ def left_of(book: Book, charge: Entry, spent: Definition) -> Amounts:
                 "a run never spends more than it reserved."
             )
     return left
+
+
+def differences(charge: Entry, *, plan_hash: str | None, unit: Unit | None, cost: Definition | None) -> list[str]:
+    """In what a run, or the release it made, is not what was charged; what is not known is not compared."""
+    compared = {
+        "plan": (charge.plan_hash, plan_hash), "unit": (charge.unit, unit), "guarantee": (charge.cost, cost),
+    }  # fmt: skip
+    return [name for name, (charged_for, found) in compared.items() if found not in (None, charged_for)]

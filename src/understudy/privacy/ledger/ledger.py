@@ -17,46 +17,37 @@ import os
 import secrets
 import sqlite3
 import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from understudy.core.exact import show_down, show_up
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.ledger.book import (
     Account,
     Amounts,
     Book,
     Entry,
+    Verification,
     cost_in,
+    differences,
     entry_of,
     left_of,
     replay,
     write_amounts,
 )
-from understudy.privacy.ledger.store import VERSION, LedgerFile, append, chain_problems, rows_of, structure_problems
+from understudy.privacy.ledger.heads import Head, head_of, head_problems, move_head, start_head
+from understudy.privacy.ledger.refusals import above_limit, moved_on, no_charge, say_unit
+from understudy.privacy.ledger.store import (
+    VERSION,
+    Contents,
+    LedgerFile,
+    append,
+    chain_problems,
+    contents_of,
+    keep_heads,
+)
 from understudy.privacy.promise.definition import Definition, ProbabilisticDP, Unit, read_unit
 
 __all__ = ["Account", "Entry", "Ledger", "Verification", "cost_in"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """What a check of the whole ledger found; true if nothing is wrong."""
-
-    problems: tuple[str, ...]
-    entries: int
-    head: str
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def to_json(self) -> dict[str, object]:
-        return {"ok": self.ok, "problems": list(self.problems), "entries": self.entries, "head": self.head}
 
 
 class Ledger:
@@ -134,11 +125,13 @@ class Ledger:
         cost: Definition,
         method: str,
         note: str = "",
+        journal: Head | None = None,
     ) -> Entry:
         """Charge a run's whole plan before its first draw, or raise ``BudgetError`` and charge nothing.
 
         Asking again for the same run with the same plan returns the first charge, so a run that died before it learnt
         the answer may ask again. That covers one run's draws: what it drew already it takes from its journal.
+        ``journal`` is where the run's journal stands now; from there the ledger follows it (:meth:`advance`).
         """
         name, run, unit = _name(account, "account"), _name(run, "run"), read_unit(unit)
         plan_hash, method = _text(plan_hash, "plan_hash"), _text(method, "method")
@@ -156,7 +149,7 @@ class Ledger:
                     )
                 return earlier
             if not state.fits(amounts):
-                raise BudgetError(_refusal(state, amounts))
+                raise BudgetError(above_limit(state, amounts))
             body = {
                 "kind": "charge",
                 "account": name,
@@ -169,8 +162,69 @@ class Ledger:
                 "note": note,
                 "time": _now(),
             }
+            if journal is not None:
+                body["journal"] = journal.to_json()
+                keep_heads(connection)
+                start_head(connection, run, journal)
             row = append(connection, body)
         return entry_of(row)
+
+    def advance(self, *, run: str, known: Head, head: Head) -> None:
+        """Note how far the journal of a run has come, before what it holds is handed out to anybody.
+
+        ``known`` is where the caller last saw it here. If it is elsewhere now, another copy of the run folder has gone
+        on, and this one is refused. The chain is not read: one row is compared and moved, whatever the ledger's size.
+        """
+        with self._file.transaction() as connection:
+            found = head_of(connection, run)
+            if found is None:
+                raise BudgetError(no_charge(self.path, run))
+            if found != known:
+                raise BudgetError(moved_on(run))
+            move_head(connection, run, head)
+
+    def take_up(
+        self,
+        account: str,
+        *,
+        run: str,
+        plan_hash: str,
+        unit: Unit,
+        cost: Definition,
+        block: Mapping[str, object],
+        checksums: Sequence[str],
+    ) -> Entry:
+        """The charge of a run that is resumed, if it is still there and the run folder is what was charged.
+
+        ``block`` is :attr:`Entry.block` as the run folder noted it. ``checksums`` are those of its journal, from that
+        of its beginning to that of its last entry: the ledger's head must be one of them, and moves to the last.
+        """
+        with self._file.transaction() as connection:
+            book = _sound_book(connection, self.path)
+            charge = book.charges.get(run)
+            if charge is None:
+                raise BudgetError(no_charge(self.path, run))
+            other = differences(charge, plan_hash=plan_hash, unit=unit, cost=cost)
+            if other or charge.account != account:
+                raise BudgetError(
+                    f"run '{run}' was charged for another {' and '.join(other) or 'account'} than its folder states: "
+                    "the folder was changed. What it states now was never paid for; start a new run."
+                )
+            if charge.block != block:
+                raise BudgetError(
+                    f"run '{run}' was charged to another ledger than {self.path}, or this one was rewritten. Put back "
+                    "the ledger it was charged to, and resume again."
+                )
+            keep_heads(connection)
+            head = Head(sequence=len(checksums) - 1, hash=checksums[-1])
+            known = head_of(connection, run)
+            if known is None:  # charged by a version that did not follow journals
+                start_head(connection, run, head)
+            elif known.sequence >= len(checksums) or checksums[known.sequence] != known.hash:
+                raise BudgetError(moved_on(run))
+            elif known != head:
+                move_head(connection, run, head)
+        return charge
 
     def check(self, account: str, *, unit: Unit | str, cost: Definition) -> None:
         """Raise what :meth:`reserve` would raise now, charging nothing: a refusal before the data are opened.
@@ -180,7 +234,7 @@ class Ledger:
         state = self.account(account)
         amounts = _amounts(state, read_unit(unit), cost)
         if not state.fits(amounts):
-            raise BudgetError(_refusal(state, amounts))
+            raise BudgetError(above_limit(state, amounts))
 
     def settle(self, *, run: str, spent: Definition) -> Entry:
         """Write down what an adaptive run used of its charge and what it left. Nothing is given back.
@@ -228,23 +282,31 @@ class Ledger:
         Detects an edited, removed, inserted or reordered entry. Entries cut off the end together with SQLite's own
         counter, or an older copy of the whole file, are consistent in themselves: see :meth:`verify_against`.
         """
-        rows, problems = self._file.read()
-        problems = problems + chain_problems(rows) + replay(rows).problems
+        contents = self._file.read()
+        rows, (_, problems) = contents.rows, _read_book(contents)
         if not rows:
             problems.append("there are no entries at all")
         return Verification(problems=tuple(problems), entries=len(rows), head=rows[-1].hash if rows else "")
 
-    def verify_against(self, block: Mapping[str, object]) -> Verification:
-        """Verify, and check that a charge recorded in a release's manifest is still where it was.
+    def verify_against(
+        self,
+        block: Mapping[str, object],
+        *,
+        plan_hash: str | None = None,
+        unit: Unit | None = None,
+        cost: Definition | None = None,
+    ) -> Verification:
+        """Verify, and check that the charge of a release is still where it was, and for what the release states.
 
-        ``block`` is {"account", "run", "head", "sequence"}: :attr:`Entry.block` of the charge. A truncated ledger, a
-        restored backup or another ledger does not have that hash at that place.
+        ``block`` is {"account", "run", "head", "sequence"}, :attr:`Entry.block` of the charge; the others are the plan,
+        the unit and the guarantee of the release, compared where they are given. A truncated ledger, a restored backup
+        or another ledger does not have that hash at that place; an edited manifest states what was not charged.
         """
         sequence, head = block.get("sequence"), block.get("head")
         if not isinstance(sequence, int) or not isinstance(head, str) or not {"account", "run"} <= block.keys():
             raise InputError("this release does not say which ledger entry it was charged to; nothing to compare with.")
         checked = self.verify()
-        rows, _ = self._file.read()
+        rows = self._file.read().rows
         run = block["run"]
         found = next((row for row in rows if row.sequence == sequence), None)
         problems = list(checked.problems)
@@ -261,20 +323,27 @@ class Ledger:
             charge = replay(rows).charges.get(str(run))
             if charge is None or charge.sequence != sequence or charge.account != block["account"]:
                 problems.append(f"entry {sequence} charges another run or account than the release says")
+            elif other := differences(charge, plan_hash=plan_hash, unit=unit, cost=cost):
+                problems.append(f"entry {sequence} charges another {' and '.join(other)} than the release states")
         return Verification(problems=tuple(problems), entries=checked.entries, head=checked.head)
 
     def _book(self) -> Book:
-        rows, problems = self._file.read()
-        return _checked(replay(rows), problems + chain_problems(rows), self.path)
+        return _checked(self._file.read(), self.path)
 
 
 def _sound_book(connection: sqlite3.Connection, path: Path) -> Book:
-    rows = rows_of(connection)
-    return _checked(replay(rows), structure_problems(connection) + chain_problems(rows), path)
+    return _checked(contents_of(connection), path)
 
 
-def _checked(book: Book, problems: list[str], path: Path) -> Book:
-    problems = problems + book.problems
+def _read_book(contents: Contents) -> tuple[Book, list[str]]:
+    book = replay(contents.rows)
+    began = {run: charge.journal for run, charge in book.charges.items()}
+    problems = contents.problems + chain_problems(contents.rows) + book.problems
+    return book, problems + head_problems(contents.heads, began)
+
+
+def _checked(contents: Contents, path: Path) -> Book:
+    book, problems = _read_book(contents)
     if not book.entries and not problems:
         problems = ["there are no entries at all"]
     if problems:
@@ -290,29 +359,10 @@ def _amounts(account: Account, unit: Unit, cost: Definition) -> Amounts:
     if unit != account.unit:
         raise BudgetError(
             f"account '{account.name}' protects another unit than this run, and their losses do not add. "
-            f"The account: {_say(account.unit)}. The run: {_say(unit)}. Nothing was charged; plan the run with "
+            f"The account: {say_unit(account.unit)}. The run: {say_unit(unit)}. Nothing was charged; plan the run with "
             "the account's unit, or open another account with the run's."
         )
     return cost_in(account.limit, cost)
-
-
-def _refusal(account: Account, asked: Amounts) -> str:
-    parts = [
-        f"{key}: limit {show_down(getattr(account.limit, key))}, spent {show_up(account.spent[key])}, "
-        f"remaining {show_down(account.remaining[key])}, asked {show_up(asked[key])}"
-        for key in account.limit.parameters
-    ]
-    return (
-        f"account '{account.name}' does not allow this run. {'; '.join(parts)}. "
-        "Nothing was charged and nothing drawn; ask for at most what remains."
-    )
-
-
-def _say(unit: Unit) -> str:
-    identified = f", identified by {unit.unit_id}" if unit.unit_id else ""
-    fixed = f", fixed {' and '.join(unit.fixed)}" if unit.fixed else ""
-    rows = "1 row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
-    return f"{unit.kind}, {rows} per unit{identified}{fixed}"
 
 
 def _name(name: str, kind: str) -> str:

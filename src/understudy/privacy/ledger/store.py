@@ -20,9 +20,11 @@ from pathlib import Path
 
 from understudy.core.folders import disk_error, scratch_path, sync_folder
 from understudy.errors import InputError
+from understudy.privacy.ledger.heads import HEADS_TABLE, Head, heads_of
 
 APPLICATION_ID = 0x75444C31  # "uDL1": marks a SQLite file as a ledger
-VERSION = 1
+VERSION = 2
+WITHOUT_HEADS = 1  # the version that did not keep the heads of journals; still read, and brought up to date by a charge
 GENESIS = "0" * 64
 BUSY_SECONDS = 60.0
 
@@ -46,6 +48,15 @@ _TABLE = {
         "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
     ),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """All of a ledger: its rows in order, the heads of journals by run, and what is wrong with the tables."""
+
+    rows: tuple[Row, ...]
+    heads: Mapping[str, Head]
+    problems: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +116,7 @@ class LedgerFile:
                 connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version={VERSION}")
                 connection.execute("BEGIN IMMEDIATE")
-                for statement in _TABLE.values():
+                for statement in (*_TABLE.values(), *HEADS_TABLE.values()):
                     connection.execute(statement)
                 append(connection, body)
                 connection.execute("COMMIT")
@@ -141,19 +152,18 @@ class LedgerFile:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if application != APPLICATION_ID:
                 raise InputError(f"{self.path} is not a ledger (it is another kind of database, or empty).")
-            if version != VERSION:
+            if version not in (WITHOUT_HEADS, VERSION):
                 raise InputError(
-                    f"the ledger {self.path} has version {version}; this program understands version {VERSION}, "
-                    "so use the program that wrote it."
+                    f"the ledger {self.path} has version {version}; this program understands versions {WITHOUT_HEADS} "
+                    f"to {VERSION}, so use the program that wrote it."
                 )
             if "entries" not in _structure(connection):
                 raise InputError(f"{self.path} is marked as a ledger but has no entries table; restore a backup.")
 
-    def read(self) -> tuple[tuple[Row, ...], list[str]]:
-        """All rows, in order, and what is wrong with the table around them."""
+    def read(self) -> Contents:
         with self._connection() as connection:
             connection.execute("BEGIN")
-            return rows_of(connection), structure_problems(connection)
+            return contents_of(connection)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -193,6 +203,20 @@ class LedgerFile:
         return messages.get(code, f"{name} cannot be used ({problem}); verify it, or restore it from a backup.")
 
 
+def contents_of(connection: sqlite3.Connection) -> Contents:
+    """Everything, as one moment saw it; call inside a transaction."""
+    return Contents(rows=rows_of(connection), heads=heads_of(connection), problems=structure_problems(connection))
+
+
+def keep_heads(connection: sqlite3.Connection) -> None:
+    """Brings a ledger of an earlier version up to date; call inside a transaction, after its check."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == WITHOUT_HEADS:
+        for statement in HEADS_TABLE.values():
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={VERSION}")
+
+
 def rows_of(connection: sqlite3.Connection) -> tuple[Row, ...]:
     found = connection.execute("SELECT sequence, previous, hash, body FROM entries ORDER BY sequence")
     # str(): an edited column may hold a number or bytes; the chain then reports it instead of a type error here.
@@ -213,10 +237,12 @@ def structure_problems(connection: sqlite3.Connection) -> list[str]:
     """Missing or strange tables and triggers, and rows gone from the end (SQLite remembers the last number given)."""
     problems = []
     found = _structure(connection)
-    for name, statement in _TABLE.items():
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    wanted = _TABLE if version == WITHOUT_HEADS else {**_TABLE, **HEADS_TABLE}
+    for name, statement in wanted.items():
         if found.get(name) != statement:
             problems.append(f"the database object '{name}' is missing or altered")
-    problems += [f"there is a foreign database object '{name}'" for name in sorted(found.keys() - _TABLE.keys())]
+    problems += [f"there is a foreign database object '{name}'" for name in sorted(found.keys() - wanted.keys())]
     (last,) = connection.execute("SELECT coalesce(max(sequence), 0) FROM entries").fetchone()
     given = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
     if given is None or given[0] != last:

@@ -180,6 +180,16 @@ def indexed_words(
     return np.frombuffer(raw, dtype="<u8").astype(np.uint64, copy=False), 2 * (ends - blocks)
 
 
+def encrypted_blocks(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each row of two words under AES-256: a keyed permutation of blocks, for hashing and not for secrecy."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+    raw = Cipher(AES(key), ECB()).encryptor().update(blocks.astype("<u8", copy=False).tobytes())  # noqa: S305 - as above
+    return np.frombuffer(raw, dtype="<u8").astype(np.uint64, copy=False).reshape(-1, 2)
+
+
 def encode_purpose(purpose: tuple[str | int, ...]) -> bytes:
     """An encoding in which different purposes never read the same: each part with its type and length.
 

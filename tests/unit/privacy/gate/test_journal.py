@@ -154,8 +154,8 @@ def test_a_changed_header_is_noticed(journal: Journal, entries: int) -> None:
         header.write_text(changed)
         with pytest.raises(InputError, match="damaged"):
             Journal.open(journal.folder)
-    header.write_text(text.replace('"version":1', '"version":2'))
-    with pytest.raises(InputError, match="version 2; this program understands version 1"):
+    header.write_text(text.replace('"version":2', '"version":3'))
+    with pytest.raises(InputError, match="version 3; this program understands versions 1 to 2"):
         Journal.open(journal.folder)
 
 

@@ -41,7 +41,7 @@ def raw(ledger: Ledger, *, guarded: bool = False) -> Iterator[sqlite3.Connection
     """A connection that goes around the ledger; unless ``guarded``, with its triggers out of the way."""
     with contextlib.closing(sqlite3.connect(ledger.path, isolation_level=None)) as connection:
         triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        assert len(triggers) == 3
+        assert len(triggers) == 6
         for name, _ in triggers if not guarded else ():
             connection.execute(f"DROP TRIGGER {name}")
         yield connection

@@ -107,7 +107,7 @@ def _damaged(path: Path) -> None:
         (lambda path: path.write_text("name,age\nAnn,3\n" * 100), "not an SQLite database"),
         (lambda path: path.write_bytes(b""), "is not a ledger"),
         (_other_database, "is not a ledger"),
-        (_other_version, "version 7; this program understands version 1"),
+        (_other_version, "version 7; this program understands versions 1 to 2"),
         (_without_table, "no entries table"),
         (_damaged, "damaged"),
     ],
