@@ -89,6 +89,19 @@ def test_verify_against_notices_a_restored_backup(folder, run, refused, ledger):
     refused("ledger verify backup.db --against release", says="cut, or restored from an older backup")
 
 
+def test_verify_against_notices_a_release_that_states_something_else(folder, run, refused, ledger):
+    """An edited manifest, with every hash in it as it was: epsilon 0.01 stated, 1 charged."""
+    run(f"synthesize {DATA} --epsilon 1 --ledger budget.db --account people --out release")
+    manifest = folder / "release" / "manifest.json"
+    text = manifest.read_text()
+    guarantee = json.loads(text)["guarantee"]
+    edited = {**json.loads(text), "guarantee": {**guarantee, "epsilon": "0.01"}}
+    manifest.write_text(json.dumps(edited))
+    refused("ledger verify budget.db --against release", says="another guarantee than the release states")
+    manifest.write_text(text)
+    run("ledger verify budget.db --against release")
+
+
 def test_verify_against_needs_a_release_of_a_ledger(folder, run, refused, ledger):
     run(f"synthesize {DATA} --epsilon 1 --out release")
     refused("ledger verify budget.db --against release", says="without a ledger")

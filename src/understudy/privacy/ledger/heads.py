@@ -59,7 +59,8 @@ def move_head(connection: sqlite3.Connection, run: str, head: Head) -> None:
 
 def heads_of(connection: sqlite3.Connection) -> dict[str, Head]:
     """Every run's head; none in a ledger that was made before heads were kept."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'journals'").fetchone() is None:
+    made = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'journals'").fetchone()
+    if made != (HEADS_TABLE["journals"],):  # an altered one is reported with the other tables
         return {}
     rows = connection.execute("SELECT run, sequence, hash FROM journals")
     return {str(run): Head(sequence=sequence, hash=str(text)) for run, sequence, text in rows}

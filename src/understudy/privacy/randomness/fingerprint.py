@@ -93,13 +93,13 @@ class RowSum:
 
     def add(self, words: Sequence[Integers], times: Integers | None = None) -> None:
         """Rows given by their words, the same number for every row of a run; row r counts ``times[r]`` times."""
-        rows = len(words[0])
-        state = np.zeros((rows, 2), dtype="<u8")
+        state = np.zeros((len(words[0]), 2), dtype=np.uint64)
         for place in range(0, len(words), 2):
+            block = np.zeros_like(state)
             for half, word in enumerate(words[place : place + 2]):
-                state[:, half] ^= word.astype("<u8")
-            state = encrypted_blocks(self._key, state)
-        weighted = state if times is None else state * times.astype("<u8")[:, None]
+                block[:, half] = word
+            state = encrypted_blocks(self._key, state ^ block)
+        weighted = state if times is None else state * times.astype(np.uint64)[:, None]
         self.merge([int(weighted[:, half].sum(dtype=np.uint64)) for half in (0, 1)])
 
     def merge(self, parts: Sequence[int]) -> None:

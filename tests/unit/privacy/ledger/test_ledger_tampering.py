@@ -14,7 +14,7 @@ import pytest
 from understudy.errors import InputError
 from understudy.privacy.ledger.ledger import Entry, Ledger
 from understudy.privacy.ledger.store import GENESIS, chained_hash
-from understudy.privacy.promise.definition import Definition, PureDP
+from understudy.privacy.promise.definition import Definition, PureDP, Unit
 
 
 @pytest.fixture
@@ -206,6 +206,21 @@ def test_a_release_that_names_another_run_or_account(busy: Ledger) -> None:
     account = busy.entries()[1]
     not_a_charge = {**block, "head": account.hash, "sequence": account.sequence}
     assert not busy.verify_against(not_a_charge).ok
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"plan_hash": "c" * 64}, "another plan than the release states"),
+        ({"unit": Unit(kind="add_remove")}, "another unit than the release states"),
+        ({"cost": PureDP(epsilon="0.01")}, "another guarantee than the release states"),
+    ],
+)
+def test_a_release_that_states_what_was_not_charged(busy: Ledger, stated: dict[str, object], words: str) -> None:
+    block = busy.entries()[3].block
+    right = {"plan_hash": "a" * 64, "unit": Unit(), "cost": PureDP(epsilon=1)}
+    assert busy.verify_against(block, **right).ok
+    assert any(words in problem for problem in busy.verify_against(block, **{**right, **stated}).problems)
 
 
 @pytest.mark.parametrize("missing", ["account", "run", "head", "sequence"])
