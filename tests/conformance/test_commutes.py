@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -159,9 +160,9 @@ def test_a_run_that_died_is_finished_without_drawing_twice(source, commutes, pla
     assert not run.exists()
 
 
-@pytest.mark.parametrize("change", ["fewer", "elsewhere"])
+@pytest.mark.parametrize("change", ["fewer", "elsewhere", "from elsewhere"])
 def test_other_commutes_do_not_finish_a_run(source, commutes, places, tmp_path, monkeypatch, change):
-    """Priors were set for the public sizes of destinations that the journal has."""
+    """Priors were set for the public sizes of destinations; and a charge covers draws from one table alone."""
 
     def dying(self):
         raise KeyboardInterrupt
@@ -172,11 +173,37 @@ def test_other_commutes_do_not_finish_a_run(source, commutes, places, tmp_path, 
             us.synthesize(source, out=tmp_path / "r", **settings("rings"))
     (run,) = tmp_path.glob("r.partial-*")
     moved = pa.array(["p03" if there == "p07" else there for there in commutes["destination"].to_pylist()])
-    other = commutes.slice(0, 20) if change == "fewer" else commutes.set_column(1, "destination", moved)
+    turned = pa.array(commutes["origin"].to_pylist()[1:] + commutes["origin"].to_pylist()[:1])
+    other = {
+        "fewer": commutes.slice(0, 20), "elsewhere": commutes.set_column(1, "destination", moved),
+        "from elsewhere": commutes.set_column(commutes.column_names.index("origin"), "origin", turned),
+    }[change]  # fmt: skip
     with pytest.raises(InputError, match="not the data the run was started with"):
         us.resume(run, places=places, source=other)
     us.resume(run, places=places, source=commutes)
     assert all(check.passed for check in us.verify(tmp_path / "r"))
+
+
+def test_a_copied_run_folder_draws_no_second_table(source, commutes, places, tmp_path, monkeypatch):
+    ledger = tmp_path / "budget.db"
+    Ledger.create(ledger).create_account("jobs", limit=BUDGET, unit=us.Unit(fixed=("destination",)))
+
+    def dying(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commute_run.ParquetSink, "close", dying)
+        with pytest.raises(KeyboardInterrupt):
+            us.synthesize(
+                source, out=tmp_path / "r", ledger=ledger, account="jobs", unit=us.Unit(fixed=("destination",)),
+                **settings("rings"),
+            )  # fmt: skip
+    (run,) = tmp_path.glob("r.partial-*")
+    copy = shutil.copytree(run, tmp_path / "copy")
+    us.resume(run, places=places, source=commutes, out=tmp_path / "first")
+    with pytest.raises(BudgetError, match="another copy"):
+        us.resume(copy, places=places, source=commutes, out=tmp_path / "second")
+    assert not (tmp_path / "second").exists()
 
 
 def test_a_changed_table_of_a_run_is_not_drawn_again(source, commutes, places, tmp_path, monkeypatch):

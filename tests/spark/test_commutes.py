@@ -68,6 +68,19 @@ def test_the_release_is_that_of_one_machine(spark, world, skewed, tmp_path, part
     assert here.provenance.events == there.provenance.events
 
 
+def test_jobs_are_known_again_on_the_other_engine(spark, world, skewed, tmp_path):
+    key = bytes(range(32))
+    here = us.open_commutes(skewed, places=world.places)
+    there = us.open_commutes(spark_frame(spark, skewed, tmp_path, 4), places=world.places)
+    for source in (here, there):
+        source.identify(key)
+    assert there.fingerprint() == here.fingerprint()
+    assert there.total() == here.total()
+    fewer = us.open_commutes(spark_frame(spark, skewed.slice(1), tmp_path, 2), places=world.places)
+    fewer.identify(key)
+    assert fewer.fingerprint() != here.fingerprint()
+
+
 def test_nothing_depends_on_how_destinations_are_cut_into_blocks(world, skewed, monkeypatch):
     source = us.open_commutes(skewed, places=world.places)
     made = []

@@ -195,6 +195,8 @@ def test_a_key_is_in_no_temporary_file_and_no_event_log(spark, spark_folder, tmp
     bounded = source.bounded(us.Unit(unit_id="id"), stream)
     assert bounded.total() == 60
     us.synthesize(source, method="dirichlet", budget=us.PureDP(epsilon=1), stream=stream)
+    source.identify(KEY)  # the key of a fingerprint goes the same way
+    assert source.fingerprint()
     assert any((spark_folder / "events").rglob("*"))
     assert files_with(spark_folder, *forms) == []
     held = spark.sparkContext.broadcast(KEY)  # the way it must not go: the same look finds it

@@ -109,7 +109,53 @@ class Covering:
     covers = "whole_domain"
 
 
-def test_the_same_rows_of_every_unit_are_kept(spark, table, folder):
+def test_the_fingerprint_is_that_of_the_embedded_engine(spark, table, folder):
+    """However rows are ordered, divided and read; and with it a run begun on one engine is finished on the other."""
+    key = bytes(range(32))
+    here = us.open_source(table, SCHEMA)
+    here.identify(key)
+    for name, source in open_every_way(spark, table, folder).items():
+        source.identify(key)
+        assert source.fingerprint() == here.fingerprint(), name
+    other = us.open_source(str(folder / "a.parquet"), SCHEMA, engine="spark")
+    other.identify(key)
+    assert other.fingerprint() != here.fingerprint()
+
+
+@pytest.mark.parametrize("first", ["spark", "here"])
+def test_a_run_begun_on_one_engine_is_finished_on_the_other(spark, table, folder, tmp_path, monkeypatch, first):
+    """With crowded units and fixed areas: both must keep the same rows."""
+    from understudy.privacy.gate.journal import Journal
+
+    append = Journal.append
+
+    def dying(self, kind, payload):
+        entry = append(self, kind, payload)
+        if kind == "charged":
+            raise KeyboardInterrupt
+        return entry
+
+    files = str(folder / "[ab].parquet")
+    ways = {"spark": {"engine": "spark"}, "here": {}}
+    unit = us.Unit(unit_id="person", fixed=("sex",))
+    schema = us.Schema(attributes=SCHEMA.attributes[:3], ignore=("person", "flag", "place", "born"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", dying)
+        with pytest.raises(KeyboardInterrupt):
+            us.synthesize(
+                us.open_source(files, schema, unit_id="person", **ways[first]),
+                method="dirichlet", budget=us.PureDP(epsilon=3), unit=unit, out=tmp_path / "release",
+            )  # fmt: skip
+    (run,) = tmp_path.glob("release.partial-*")
+    (second,) = set(ways) - {first}
+    with pytest.raises(us.UnderstudyError, match="not the data"):
+        us.resume(run, source=str(folder / "a.parquet"), unit_id="person", **ways[second])
+    us.resume(run, source=str(folder / "other.parquet"), unit_id="person", **ways[second])
+    assert all(check.passed for check in us.verify(tmp_path / "release"))
+
+
+@pytest.mark.parametrize("fixed", [(), ("sex",)])
+def test_the_same_rows_of_every_unit_are_kept(spark, table, folder, fixed):
     """One unit has half of all rows."""
     skewed = table.set_column(
         table.column_names.index("person"),
@@ -117,7 +163,7 @@ def test_the_same_rows_of_every_unit_are_kept(spark, table, folder):
         pa.array([name if number % 2 else "everybody" for number, name in enumerate(table["person"].to_pylist())]),
     )
     frame = spark.createDataFrame(skewed.to_pandas().astype({"age": "Int64"})).repartition(5)
-    unit = us.Unit(rows_per_unit=2, unit_id="person")
+    unit = us.Unit(rows_per_unit=2, unit_id="person", fixed=fixed)
     expected = us.open_source(skewed, SCHEMA).bounded(unit, SeededStream(9))
     margins = [("place",), ("age", "income", "flag")]
     source = us.open_source(frame, SCHEMA)
@@ -127,6 +173,9 @@ def test_the_same_rows_of_every_unit_are_kept(spark, table, folder):
         np.testing.assert_array_equal(one.values, wanted.values)
     assert bounded.bounded(unit, SeededStream(1)) is bounded
     assert source.total() == ROWS
+    for one in (bounded, expected):
+        one.identify(bytes(32))
+    assert bounded.fingerprint() == expected.fingerprint()
 
 
 @pytest.mark.parametrize("strata", ["none", "auto"])

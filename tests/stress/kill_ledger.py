@@ -2,10 +2,11 @@
 
     python tests/stress/kill_ledger.py --kills 500
 
-A worker makes runs without end: it opens a journal, reserves its charge, journals noisy answers, settles, publishes a
-release and discards the journal. It is killed, and the folder is examined: the ledger verifies, no answer without a
-charge, every journal opens, every release is whole and stands in the ledger. Then every unfinished run is resumed and
-finished from its journal, under its first charge.
+A worker makes runs without end: it opens a journal, reserves its charge, journals noisy answers and has the ledger
+confirm each, settles, publishes a release and discards the journal. It is killed, and the folder is examined: the
+ledger verifies, no answer without a charge, every journal opens, every release is whole and stands in the ledger. Then
+every unfinished run is resumed and finished from its journal, under its first charge; and a copy of its folder, made
+before, is refused if it would have to draw.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from pathlib import Path
 import numpy as np
 
 from understudy.core.folders import SCRATCH, publish_folder
+from understudy.errors import BudgetError
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
 from understudy.privacy.ledger.ledger import Ledger
-from understudy.privacy.promise.definition import PureDP
+from understudy.privacy.promise.definition import PureDP, Unit
 
 ANSWERS = 4
 COST = PureDP(epsilon="0.001")
@@ -44,6 +46,7 @@ class Tally:
     charged: int = 0
     measured: int = 0
     released: int = 0
+    copies_refused: int = 0
     problems: list[str] = field(default_factory=list)
 
 
@@ -56,10 +59,17 @@ def prepare(folder: Path) -> None:
 def finish(folder: Path, journal: Journal) -> None:
     """One run from wherever it stands to its release: the same code for a first and a resumed run."""
     ledger, run = Ledger.open(folder / "budget.db"), journal.header["run"]
-    charge = ledger.reserve("people", run=run, plan_hash=PLAN_HASH, unit="replace", cost=COST, method="stress")
+    charge = ledger.reserve(
+        "people", run=run, plan_hash=PLAN_HASH, unit="replace", cost=COST, method="stress", journal=journal.head
+    )
+    ledger.take_up(
+        "people", run=run, plan_hash=PLAN_HASH, unit=Unit(), cost=COST, block=charge.block, checksums=journal.checksums
+    )
+    journal.follow(lambda known, head: ledger.advance(run=run, known=known, head=head))
     for _ in range(len(journal.entries()), ANSWERS):
         answer = np.frombuffer(secrets.token_bytes(8 * 5000), dtype=np.int64)
         journal.append("measure", pack_array(answer))
+        journal.confirm()
     ledger.settle(run=run, spent=SPENT)
     values = [unpack_array(entry.payload).sum().item() for entry in journal.entries()]
 
@@ -120,7 +130,15 @@ def resume(folder: Path, journals: list[Journal], tally: Tally) -> None:
         tally.unfinished += 1
         tally.charged += run in before
         tally.measured += bool(answered)
+        copy = Path(shutil.copytree(journal.folder, folder / f"copy-of-{run}"))
         finish(folder, journal)
+        if len(answered) < ANSWERS:
+            try:
+                finish(folder, Journal.open(copy))
+                tally.problems.append(f"a copy of run {run} drew an answer again")
+            except BudgetError:
+                tally.copies_refused += 1
+        shutil.rmtree(copy, ignore_errors=True)
         if [entry.payload for entry in journal.entries()][: len(answered)] != answered:
             tally.problems.append(f"run {run} drew an answer twice")
         block = json.loads((folder / "releases" / run / "manifest.json").read_text())["ledger"]
@@ -164,7 +182,8 @@ def main() -> int:
         tally = torment(Path(folder), given.kills, given.seed)
     print(
         f"seed {given.seed}: {tally.kills} kills left {tally.unfinished} unfinished runs, {tally.charged} of them "
-        f"charged, {tally.measured} with answers; {tally.released} releases in the end."
+        f"charged, {tally.measured} with answers; {tally.copies_refused} copies refused; {tally.released} releases in "
+        "the end."
     )
     for problem in tally.problems:
         print("PROBLEM:", problem)

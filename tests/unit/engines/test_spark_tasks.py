@@ -163,19 +163,42 @@ def test_numbers_are_answered_or_the_problem_is():
         News().add_json(json.loads(second.column(2)[0].as_py()))
 
 
+@pytest.mark.parametrize("parts", [1, 4])
+def test_hashed_rows_of_parts_add_up_to_the_fingerprint_of_the_embedded_engine(parts):
+    table, key = people(500, 30), bytes(range(32))
+    here = open_local(table, SCHEMA)
+    here.identify(key)
+    made = CountTask(scan=encoded(), schema=Inline(SCHEMA), margins=Inline([("x",)]), fingerprint_key=key)
+    assert key.hex() not in repr(made)
+    assert repr(key) not in repr(made)
+    task = pickle.loads(pickle.dumps(made))  # noqa: S301 - how it travels
+    size = -(-500 // parts)
+    sent = [
+        batch
+        for part in reversed(range(parts))
+        for batch in task(table.slice(part * size, size).select(["x", "y"]).to_batches(max_chunksize=31))
+    ]
+    _, news = received(sent)
+    assert news.hashed.text == here.fingerprint()
+    _, silent = received(count_task([("x",)])(table.select(["x", "y"]).to_batches()))
+    assert silent.hashed.parts == (0, 0)
+
+
+@pytest.mark.parametrize("fixed", [(), ("y",)])
 @pytest.mark.parametrize("batch_rows", [1, 13, 1000])
 @pytest.mark.parametrize("held_rows", [3, 2**18], ids=["drawn_as_they_come", "held"])
-def test_rows_of_units_are_kept_as_the_embedded_engine_keeps_them(batch_rows, held_rows):
-    table, unit = people(600, 60), us.Unit(rows_per_unit=3, unit_id="id")
+def test_rows_of_units_are_kept_as_the_embedded_engine_keeps_them(batch_rows, held_rows, fixed):
+    table, unit = people(600, 60), us.Unit(rows_per_unit=3, unit_id="id", fixed=fixed)
     expected = open_local(table, SCHEMA).bounded(unit, SeededStream(5)).count([("x", "y")])[0].values
     scan = encoded(unit_id="id")
-    rows = pa.Table.from_batches(UnitRowsTask(scan=scan, unit_id="id")(table.to_batches(max_chunksize=50)))
+    task = UnitRowsTask(scan=scan, unit_id="id", fixed=fixed)
+    rows = pa.Table.from_batches(task(table.to_batches(max_chunksize=50)))
     in_order = rows.sort_by([("id", "ascending"), ("word_0", "ascending")])
     key = SeededStream(5).hand_out("rows per unit")
     task = KeepTask(key=key, limit=3, words=1, held_rows=held_rows)
     for _ in range(2):  # a task that is repeated draws the same
         kept = pa.Table.from_batches(task(in_order.to_batches(max_chunksize=batch_rows)))
-        codes = unpack([kept["word_0"].to_numpy()], SCHEMA)
+        codes = unpack([kept["word_0"].to_numpy()], SCHEMA, fixed)
         found = np.zeros((40, 4), np.int64)
         np.add.at(found, (codes["x"], codes["y"]), 1)
         np.testing.assert_array_equal(found, expected)

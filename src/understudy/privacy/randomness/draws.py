@@ -186,7 +186,8 @@ def encrypted_blocks(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint6
     from cryptography.hazmat.primitives.ciphers.algorithms import AES
     from cryptography.hazmat.primitives.ciphers.modes import ECB
 
-    raw = Cipher(AES(key), ECB()).encryptor().update(blocks.astype("<u8", copy=False).tobytes())  # noqa: S305 - as above
+    plain = np.ascontiguousarray(blocks, dtype="<u8").data.cast("B") if blocks.size else b""
+    raw = Cipher(AES(key), ECB()).encryptor().update(plain)  # noqa: S305 - as above
     return np.frombuffer(raw, dtype="<u8").astype(np.uint64, copy=False).reshape(-1, 2)
 
 

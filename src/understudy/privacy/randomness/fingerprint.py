@@ -93,12 +93,13 @@ class RowSum:
 
     def add(self, words: Sequence[Integers], times: Integers | None = None) -> None:
         """Rows given by their words, the same number for every row of a run; row r counts ``times[r]`` times."""
-        state = np.zeros((len(words[0]), 2), dtype=np.uint64)
+        state: NDArray[np.uint64] | None = None
         for place in range(0, len(words), 2):
-            block = np.zeros_like(state)
+            block = np.zeros((len(words[0]), 2), dtype=np.uint64)
             for half, word in enumerate(words[place : place + 2]):
                 block[:, half] = word
-            state = encrypted_blocks(self._key, state ^ block)
+            state = encrypted_blocks(self._key, block if state is None else block ^ state)
+        assert state is not None  # noqa: S101  (a row has a word)
         weighted = state if times is None else state * times.astype(np.uint64)[:, None]
         self.merge([int(weighted[:, half].sum(dtype=np.uint64)) for half in (0, 1)])
 

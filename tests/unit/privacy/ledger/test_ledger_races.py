@@ -112,6 +112,7 @@ def test_kill_9_leaves_nothing_that_cannot_be_resumed(tmp_path: Path, kills: int
     assert tally.kills == kills
     assert tally.unfinished > 0
     assert tally.released >= tally.unfinished
+    assert tally.copies_refused > 0
 
 
 def test_the_examination_after_a_kill_can_fail(tmp_path: Path) -> None:
