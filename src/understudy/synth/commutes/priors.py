@@ -14,7 +14,7 @@ from understudy.core.exact import float_down, read_exact, show_up
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import BudgetError
 from understudy.models.regions import RingRegions, usable_cells
-from understudy.privacy.exact.dirichlet_breach import breach_quick_bound
+from understudy.privacy.exact.breach_bounds import breach_bounds
 from understudy.privacy.gate.flow_gate import Regions
 from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, size_step
 from understudy.privacy.mechanisms.facts import FlowFacts
@@ -177,7 +177,7 @@ def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integer
     """What Definition 6 of the paper says of the same draw: its breach probabilities add over destinations."""
     if isinstance(loss, PureLoss):
         return ("Every destination is pure; nothing adds over destinations (docs/theory/commute.md, Theorem 1).",)
-    total, largest = 0.0, 0.0
+    total, largest, none, surest = 0.0, 0.0, 0.0, 0.0  # none: the log of the most that the chance of no breach can be
     drawing = np.flatnonzero(rows)
     kinds, counts = np.unique((rows[drawing] << 32) | regions.cells_of(drawing), return_counts=True)
     sizes, domains = kinds >> 32, kinds & 0xFFFFFFFF
@@ -186,11 +186,13 @@ def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integer
     for size, domain, prior, made, count in zip(
         sizes.tolist(), domains.tolist(), (weights / 2.0**shifts).tolist(), drawn.tolist(), counts.tolist(), strict=True
     ):
-        bound = breach_quick_bound(prior, domain, size, made, float(loss.epsilon))
-        total, largest = min(1.0, total + bound * count), max(largest, bound)
+        found = breach_bounds(prior, domain, size, made, float(loss.epsilon))
+        total, largest = min(1.0, total + found * count), max(largest, float(found))
+        none, surest = none + count * math.log1p(-min(found.low, 1 - 1e-16)), max(surest, found.low)
     return (
         f"Approximate differential privacy holds with the maximum over destinations: epsilon {show_up(loss.epsilon)}, "
         f"delta {show_up(loss.delta)} for each copy.",
-        f"Breach probability of the raw draw at the same epsilon in the sense of Definition 6 (upper bound): at most "
-        f"{largest:.3g} for one destination, and {total:.3g} for all together, because there it adds.",
+        f"Breach probability of the raw draw at the same epsilon in the sense of Definition 6, for the worst table of "
+        f"these public sizes: between {surest:.3g} and {largest:.3g} for one destination, and between "
+        f"{-math.expm1(none):.3g} and {total:.3g} for all together, because there it adds.",
     )
