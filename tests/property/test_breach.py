@@ -15,7 +15,9 @@ from understudy.privacy.exact.breach_search import breach, breach_few_cells, bre
 from understudy.privacy.exact.dirichlet_breach import breach_exact, partitions, thresholds
 from understudy.privacy.exact.dirichlet_profile import log_weights
 from understudy.privacy.exact.small_breach import SmallBreach
-from understudy.privacy.mechanisms.breach_prior import Draws, breach_at_most, breach_priors, prior_of_step
+from understudy.privacy.mechanisms.breach_prior import Draws, breach_priors, prior_of_step
+from understudy.privacy.mechanisms.preconditions import DrawLaw, breach_at_most, theorem_9_holds
+from understudy.privacy.promise.event import breach_loss
 
 ERROR = 1e-12
 SPACES = [(2, 3, 3), (2, 6, 5), (2, 12, 12), (3, 4, 4), (3, 5, 3), (3, 8, 8), (4, 4, 4), (4, 3, 5)]  # k <= m
@@ -133,7 +135,7 @@ def test_all_draws_together_keep_delta_and_none_wastes_it(epsilon, delta):
     """Small enough to list everything: 3 cells, up to 8 records, 2 and 5 draws of a size."""
     epsilon, delta = Fraction(epsilon), Fraction(delta)
     draws = sizes(3, (2, 5), (5, 2), (8, 2))
-    found = breach_priors(draws, epsilon, delta)
+    found = breach_priors(draws, breach_loss(epsilon, delta))
     total = 0.0
     for one, calibrated in zip(draws, found, strict=True):
         everything = SmallBreach(3, one.records, one.rows, float(epsilon))
@@ -149,7 +151,7 @@ def test_all_draws_together_keep_delta_and_none_wastes_it(epsilon, delta):
 def test_a_slightly_smaller_prior_breaks_the_promise(records, cells, epsilon):
     """The power of the calibration: 1 percent less prior, and the exact probability is above delta."""
     epsilon, delta = Fraction(epsilon), Fraction("1e-3")
-    (calibrated,) = breach_priors(sizes(cells, (records, 1)), epsilon, delta)
+    (calibrated,) = breach_priors(sizes(cells, (records, 1)), breach_loss(epsilon, delta))
     at = [breach(float(calibrated.prior) * share, cells, records, records, float(epsilon)) for share in (1.0, 0.99)]
     assert all(value.exact for value in at)
     assert at[0] <= delta < at[1]
@@ -161,7 +163,7 @@ def test_a_city_uses_up_delta_whatever_its_sizes_and_cells():
         return Draws(records=records, rows=records, cells_of=lambda prior: {max(2, int(records / (4 * prior))): count})
 
     draws = [rings(1, 3_000), rings(7, 900), rings(60, 300), rings(900, 40), rings(20_000, 2)]
-    found = breach_priors(draws, Fraction(4), Fraction("1e-3"))
+    found = breach_priors(draws, breach_loss(Fraction(4), Fraction("1e-3")))
     total = sum(one.breach for one in found)
     assert 0.5e-3 < total <= 1e-3
     assert found[0].breach == 0.0  # a single record: Theorem 4.1's prior
@@ -176,15 +178,20 @@ def test_a_city_uses_up_delta_whatever_its_sizes_and_cells():
 
 def test_mixed_numbers_of_cells_are_added_up_each_by_itself():
     kinds = {12: 3, 40: 2, 500: 1}
-    (found,) = breach_priors([Draws(records=30, rows=30, cells_of=lambda _: kinds)], Fraction(3), Fraction("1e-4"))
-    total = sum(count * breach_at_most(found.prior, cells, 30, 30, Fraction(3)) for cells, count in kinds.items())
-    assert total <= found.breach * (1 + 1e-9) <= 1e-4
+    loss = breach_loss(Fraction(3), Fraction("1e-4"))
+    (found,) = breach_priors([Draws(records=30, rows=30, cells_of=lambda _: kinds)], loss)
+    laws = [DrawLaw(found.prior, cells, 30, 30, count) for cells, count in kinds.items()]
+    total = sum(law.times * breach_at_most(law, loss.epsilon) for law in laws)
+    assert total <= found.breach * (1 + 1e-6) <= 1e-4
+    assert theorem_9_holds(loss, laws)
+    more = [law._replace(times=20 * law.times) for law in laws]
+    assert not theorem_9_holds(loss, more)  # they add up
 
 
 def test_nobody_to_protect_and_too_many_rows():
-    (empty,) = breach_priors(sizes(5, (0, 1)), Fraction(1), Fraction("1e-3"))
+    (empty,) = breach_priors(sizes(5, (0, 1)), breach_loss(Fraction(1), Fraction("1e-3")))
     assert empty.breach == 0.0
-    (many,) = breach_priors(sizes(5, (5_000_000, 1)), Fraction(1), Fraction("1e-3"))
+    (many,) = breach_priors(sizes(5, (5_000_000, 1)), breach_loss(Fraction(1), Fraction("1e-3")))
     assert (many.prior, many.breach) == (prior_of_step(Fraction(5_000_000), Fraction(1)), 0.0)
 
 

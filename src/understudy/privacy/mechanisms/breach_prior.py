@@ -10,22 +10,28 @@ tried first, and smaller ones in between after that. The last of them is Theorem
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from understudy.core.exact import float_down
 from understudy.errors import InputError
-from understudy.privacy.exact.breach_bounds import breach_bound
-from understudy.privacy.exact.breach_search import breach_few_cells
-from understudy.privacy.mechanisms.preconditions import SLACK
+from understudy.privacy.mechanisms.commute_prior import FEW_CELLS, FEW_SHARE, FEWEST_CELLS, PRIOR_SHARE, SizedPrior
+from understudy.privacy.mechanisms.preconditions import SLACK, DrawLaw, breach_of_all, theorem_9_holds
 from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, round_prior
+from understudy.privacy.promise.event import ApproxLoss
 
 PARTS = 64  # into which the step from one jump to the next is divided
-LISTED = 20_000  # tables times outputs, where few cells are computed by listing the outputs
 DOUBLINGS, HALVINGS = 12, 4  # of the search for shares that use up delta
-KEPT_BACK = 1e-9  # of delta, relative: for rounding in sums over draws
+KEPT_BACK = 1e-8  # of delta, relative: for rounding in sums over draws
+LESS, MOST_TRIES = 0.8, 20
 
+Integers = NDArray[np.int64]
 CellsOf = Callable[[Fraction], Mapping[int, int]]
 
 
@@ -37,6 +43,9 @@ class Draws:
     rows: int
     cells_of: CellsOf = field(compare=False)
 
+    def laws(self, prior: Fraction) -> list[DrawLaw]:
+        return [DrawLaw(prior, cells, self.records, self.rows, times) for cells, times in self.cells_of(prior).items()]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
@@ -44,18 +53,6 @@ class Calibrated:
 
     prior: Fraction
     breach: float
-
-
-def breach_at_most(
-    prior: Fraction, cells: int, records: int, rows: int, epsilon: Fraction, *, enough: float = 0.0
-) -> float:
-    """An upper bound of the breach probability of one draw with the prior as it is drawn with: exact for few cells."""
-    level, exactly = min(float_down(epsilon), LARGEST_EXPONENT), float_down(prior)
-    bound = breach_bound(exactly, cells, records, rows, level, enough=enough)
-    if bound > enough and cells <= rows:
-        listed = breach_few_cells(exactly, cells, records, rows, level, most_listed=LISTED)
-        bound = bound if listed is None else min(bound, listed * (1 + KEPT_BACK))
-    return bound
 
 
 def prior_of_step(step: Fraction, epsilon: Fraction) -> Fraction:
@@ -66,14 +63,27 @@ def prior_of_step(step: Fraction, epsilon: Fraction) -> Fraction:
     return round_prior(step / growth)
 
 
-def breach_priors(draws: Sequence[Draws], epsilon: Fraction, delta: Fraction) -> list[Calibrated]:
+def breach_priors(draws: Sequence[Draws], loss: ApproxLoss) -> list[Calibrated]:
     """A prior for each public size, such that all breach probabilities together are at most delta.
+
+    What is returned was checked by the same function that the gate and ``verify`` ask.
+    """
+    allowed = float_down(loss.delta) * (1 - KEPT_BACK)
+    for _ in range(MOST_TRIES):
+        found = _calibrate(draws, loss.epsilon, allowed)
+        if theorem_9_holds(loss, (law for one, size in zip(draws, found, strict=True) for law in one.laws(size.prior))):
+            return found
+        allowed *= LESS
+    return [Calibrated(prior=prior_of_step(Fraction(max(one.rows, 1)), loss.epsilon), breach=0.0) for one in draws]
+
+
+def _calibrate(draws: Sequence[Draws], epsilon: Fraction, allowed: float) -> list[Calibrated]:
+    """Shares of what is allowed, and the priors that keep them.
 
     A breach is about as likely as there are records, so a size gets a share of delta in proportion to its records:
     that makes priors nearly equal, and by Lagrange equal priors use delta best. Small sizes need less than their share
     or nothing at all; all shares then grow by the same factor while the sum is kept.
     """
-    allowed = float_down(delta) * (1 - KEPT_BACK)
     sizes = [_Size(one, epsilon) for one in draws]
     everybody = sum(size.people for size in sizes)
     if not everybody:
@@ -104,6 +114,63 @@ def breach_priors(draws: Sequence[Draws], epsilon: Fraction, delta: Fraction) ->
     ]
 
 
+def priors_of_tables(parts: Sequence[tuple[int, int, int]], loss: ApproxLoss) -> list[Fraction]:
+    """A prior for each of the tables that one copy is drawn from, given their records, rows and possible cells.
+
+    A table of one cell is known beforehand and may have any prior.
+    """
+    times = Counter(part for part in parts if part[2] > 1)
+    draws = [
+        Draws(records=records, rows=rows, cells_of=partial(_as_given, {cells: count}))
+        for (records, rows, cells), count in sorted(times.items())
+    ]
+    found = {part: size.prior for part, size in zip(sorted(times), breach_priors(draws, loss), strict=True)}
+    return [found.get(part, Fraction(1)) for part in parts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreachRule:
+    """How the priors of destinations are set for Definition 6: each public size has its own.
+
+    ``share`` is the prior that all cells of a destination may have for each record, where cells are made to measure;
+    ``extra_cells`` is 1 where ``elsewhere`` is a cell; ``usable`` gives the largest number of cells, up to a given one,
+    that a division can have.
+    """
+
+    loss: ApproxLoss
+    share: Fraction = PRIOR_SHARE
+    extra_cells: int = 0
+    usable: Callable[[int], int] = int
+
+    def table(self, rows: Integers, cells: Integers | None = None) -> SizedPrior:
+        """The prior for all sizes that occur, and the cells: those given for each destination, or made to measure."""
+        sizes, counts = np.unique(rows[rows > 0], return_counts=True)
+        draws = []
+        for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+            if cells is None:
+                made: CellsOf = partial(self._made_to_measure, size, count)
+            else:
+                kinds, times = np.unique(cells[rows == size], return_counts=True)
+                made = partial(_as_given, dict(zip(kinds.tolist(), times.tolist(), strict=True)))
+            draws.append(Draws(records=size, rows=size, cells_of=made))
+        entries = {}
+        for one, found in zip(draws, breach_priors(draws, self.loss), strict=True):
+            fewest = min(one.cells_of(found.prior)) - self.extra_cells
+            entries[one.records] = (fewest, found.prior.numerator, found.prior.denominator.bit_length() - 1)
+        return SizedPrior(entries=entries)
+
+    def _made_to_measure(self, size: int, count: int, prior: Fraction) -> Mapping[int, int]:
+        made = self.usable(max(FEWEST_CELLS, int(self.share * size / prior)))
+        few = self.usable(FEW_CELLS)
+        if made < few and few * prior <= FEW_SHARE * size:
+            made = few
+        return {made + self.extra_cells: count}
+
+
+def _as_given(kinds: Mapping[int, int], _prior: Fraction) -> Mapping[int, int]:
+    return kinds
+
+
 class _Size:
     """The draws of one size: which priors were looked at, and what they breach."""
 
@@ -123,12 +190,7 @@ class _Size:
             return 0.0
         if part not in self.known:
             prior = self.prior(part)
-            kinds = self.draws.cells_of(prior)
-            each = self.share / max(sum(kinds.values()), 1)
-            self.known[part] = math.fsum(
-                count * breach_at_most(prior, cells, self.draws.records, self.draws.rows, self.epsilon, enough=each)
-                for cells, count in kinds.items()
-            )
+            self.known[part] = breach_of_all(self.draws.laws(prior), self.epsilon, self.share)
         return self.known[part]
 
     def least_part(self, allowed: float, guess: int) -> int:
