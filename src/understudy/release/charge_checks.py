@@ -25,6 +25,8 @@ def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, dom
         raise InputError("the events recorded are not those the plan announces.")
     if not satisfies(compose(events, plan.unit, by=plan.by), plan.budget):
         raise InputError("the events recorded cost more than the plan's budget.")
+    if isinstance(plan.budget, ProbabilisticDP) and not satisfies_definition_6(events, plan.unit, plan.budget):
+        raise InputError("the events recorded do not keep Definition 6, which the plan's budget asks for.")
     return f"{len(events)} event(s), as planned"
 
 

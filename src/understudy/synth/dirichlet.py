@@ -43,6 +43,7 @@ BREACH_NOTE = (
     "Priors are set by breach probabilities, which add over strata and copies: delta is that of all together "
     "(docs/theory/probabilistic-dp.md)."
 )
+MOST_COMPARED = 100_000  # records or rows up to which a plan computes both priors
 ROWS_DRAWN = "drawn from the Dirichlet posterior of the data (each copy a fresh draw)"
 
 
@@ -80,7 +81,7 @@ class Dirichlet:
         strata = self._strata_of(schema, request)
         margin = schema.names
         domain = Domain(schema=schema, margin=margin)
-        budget, loss, notes = self._loss(request, strata)
+        budget, loss, notes = self._loss(request, strata, domain.possible)
         event = Strata(strata=((loss,),) * schema.cells(strata)) if strata else loss
         steps = tuple(
             Step(label=f"copy {copy}", margin=margin, action="draw", event=event, cells=domain.possible)
@@ -109,7 +110,7 @@ class Dirichlet:
         return strata
 
     def _loss(
-        self, request: Request, strata: tuple[str, ...]
+        self, request: Request, strata: tuple[str, ...], cells: int
     ) -> tuple[Definition, PureLoss | ApproxLoss, tuple[str, ...]]:
         """What one copy may cost, in each stratum, and what the release then promises.
 
@@ -130,7 +131,7 @@ class Dirichlet:
                 return asked, loss, (*notes, "The prior is set by the exact delta of the draw.")
             if isinstance(asked, ProbabilisticDP):
                 loss = breach_loss(asked.epsilon / request.copies, asked.delta / request.copies)
-                return asked, loss, (*notes, BREACH_NOTE)
+                return asked, loss, (*notes, BREACH_NOTE, *self._compared(request, loss, strata, cells))
             return asked, pure_loss(asked.epsilon / (request.copies * times)), notes
         rows = request.rows if request.rows is not None else request.records
         if rows is None:
@@ -148,6 +149,19 @@ class Dirichlet:
             PureDP(epsilon=total),
             pure_loss(total / (request.copies * times)),
             (f"The prior of {self.prior} per cell implies epsilon = {show_up(total)} for {request.copies} copies.",),
+        )
+
+    def _compared(self, request: Request, loss: ApproxLoss, strata: tuple[str, ...], cells: int) -> tuple[str, ...]:
+        """What the stronger promise costs beside approx, where the public number of records is known."""
+        records = request.records
+        rows = request.rows if request.rows is not None else records
+        if strata or records is None or rows is None or max(records, rows) > MOST_COMPARED:
+            return ()
+        (prior,) = priors_of_tables([(records, rows, cells)], loss)
+        beside = exact_prior_for(exact_loss(loss.epsilon, loss.delta), rows, records, cells)
+        return (
+            f"The prior of a cell is {float(prior):.4g}. Approx with the same epsilon and delta would take "
+            f"{float(beside):.4g}.",
         )
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002

@@ -37,8 +37,8 @@ MOST_LISTED = 3_000_000  # tables times outputs, where outputs are listed
 
 def breach(prior: float, cells: int, records: int, rows: int, epsilon: float) -> Probability:
     """Definition 6 for a symmetric prior under replace: exact where that is feasible, else bounded from both sides."""
-    if cells == 1 or all(limit >= rows for limit in thresholds(prior, 1, rows, epsilon)):
-        return Probability(0.0, exact=True)  # Theorem 4.1
+    if cells == 1 or records == 0 or all(limit >= rows for limit in thresholds(prior, 1, rows, epsilon)):
+        return Probability(0.0, exact=True)  # nobody to betray, or Theorem 4.1
     if cells > rows:
         found = breach_many_cells(prior, cells, records, rows, epsilon)
         if found is None and exact_is_feasible(cells, records, rows):
@@ -140,7 +140,7 @@ class _Search:
                     if not self._branch((*table, *(largest,) * times), rest, largest - 1, cells - times, more):
                         return False
             largest -= 1
-        if left > cells or added + left * self.alone[1] * bool(left) + (cells - left) * self.alone[0] <= self.best:
+        if left > cells or added + left * self.alone[1] + (cells - left) * self.alone[0] <= self.best:
             return True
         self._try((*table, *(1,) * left))
         return True

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from understudy.synth.commutes.commute import Commute
 
 Integers = NDArray[np.int64]
+SURELY = 0.999  # a breach probability above it is not told more precisely
 BREACH_NOTE = (
     "Breach probabilities add over destinations and copies; delta is that of all together. Priors are larger, and "
     "cells fewer, than under approx with the same delta (docs/theory/probabilistic-dp.md has a table)."
@@ -245,7 +246,18 @@ def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integer
     return (
         f"Approximate differential privacy holds with the maximum over destinations: epsilon {show_up(loss.epsilon)}, "
         f"delta {show_up(loss.delta)} for each copy.",
-        f"Breach probability of the raw draw at the same epsilon in the sense of Definition 6, for the worst table of "
-        f"these public sizes: between {surest:.3g} and {largest:.3g} for one destination, and between "
-        f"{-math.expm1(none):.3g} and {total:.3g} for all together, because there it adds.",
+        "Breach probability of the raw draw at the same epsilon in the sense of Definition 6, for the worst table of "
+        f"these public sizes: {_between(surest, largest)} for one destination, and "
+        f"{_between(-math.expm1(none), total)} for all together, because there it adds.",
     )
+
+
+def _between(low: float, high: float) -> str:
+    """Both sides of a probability, the lower one rounded down.
+
+    >>> _between(0.99712, 1.0), _between(0.99999, 1.0), _between(1e-4, 3e-4)
+    ('between 0.997 and 1', 'above 0.999', 'between 0.0001 and 0.0003')
+    """
+    if low > SURELY:
+        return f"above {SURELY}"
+    return f"between {float(f'{low:.3g}') if float(f'{low:.3g}') <= low else low * 0.999:.3g} and {high:.3g}"
