@@ -49,6 +49,12 @@ SETTINGS = {
     "add_remove": {"budget": us.PureDP(epsilon=2), "unit": "add_remove"},
     "three jobs": {"unit": us.Unit(kind="replace", fixed=("destination",), rows_per_unit=3)},
     "two copies": {"copies": 2},
+    "probabilistic": {"budget": us.ProbabilisticDP(epsilon=4, delta="1e-3"), "copies": 2},
+    "probabilistic, areas by distance": {
+        "budget": us.ProbabilisticDP(epsilon=4, delta="1e-3"),
+        "coarsen": "areas:place:2,row",
+        "cut_miles": "6",
+    },
 }
 
 

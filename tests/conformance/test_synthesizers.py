@@ -86,6 +86,7 @@ CASES = [
     for method in METHODS
     for guarantee in synthesizers[method].guarantees
     for unit in UNITS
+    if (guarantee, unit) != ("probabilistic", "add_remove")  # Definition 6 is proved for a row that is replaced
 ]
 FIRST = {method: BUDGETS[synthesizers[method].guarantees[0]] for method in METHODS}
 PRIVATE = [case for case in CASES if case.guarantee != "none"]

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.auditing.exact import Audit
-from understudy.privacy.exact.dirichlet_breach import breach, breach_union_bound, thresholds
+from understudy.privacy.exact.breach_search import breach
+from understudy.privacy.exact.dirichlet_breach import breach_union_bound, thresholds
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 
 EPSILONS = (0.0, 0.4, 1.0, 2.0, 3.5)

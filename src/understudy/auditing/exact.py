@@ -29,7 +29,8 @@ from understudy.auditing.space import (
 )
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact import dirichlet_profile
-from understudy.privacy.exact.dirichlet_breach import Probability, breach
+from understudy.privacy.exact.breach_search import breach
+from understudy.privacy.exact.dirichlet_breach import Probability
 from understudy.privacy.exact.loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
 from understudy.privacy.exact.matrix import Matrix, Pram
 from understudy.privacy.exact.noise_profile import Noise, Shift, noise_epsilon, noise_losses

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from understudy.errors import InputError
-from understudy.privacy.promise.accountant import compose, satisfies
-from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.accountant import compose, satisfies, satisfies_definition_6
+from understudy.privacy.promise.definition import NonPrivate, ProbabilisticDP
 from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan
 from understudy.release.value import Provenance, Statement
@@ -25,6 +25,8 @@ def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, dom
         raise InputError("the events recorded are not those the plan announces.")
     if not satisfies(compose(events, plan.unit, by=plan.by), plan.budget):
         raise InputError("the events recorded cost more than the plan's budget.")
+    if isinstance(plan.budget, ProbabilisticDP) and not satisfies_definition_6(events, plan.unit, plan.budget):
+        raise InputError("the events recorded do not keep Definition 6, which the plan's budget asks for.")
     return f"{len(events)} event(s), as planned"
 
 
@@ -54,4 +56,6 @@ def events_add_up(provenance: Provenance, statement: Statement) -> str:
         raise InputError(f"a run that chooses on the way keeps the budget of its plan, {plan.budget}, not {stated}.")
     if not satisfies(compose(provenance.events, statement.unit, by=provenance.by), stated):
         raise InputError(f"the recorded events cost more than the stated {stated}.")
+    if isinstance(stated, ProbabilisticDP) and not satisfies_definition_6(provenance.events, statement.unit, stated):
+        raise InputError(f"the recorded events do not add up to the stated {stated}: not all of them are set for it.")
     return f"the recorded events compose to within {stated}"

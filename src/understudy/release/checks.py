@@ -14,7 +14,7 @@ import numpy as np
 
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.gate.table_draws import strata_domains
-from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, row_unit
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
 from understudy.privacy.mechanisms.facts import TableFacts
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
@@ -123,6 +123,7 @@ def _draws_are_charged(release: Release) -> str:
             raise InputError(f"the draw '{draw['label']}' does not have a mechanism for each stratum of its plan.")
         domains = strata_domains(release.schema, strata)
         records = _records(release, plan, draw) if strata else [release.provenance.records]
+        asked: list[tuple[DirichletDraw, TableFacts]] = []
         for (loss,), stated, domain, size in zip(losses, draw["mechanisms"], domains, records, strict=True):
             if isinstance(loss, NoNoise):
                 continue  # no guarantee is claimed for it
@@ -133,10 +134,13 @@ def _draws_are_charged(release: Release) -> str:
                 )
             mechanism = DirichletDraw.from_json(stated, loss)
             facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
-            try:
+            asked.append((mechanism, facts))
+        try:
+            for mechanism, facts in asked:
                 mechanism.event_for(facts)
-            except BudgetError:
-                raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.") from None
+            require_definition_6([mechanism for mechanism, _ in asked], [facts for _, facts in asked])
+        except BudgetError:
+            raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.") from None
     return f"{len(draws)} draw(s), each charged with what its mechanism costs"
 
 

@@ -200,7 +200,9 @@ def _in_words(guarantee: Definition, unit: Unit) -> str:
             f"The privacy loss of one protected unit is at most that of a Gaussian with rho = {show_up(guarantee.rho)} "
             "(zero-concentrated differential privacy)."
         )
-    if not isinstance(guarantee, PureDP | ApproxDP | ProbabilisticDP):
+    if isinstance(guarantee, ProbabilisticDP):
+        return _in_words(guarantee.implied(), unit)  # what remains of it for files made from the draw
+    if not isinstance(guarantee, PureDP | ApproxDP):
         return str(guarantee)
     factor = f"e^{show_up(guarantee.epsilon)}"
     but = (

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from understudy.core.exact import show_up
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
@@ -18,7 +19,7 @@ from understudy.engines.encode import encode_table
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
 from understudy.privacy.exact.gaussian_profile import Bound
-from understudy.privacy.promise.definition import Definition, NonPrivate, Unit
+from understudy.privacy.promise.definition import Definition, NonPrivate, ProbabilisticDP, Unit
 from understudy.privacy.promise.event import Event
 from understudy.privacy.promise.plan import Plan
 from understudy.release.stored import StoredTables
@@ -44,7 +45,21 @@ class Statement:
         else:
             tracked = f"Privacy account: {self.ledger['account']}, run {self.ledger['run']}."
         warnings = tuple(f"WARNING: {text}." for text in self.warnings)
-        return (*warnings, f"Guarantee: {self.guarantee}.", self.unit.describe(), tracked)
+        drawn = (_of_the_raw_draw(self.guarantee),) if isinstance(self.guarantee, ProbabilisticDP) else ()
+        return (*warnings, f"Guarantee: {self.guarantee}.", *drawn, self.unit.describe(), tracked)
+
+
+def _of_the_raw_draw(guarantee: ProbabilisticDP) -> str:
+    """Over what Definition 6 is a probability, and what it is not a statement about."""
+    factor, delta = f"e^{show_up(guarantee.epsilon)}", show_up(guarantee.delta)
+    return (
+        "This is Definition 6 of Machanavajjhala et al. (2008), for what was drawn. Whatever the table with these "
+        f"public sizes is: with probability at least 1 - {delta} the draws give a result that is at most {factor} "
+        "times likelier with one set of values of any protected unit than with another. It is a probability over the "
+        "randomness of the draws alone, and the worst case over tables. A failure in any destination, stratum or copy "
+        "counts: there probabilities add. Later processing, such as placing workers, does not preserve this form; "
+        f"it preserves the {guarantee.implied()} that follows from it, and accounts charge that."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

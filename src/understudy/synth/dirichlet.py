@@ -22,6 +22,7 @@ from understudy.core.table import CodedTable
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.table_draws import strata_domains
+from understudy.privacy.mechanisms.breach_prior import priors_of_tables
 from understudy.privacy.mechanisms.dirichlet_draw import (
     DirichletDraw,
     exact_loss,
@@ -32,12 +33,17 @@ from understudy.privacy.mechanisms.dirichlet_draw import (
 )
 from understudy.privacy.mechanisms.preconditions import epsilon_of, exact_is_known
 from understudy.privacy.promise.calibrate_dirichlet import round_prior
-from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
-from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata
+from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
+from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata, breach_loss, promises_definition_6
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
 
 MAX_STRATA = 10_000
+BREACH_NOTE = (
+    "Priors are set by breach probabilities, which add over strata and copies: delta is that of all together "
+    "(docs/theory/probabilistic-dp.md)."
+)
+MOST_COMPARED = 100_000  # records or rows up to which a plan computes both priors
 ROWS_DRAWN = "drawn from the Dirichlet posterior of the data (each copy a fresh draw)"
 
 
@@ -54,7 +60,7 @@ class Dirichlet:
 
     name: ClassVar[str] = "dirichlet"
     summary: ClassVar[str] = "draws from the Dirichlet posterior of the full cross-tabulation, or of each fixed stratum"
-    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx")
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "probabilistic")
 
     prior: str = "auto"
     strata: str = "auto"
@@ -75,7 +81,7 @@ class Dirichlet:
         strata = self._strata_of(schema, request)
         margin = schema.names
         domain = Domain(schema=schema, margin=margin)
-        budget, loss, notes = self._loss(request, strata)
+        budget, loss, notes = self._loss(request, strata, domain.possible)
         event = Strata(strata=((loss,),) * schema.cells(strata)) if strata else loss
         steps = tuple(
             Step(label=f"copy {copy}", margin=margin, action="draw", event=event, cells=domain.possible)
@@ -104,20 +110,28 @@ class Dirichlet:
         return strata
 
     def _loss(
-        self, request: Request, strata: tuple[str, ...]
+        self, request: Request, strata: tuple[str, ...], cells: int
     ) -> tuple[Definition, PureLoss | ApproxLoss, tuple[str, ...]]:
         """What one copy may cost, in each stratum, and what the release then promises.
 
         The rows of one unit may lie in as many strata as it has rows, so a stratum's loss is stated for one row.
         """
         asked = request.budget
-        assert isinstance(asked, PureDP | ApproxDP)  # noqa: S101 - checked by the caller
+        assert isinstance(asked, PureDP | ApproxDP | ProbabilisticDP)  # noqa: S101 - checked by the caller
+        if isinstance(asked, ProbabilisticDP) and not exact_is_known(request.unit):
+            raise UnsupportedError(
+                "probabilistic differential privacy (Definition 6) is proved for one row that is replaced. Use unit "
+                "replace with one row per unit, or the guarantee approx or pure."
+            )
         times = request.unit.rows_per_unit if strata else 1
         if self.prior == "auto":
             notes = (f"Each copy is charged epsilon / {request.copies}.",) if request.copies > 1 else ()
             if isinstance(asked, ApproxDP) and exact_is_known(request.unit):
                 loss = exact_loss(asked.epsilon / request.copies, asked.delta / request.copies)
                 return asked, loss, (*notes, "The prior is set by the exact delta of the draw.")
+            if isinstance(asked, ProbabilisticDP):
+                loss = breach_loss(asked.epsilon / request.copies, asked.delta / request.copies)
+                return asked, loss, (*notes, BREACH_NOTE, *self._compared(request, loss, strata, cells))
             return asked, pure_loss(asked.epsilon / (request.copies * times)), notes
         rows = request.rows if request.rows is not None else request.records
         if rows is None:
@@ -137,6 +151,19 @@ class Dirichlet:
             (f"The prior of {self.prior} per cell implies epsilon = {show_up(total)} for {request.copies} copies.",),
         )
 
+    def _compared(self, request: Request, loss: ApproxLoss, strata: tuple[str, ...], cells: int) -> tuple[str, ...]:
+        """What the stronger promise costs beside approx, where the public number of records is known."""
+        records = request.records
+        rows = request.rows if request.rows is not None else records
+        if strata or records is None or rows is None or max(records, rows) > MOST_COMPARED:
+            return ()
+        (prior,) = priors_of_tables([(records, rows, cells)], loss)
+        beside = exact_prior_for(exact_loss(loss.epsilon, loss.delta), rows, records, cells)
+        return (
+            f"The prior of a cell is {float(prior):.4g}. Approx with the same epsilon and delta would take "
+            f"{float(beside):.4g}.",
+        )
+
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         strata = schema.margin(plan.unit.fixed) if self.strata == "auto" else ()
         sizes = [int(size) for size in gate.public(strata).ravel()] if strata else [self._records(plan, gate)]
@@ -146,11 +173,10 @@ class Dirichlet:
         for copy, step in enumerate(plan.steps, start=1):
             loss = step.event.strata[0][0] if isinstance(step.event, Strata) else step.event
             assert isinstance(loss, PureLoss | ApproxLoss)  # noqa: S101 - planned above
+            parts = [(size, count, domain.possible) for size, count, domain in zip(sizes, rows, domains, strict=True)]
+            priors = self._priors(loss, parts, row_unit(plan.unit, strata))
             mechanisms = [
-                DirichletDraw(
-                    prior=self._prior(loss, count, size, domain, row_unit(plan.unit, strata)), rows=count, loss=loss
-                )
-                for count, size, domain in zip(rows, sizes, domains, strict=True)
+                DirichletDraw(prior=prior, rows=count, loss=loss) for prior, count in zip(priors, rows, strict=True)
             ]
             draws.append(gate.draw(mechanisms, margin=schema.names, label=step.label, copy=copy, strata=strata))
         tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
@@ -166,9 +192,12 @@ class Dirichlet:
             return sizes
         return [int(share) for share in apportion(np.array(sizes), plan.rows)] if strata else [plan.rows]
 
-    def _prior(self, loss: PureLoss | ApproxLoss, rows: int, records: int, domain: Domain, unit: Unit) -> Fraction:
+    def _priors(self, loss: PureLoss | ApproxLoss, parts: list[tuple[int, int, int]], unit: Unit) -> list[Fraction]:
+        """The prior of each stratum, given its records, the rows to draw and its possible cells."""
         if self.prior != "auto":
-            return round_prior(read_exact(self.prior, "prior"))
-        if isinstance(loss, ApproxLoss):
-            return exact_prior_for(loss, rows, records, domain.possible)
-        return prior_for(loss.epsilon, rows, unit)
+            return [round_prior(read_exact(self.prior, "prior"))] * len(parts)
+        if isinstance(loss, PureLoss):
+            return [prior_for(loss.epsilon, rows, unit) for _, rows, _ in parts]
+        if promises_definition_6(loss):
+            return priors_of_tables(parts, loss)
+        return [exact_prior_for(loss, rows, records, cells) for records, rows, cells in parts]

@@ -22,18 +22,22 @@ from understudy.privacy.exact.profile import RESOLUTION
 
 Floats = NDArray[np.float64]
 Polynomial = tuple[Floats, Floats]  # coefficients where no cell is over its threshold, and where at least one is
-ONE_BY_ONE = 1_000  # records up to which every count of a cell is bounded by itself
 LARGEST_SEARCH = 3_000  # partitions of the records that are tried one by one
 
 
 class Probability(float):
-    """A probability that says whether it is exact or an upper bound."""
+    """A probability that says whether it is exact or an upper bound, and then how small it can be at most.
+
+    ``low`` is a lower bound: the value itself where that is exact.
+    """
 
     exact: bool
+    low: float
 
-    def __new__(cls, value: float, *, exact: bool) -> Probability:
+    def __new__(cls, value: float, *, exact: bool, low: float = 0.0) -> Probability:
         self = super().__new__(cls, value)
         self.exact = exact
+        self.low = value if exact else low
         return self
 
     @property
@@ -122,63 +126,6 @@ def breach_union_bound(prior: float, cells: int, records: int, rows: int, safe: 
     for used in range(1, records + 1):
         best[used] = max(best[used - count] + alone[count] - alone[0] for count in range(1, used + 1))
     return min(1.0, best[records] + cells * alone[0])
-
-
-def breach_quick_bound(prior: float, cells: int, records: int, rows: int, epsilon: float) -> float:
-    """An upper bound of the union bound, at a cost that hardly grows with the records: Theorem 5 of
-    docs/theory/commute.md.
-
-    The tail of a cell is its first term over one minus the largest ratio of two terms; a cell with more records than
-    ``ONE_BY_ONE`` shares the bound of a run of counts, the most records of the run against the least threshold. The
-    best spread is bounded by the best gain of a cell, and by the best gain per record.
-    """
-    from scipy.special import gammaln
-
-    least, most = _runs_of_counts(records)
-    size = prior * cells + records
-    inside, outside = prior + most, np.maximum(size - prior - most, 1e-300)
-    # Rounded down: a threshold that is too low by one only makes the bound larger.
-    safe = np.floor(math.expm1(epsilon) * (1 - 1e-12) * (prior + np.maximum(least - 1, 0)))
-    first = np.minimum(safe + 1, rows)
-    log_first = (
-        gammaln(rows + 1) - gammaln(first + 1) - gammaln(rows - first + 1)
-        + gammaln(size) - gammaln(inside) - gammaln(outside)
-        + gammaln(inside + first) + gammaln(outside + rows - first) - gammaln(size + rows)
-    )  # fmt: skip
-    ratio = (rows - first) / np.maximum(outside + rows - first - 1, 1e-300)
-    ratio = ratio * np.maximum(1.0, (inside + first) / (first + 1))
-    geometric = np.where(ratio < 1, np.exp(np.minimum(log_first, 0.0)) / np.maximum(1 - ratio, 1e-300), 1.0)
-    tails = np.where(safe >= rows, 0.0, np.minimum(geometric * (1 + 1e-6), 1.0))
-    gains = np.maximum(tails[1:] - tails[0], 0.0)
-    if len(gains) == 0:
-        return float(min(1.0, cells * tails[0]))
-    gained = min(min(cells, records) * float(gains.max()), records * float((gains / least[1:]).max()))
-    return float(min(1.0, cells * tails[0] + gained))
-
-
-def _runs_of_counts(records: int) -> tuple[Floats, Floats]:
-    """The least and the most of runs of counts that together are 0, ..., ``records``; long ones where counts are large.
-
-    >>> [part.astype(int).tolist() for part in _runs_of_counts(3)]
-    [[0, 1, 2, 3], [0, 1, 2, 3]]
-    """
-    least = list(range(min(records, ONE_BY_ONE) + 1))
-    while least[-1] * 1.01 < records:
-        least.append(math.floor(least[-1] * 1.01) + 1)
-    starts = np.array(least, dtype=np.float64)
-    return starts, np.append(starts[1:] - 1, float(records))
-
-
-def breach(prior: float, cells: int, records: int, rows: int, epsilon: float) -> Probability:
-    """Definition 6 for a symmetric prior under replace: exact where that is feasible, else an upper bound."""
-    if cells == 1:
-        return Probability(0.0, exact=True)
-    safe = thresholds(prior, records, rows, epsilon)
-    if all(limit >= rows for limit in safe):
-        return Probability(0.0, exact=True)
-    if exact_is_feasible(cells, records, rows):
-        return Probability(breach_exact(prior, cells, records, rows, safe), exact=True)
-    return Probability(breach_union_bound(prior, cells, records, rows, safe), exact=False)
 
 
 def exact_is_feasible(cells: int, records: int, rows: int) -> bool:

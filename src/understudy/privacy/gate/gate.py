@@ -24,7 +24,7 @@ from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.gate.charging import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
 from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata, strata_domains
-from understudy.privacy.mechanisms.dirichlet_draw import row_unit
+from understudy.privacy.mechanisms.dirichlet_draw import require_definition_6, row_unit
 from understudy.privacy.mechanisms.facts import TableFacts
 from understudy.privacy.mechanisms.reviewed import NOISE_ON_TABLES, TABLE_DRAWS, require_reviewed
 from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Strata
@@ -283,6 +283,7 @@ class Gate(ChargingGate):
             require_reviewed(mechanism, TABLE_DRAWS)
         facts = self._draw_facts(margin, strata)
         events = [mechanism.event_for(one) for mechanism, one in zip(mechanisms, facts, strict=True)]
+        require_definition_6(mechanisms, facts)
         event = Strata(strata=tuple((one,) for one in events)) if strata else events[0]
         self._charge("draw", label, margin, event)
         remembered = self._remembered("draw", label)

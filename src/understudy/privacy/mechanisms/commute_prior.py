@@ -38,6 +38,7 @@ EXACT_SIZES = 64
 STEP = 1.03
 MOST_EXACT = 4_000_000
 FEWEST_CELLS = 2
+PRIOR_SHARE = Fraction(1, 4)  # of the records, that all cells of a destination may have as prior
 FEW_CELLS, FEW_SHARE = 3, Fraction(2, 3)  # a third cell is worth so much prior for each record
 LEAST_FOR_MORE = 1  # epsilon below which priors are large, and more rows would only make them larger
 MORE_ROWS = ((100, 4), (32, 2))  # from so many jobs on, so many rows for each
@@ -127,7 +128,7 @@ class PriorRule:
 
     loss: PureLoss | ApproxLoss
     rule: str = "exact"
-    share: Fraction = Fraction(1, 4)
+    share: Fraction = PRIOR_SHARE
     extra_cells: int = 0
     public_sizes: bool = True  # else any number of records may stand behind the rows
     usable: Callable[[int], int] = int  # the largest number of cells, up to a given one, that a division can have

@@ -8,7 +8,7 @@ whole numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -23,10 +23,17 @@ from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.mechanisms.dirichlet import SOURCE
 from understudy.privacy.mechanisms.facts import TableFacts
-from understudy.privacy.mechanisms.preconditions import SLACK, exact_delta_holds, exact_is_known, theorem_4_1_holds
+from understudy.privacy.mechanisms.preconditions import (
+    SLACK,
+    DrawLaw,
+    exact_delta_holds,
+    exact_is_known,
+    theorem_4_1_holds,
+    theorem_9_holds,
+)
 from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, calibrated_prior, round_prior
 from understudy.privacy.promise.definition import ApproxDP, Unit
-from understudy.privacy.promise.event import ApproxLoss, Event, PureLoss
+from understudy.privacy.promise.event import ApproxLoss, Event, PureLoss, promises_definition_6
 from understudy.privacy.randomness.draws import polya_urn
 
 Integers = NDArray[np.int64]
@@ -51,15 +58,19 @@ class DirichletDraw:
     def event_for(self, facts: TableFacts) -> Event:
         """The loss the draw was set for, if its prior and rows keep it over the cells and from the records of the draw.
 
-        By Theorem 4.1 prior and rows settle it. Else the exact delta must, which needs the public number of records.
+        By Theorem 4.1 prior and rows settle it. Else the exact delta must, which needs the public number of records;
+        or, for a loss that promises it, Definition 6 (and :func:`require_definition_6` for all strata together).
         """
         holds = facts.cells < 2 or theorem_4_1_holds(
             self.loss.epsilon, prior=self.prior, rows=self.rows, unit=facts.unit
         )
         if not holds and isinstance(self.loss, ApproxLoss) and exact_is_known(facts.unit) and facts.records is not None:
-            holds = exact_delta_holds(
-                self.loss, prior=self.prior, cells=facts.cells, records=facts.records, rows=self.rows
-            )
+            if promises_definition_6(self.loss):
+                holds = theorem_9_holds(self.loss, [DrawLaw(self.prior, facts.cells, facts.records, self.rows)])
+            else:
+                holds = exact_delta_holds(
+                    self.loss, prior=self.prior, cells=facts.cells, records=facts.records, rows=self.rows
+                )
         if not holds:
             promised = f"epsilon = {show_up(self.loss.epsilon)}"
             if isinstance(self.loss, ApproxLoss):
@@ -84,6 +95,22 @@ class DirichletDraw:
         if data["mechanism"] != cls.name:
             raise InputError(f"a draw by '{data['mechanism']}' is no draw by '{cls.name}'.")
         return cls(prior=from_text(data["prior"], "prior"), rows=int(data["rows"]), loss=loss)
+
+
+def require_definition_6(mechanisms: Sequence[object], facts: Sequence[TableFacts]) -> None:
+    """Refuses strata that promise Definition 6 and together breach more often than that: there it adds."""
+    laws, losses = [], set()
+    for mechanism, one in zip(mechanisms, facts, strict=True):
+        if isinstance(mechanism, DirichletDraw) and promises_definition_6(mechanism.loss):
+            losses.add(mechanism.loss)
+            laws.append(DrawLaw(mechanism.prior, one.cells, one.records or 0, mechanism.rows))
+    for loss in losses:
+        assert isinstance(loss, ApproxLoss)  # noqa: S101 - promises_definition_6 says so
+        if not theorem_9_holds(loss, laws):
+            raise BudgetError(
+                f"the breach probabilities of {len(laws):,} strata add up to more than the delta = "
+                f"{show_up(loss.delta)} they are charged with. Nothing was drawn; use larger priors."
+            )
 
 
 def prior_for(epsilon: Fraction, rows: int, unit: Unit) -> Fraction:

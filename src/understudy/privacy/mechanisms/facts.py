@@ -59,6 +59,11 @@ class FlowFacts:
         found = np.unique(np.stack(columns, axis=1), axis=0)
         return found[:, 0], found[:, 1], None if self.records is None else found[:, 2]
 
+    def counts(self) -> Integers:
+        """How many destinations there are of each kind."""
+        columns = [self.rows, self.cells] + ([] if self.records is None else [self.records])
+        return np.asarray(np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)[1])
+
     def to_json(self) -> dict[str, Any]:
         rows, cells, records = self.kinds()
         return {

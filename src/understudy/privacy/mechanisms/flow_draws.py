@@ -23,14 +23,16 @@ from understudy.privacy.mechanisms.facts import FlowFacts
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.mechanisms.preconditions import (
     REPLACE,
+    DrawLaw,
     exact_delta_holds,
     exact_is_known,
     loss_of_one_job,
     shrunk_bound,
     theorem_4_1_holds,
     theorem_6_holds,
+    theorem_9_holds,
 )
-from understudy.privacy.promise.event import ApproxLoss, Event, NoNoise, PureLoss
+from understudy.privacy.promise.event import ApproxLoss, Event, NoNoise, PureLoss, promises_definition_6
 from understudy.privacy.randomness.draws import indexed_words
 
 Integers = NDArray[np.int64]
@@ -118,6 +120,14 @@ def drawn_laws(priors: SizedPrior, facts: FlowFacts, *, each: bool = False) -> I
         )
 
 
+def breach_laws(priors: SizedPrior, facts: FlowFacts) -> Iterator[DrawLaw]:
+    """What breach probabilities of the raw draw depend on, for each kind of destinations."""
+    for law, count in zip(drawn_laws(priors, facts, each=True), facts.counts().tolist(), strict=True):
+        if law.records is None:
+            raise InternalError("breach probabilities need the public sizes of destinations.")
+        yield DrawLaw(law.prior, law.cells, law.records, law.rows, count)
+
+
 def claimed_loss(claim: Event, name: str) -> PureLoss | ApproxLoss:
     if not isinstance(claim, PureLoss | ApproxLoss):
         raise InternalError(f"'{name}' is set for a loss, not for '{claim.kind}'.")
@@ -165,11 +175,28 @@ class CellUrn:
     def event_for(self, facts: FlowFacts) -> Event:
         if isinstance(self.claim, NoNoise):
             return self.claim
-        loss = loss_of_one_job(claimed_loss(self.claim, self.name), facts.unit)
+        claim = claimed_loss(self.claim, self.name)
+        if isinstance(claim, ApproxLoss) and promises_definition_6(claim):
+            return self._definition_6_event(claim, facts)
+        loss = loss_of_one_job(claim, facts.unit)
         for law in drawn_laws(self.priors, facts):
             if not _urn_keeps(loss, law):
                 raise too_costly(self.claim, law)
         return self.claim
+
+    def _definition_6_event(self, claim: ApproxLoss, facts: FlowFacts) -> Event:
+        """Every size and number of cells by itself, and all destinations added up."""
+        if not exact_is_known(facts.unit) or facts.records is None:
+            raise BudgetError(
+                "Definition 6 is proved for one job that is replaced, with public sizes of destinations. Nothing was "
+                "drawn."
+            )
+        if not theorem_9_holds(claim, breach_laws(self.priors, facts)):
+            raise BudgetError(
+                f"the breach probabilities of all destinations add up to more than the delta = {show_up(claim.delta)} "
+                f"they are charged with at epsilon = {show_up(claim.epsilon)}. Nothing was drawn."
+            )
+        return claim
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
         from understudy.privacy.mechanisms import urn_compiled as loops

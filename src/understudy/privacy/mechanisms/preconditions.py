@@ -7,22 +7,29 @@ asks the same mechanism in the same way. So there is one place that says when a 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
 
 from understudy.core.exact import float_down, float_up
 from understudy.core.places import DESTINATION
 from understudy.errors import InputError
+from understudy.privacy.exact.breach_bounds import breach_bound
+from understudy.privacy.exact.breach_search import breach_few_cells
 from understudy.privacy.exact.dirichlet_breach import breach_union_bound, thresholds
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.mechanisms.private_sizes import private_delta
 from understudy.privacy.mechanisms.shrinking import TAIL_SHARE, shrunk_delta, surely_retained
-from understudy.privacy.promise.calibrate_dirichlet import bounds_two_cells
+from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, bounds_two_cells
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import ApproxLoss, PureLoss
 
 SLACK = Fraction(1, 2**48)  # covers the last digits of log and exp
 REPLACE = Unit(kind="replace")
+LISTED = 20_000  # tables times outputs, where few cells are computed by listing the outputs
+ROUNDING = 1e-9  # relative, of sums over draws
 
 
 def epsilon_of(prior: Fraction, rows: int, unit: Unit) -> Fraction:
@@ -59,6 +66,47 @@ def exact_delta_holds(loss: ApproxLoss, *, prior: Fraction, cells: int, records:
     if bounds_two_cells(cells, records, rows):
         shape = PriorShape.bound_for_two_cells(smallest, rows)
     return delta(shape, max(records, 1), REPLACE, float_down(loss.epsilon)) <= loss.delta
+
+
+class DrawLaw(NamedTuple):
+    """What the breach probability of a draw depends on, and how many draws are like it."""
+
+    prior: Fraction
+    cells: int
+    records: int
+    rows: int
+    times: int = 1
+
+
+@lru_cache(maxsize=65536)
+def breach_at_most(law: DrawLaw, epsilon: Fraction, enough: float = 0.0) -> float:
+    """An upper bound of the breach probability of one such draw, for any table of its size: exact for few cells.
+
+    The search for a better bound may end at ``enough``.
+    """
+    level, prior = min(float_down(epsilon), LARGEST_EXPONENT), float_down(law.prior)
+    bound = breach_bound(prior, law.cells, law.records, law.rows, level, enough=enough)
+    if bound > enough and law.cells <= law.rows:
+        listed = breach_few_cells(prior, law.cells, law.records, law.rows, level, most_listed=LISTED)
+        bound = bound if listed is None else min(bound, listed * (1 + ROUNDING))
+    return bound
+
+
+def breach_of_all(laws: Iterable[DrawLaw], epsilon: Fraction, enough: float = 0.0) -> float:
+    """Breach probabilities added up over draws: a breach in any of them is a breach of the whole. What stays below its
+    share of ``enough``, in proportion to records, is not looked into further."""
+    told = list(laws)
+    each = enough / max(sum(law.times * law.records for law in told), 1)
+    total = math.fsum(law.times * breach_at_most(law._replace(times=1), epsilon, each * law.records) for law in told)
+    return total * (1 + ROUNDING)
+
+
+def theorem_9_holds(loss: ApproxLoss, laws: Iterable[DrawLaw]) -> bool:
+    """Theorem 9 of docs/theory/probabilistic-dp.md: all draws together are (epsilon, delta)-probabilistically
+    differentially private for one row that is replaced. Each public size and number of cells stands for itself."""
+    told = list(laws)
+    allowed = float_down(loss.delta)
+    return breach_of_all(told, loss.epsilon, allowed) <= allowed or breach_of_all(told, loss.epsilon) <= allowed
 
 
 def theorem_6_holds(loss: ApproxLoss, *, prior: Fraction, cells: int, rows: int) -> bool:

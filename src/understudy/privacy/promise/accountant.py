@@ -28,6 +28,7 @@ from understudy.privacy.promise.event import (
     NoNoise,
     PureLoss,
     Strata,
+    promises_definition_6,
 )
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "epsilon_at",
     "loss_of",
     "satisfies",
+    "satisfies_definition_6",
     "state",
 ]
 
@@ -242,6 +244,35 @@ def satisfies(loss: Loss, budget: Definition) -> bool:
     raise UnsupportedError(f"the accountant does not know the guarantee {type(budget).__name__}.")
 
 
+def satisfies_definition_6(events: Iterable[Event], unit: Unit, budget: ProbabilisticDP) -> bool:
+    """Whether events together are (epsilon, delta)-probabilistically differentially private.
+
+    Pure steps and draws set for Definition 6 add up, epsilon and delta (Theorem 10 of docs/theory/probabilistic-dp.md).
+    Nothing else is proved to: no conversion from zCDP, no other (epsilon, delta), and no unit but one row that is
+    replaced. The strata of a draw state the delta of all of them together.
+    """
+    told = list(events)
+    if unit.kind != "replace" or unit.rows_per_unit != 1:
+        return False
+    if not all(_pure_or_definition_6(event, unit) for event in told):
+        return False
+    loss = compose(told, unit)
+    return (
+        loss.epsilon is not None
+        and loss.epsilon + loss.approx_epsilon <= budget.epsilon
+        and loss.approx_delta <= budget.delta
+    )
+
+
+def _pure_or_definition_6(event: Event, unit: Unit) -> bool:
+    if type(event) is Strata:
+        return all(_pure_or_definition_6(part, unit) for events in event.strata for part in events)
+    if promises_definition_6(event):
+        return True
+    loss = loss_of(event, unit)
+    return loss.epsilon is not None and loss.approx_delta == 0
+
+
 def state(loss: Loss, budget: Definition) -> Definition:
     """The guarantee reached, in the budget's form, rounded up to 12 digits but never past a budget that is kept.
 
@@ -297,7 +328,10 @@ class Accountant:
     def charge(self, event: Event) -> None:
         """Record an event, if the budget allows it."""
         after = replace(self._loss + loss_of(event, self.unit), by=self._loss.by)
-        if not satisfies(after, self.budget):
+        kept = satisfies(after, self.budget)
+        if kept and isinstance(self.budget, ProbabilisticDP):
+            kept = satisfies_definition_6((*self._events, event), self.unit, self.budget)
+        if not kept:
             raise BudgetError(
                 f"this step would bring the loss to {describe(after, self.budget)}; the budget is {self.budget}. "
                 "Nothing was drawn. Ask for less, or plan with a larger budget."

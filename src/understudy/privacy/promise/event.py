@@ -98,6 +98,21 @@ class ApproxLoss(Event):
     numbers: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
 
 
+# The source of a loss that was set for Definition 6: the draw is (epsilon, delta)-probabilistically differentially
+# private, all its parts (destinations, strata) together, and hence (epsilon, delta)-differentially private.
+DEFINITION_6 = "docs/theory/probabilistic-dp.md, Theorem 9"
+
+
+def breach_loss(epsilon: Fraction, delta: Fraction) -> ApproxLoss:
+    """The loss of a draw whose breach probabilities add up to at most delta."""
+    return ApproxLoss(epsilon=epsilon, delta=delta, source=DEFINITION_6)
+
+
+def promises_definition_6(event: Event) -> bool:
+    """Whether a loss claims Definition 6, and not only the approximate privacy that follows from it."""
+    return type(event) is ApproxLoss and event.source == DEFINITION_6
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoNoise(Event):
     """Confidential values used without protection: infinite loss."""

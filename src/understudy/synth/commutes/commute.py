@@ -36,14 +36,14 @@ from understudy.models.regions import (
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
 from understudy.privacy.mechanisms.flow_draws import CellUrn
 from understudy.privacy.mechanisms.noise import Geometric
-from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP
-from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.promise.definition import ApproxDP, NonPrivate, ProbabilisticDP, PureDP
+from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss, breach_loss
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.base import Request, planned
 from understudy.synth.commutes import decays as decay_steps
 from understudy.synth.commutes import homes as home_steps
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
-from understudy.synth.commutes.priors import build_mechanism
+from understudy.synth.commutes.priors import build_mechanism, definition_6_notes
 from understudy.synth.commutes.settings import (
     AREAS,
     Shrinking,
@@ -84,7 +84,7 @@ class Commute:
 
     name: ClassVar[str] = "commute"
     summary: ClassVar[str] = "commuting patterns: Dirichlet draws over public rings around each destination"
-    guarantees: ClassVar[tuple[str, ...]] = ("approx", "pure", "none")
+    guarantees: ClassVar[tuple[str, ...]] = ("approx", "pure", "probabilistic", "none")
 
     coarsen: str = "rings"
     cut_miles: str = ""
@@ -161,7 +161,7 @@ class Commute:
             Step(label=f"copy {copy}", margin=PAIR, action="draw", event=event, cells=len(places))
             for copy in range(1, request.copies + 1)
         ]
-        notes = []
+        notes = definition_6_notes(self, request)
         if request.copies > 1:
             notes.append(f"Each copy is a fresh draw: epsilon and delta are split over {request.copies}.")
         if isinstance(request.budget, NonPrivate):
@@ -216,7 +216,7 @@ class Commute:
     def _parts(self, request: Request) -> tuple[Fraction, Fraction, Fraction, Fraction]:
         """Epsilon for the decay, for home areas, for sizes of private destinations, and for all draws together."""
         budget = request.budget
-        assert isinstance(budget, PureDP | ApproxDP)  # noqa: S101 - checked before
+        assert isinstance(budget, PureDP | ApproxDP | ProbabilisticDP)  # noqa: S101 - checked before
         rings = int(self.coarsen == "rings")
         decay = budget.epsilon * share(self.decay_share, "decay_share") * rings
         homes = budget.epsilon * share(self.home_share, "home_share") * rings
@@ -257,6 +257,8 @@ class Commute:
         if self.mechanism == "geometric":
             moved = 2 * unit.rows_per_unit
             return GeometricNoise(l1=Fraction(moved), scale=_scale(moved, epsilon))
+        if isinstance(request.budget, ProbabilisticDP):
+            return breach_loss(epsilon, request.budget.delta / request.copies)
         if isinstance(request.budget, ApproxDP) and unit.rows_per_unit == 1:
             delta = request.budget.delta / request.copies
             theorem = self._theorem if DESTINATION in unit.fixed else "Theorem 6"

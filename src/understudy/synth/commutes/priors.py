@@ -12,26 +12,41 @@ from numpy.typing import NDArray
 
 from understudy.core.exact import float_down, read_exact, show_up
 from understudy.core.places import DESTINATION, Places
-from understudy.errors import BudgetError
+from understudy.errors import BudgetError, UnsupportedError
 from understudy.models.regions import RingRegions, usable_cells
-from understudy.privacy.exact.dirichlet_breach import breach_quick_bound
+from understudy.privacy.exact.breach_bounds import breach_bounds
 from understudy.privacy.gate.flow_gate import Regions
+from understudy.privacy.mechanisms.breach_prior import BreachRule
 from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, size_step
 from understudy.privacy.mechanisms.facts import FlowFacts
-from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, drawn_laws
+from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, breach_laws, drawn_laws
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells, gamma_for
 from understudy.privacy.mechanisms.place_bands import PlaceBands
-from understudy.privacy.mechanisms.preconditions import REPLACE, loss_of_one_job
+from understudy.privacy.mechanisms.preconditions import REPLACE, breach_of_all, loss_of_one_job
 from understudy.privacy.mechanisms.shrinking import published_epsilon, shrunk_prior, surely_retained
 from understudy.privacy.promise.calibrate_dirichlet import round_prior, theorem_prior
-from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss
+from understudy.privacy.promise.definition import ProbabilisticDP
+from understudy.privacy.promise.event import (
+    ApproxLoss,
+    Event,
+    GeometricNoise,
+    NoNoise,
+    PureLoss,
+    promises_definition_6,
+)
 from understudy.privacy.promise.plan import Plan
+from understudy.synth.base import Request
 from understudy.synth.commutes.settings import Shrinking
 
 if TYPE_CHECKING:
     from understudy.synth.commutes.commute import Commute
 
 Integers = NDArray[np.int64]
+SURELY = 0.999  # a breach probability above it is not told more precisely
+BREACH_NOTE = (
+    "Breach probabilities add over destinations and copies; delta is that of all together. Priors are larger, and "
+    "cells fewer, than under approx with the same delta (docs/theory/probabilistic-dp.md has a table)."
+)
 Built = tuple[FlowMechanism, Regions, tuple[str, ...]]
 
 
@@ -70,6 +85,8 @@ def build_mechanism(
         usable=_usable,
         **shares,
     )
+    if isinstance(loss, ApproxLoss) and promises_definition_6(loss):
+        return _probabilistic(rule, loss, rows, event=event, regions=regions)
     if isinstance(regions, RingRegions):
         priors = rule.table(rows)
         regions = replace(regions, cells=priors.of(rows)[0])
@@ -84,6 +101,53 @@ def build_mechanism(
         note = "The sizes of destinations are private; their draws hold for any (docs/theory/commute.md, Theorem 6)."
         return urn, regions, (note,)
     return urn, regions, _definition_6(loss, priors, rows, regions)
+
+
+def definition_6_notes(method: Commute, request: Request) -> list[str]:
+    """What a plan says about Definition 6, if it is asked for; refuses what it is not proved for."""
+    if not isinstance(request.budget, ProbabilisticDP):
+        return []
+    unit = request.unit
+    if unit.kind != "replace" or unit.rows_per_unit != 1 or DESTINATION not in unit.fixed:
+        raise UnsupportedError(
+            "probabilistic differential privacy (Definition 6) is proved for one job that is replaced and a fixed "
+            "destination: sizes of destinations must be public. Use unit replace with fixed=destination and one job "
+            "per unit, or the guarantee approx or pure."
+        )
+    if method.rule != "exact" or method.mechanism != "urn" or method.shrinking is not None:
+        raise UnsupportedError(
+            "probabilistic differential privacy (Definition 6) of all destinations together is proved for rule=exact "
+            "and mechanism=urn without shrink. Leave those options out, or use the guarantee approx."
+        )
+    return [BREACH_NOTE]
+
+
+def _facts(rows: Integers, regions: Regions) -> FlowFacts:
+    """The public facts of a draw from fixed destinations over a division."""
+    drawing = np.flatnonzero(rows)
+    return FlowFacts(
+        unit=REPLACE, destinations=drawing, rows=rows[drawing], records=rows[drawing], cells=regions.cells_of(drawing)
+    )
+
+
+def _probabilistic(rule: PriorRule, loss: ApproxLoss, rows: Integers, *, event: Event, regions: Regions) -> Built:
+    """Priors for which the breach probabilities of all destinations add up to delta."""
+    drawing = np.flatnonzero(rows)
+    measured = BreachRule(loss=loss, share=rule.share, extra_cells=rule.extra_cells, usable=rule.usable)
+    if isinstance(regions, RingRegions):
+        priors = measured.table(rows)
+        regions = replace(regions, cells=priors.of(rows)[0])
+    else:
+        cells = np.zeros_like(rows)
+        cells[drawing] = regions.cells_of(drawing)
+        priors = measured.table(rows, cells)
+    total = breach_of_all(breach_laws(priors, _facts(rows, regions)), loss.epsilon, float_down(loss.delta))
+    note = (
+        f"Breach probabilities of the raw draw at epsilon {show_up(loss.epsilon)} add up to at most {total:.3g} over "
+        f"{len(drawing):,} destinations, for the worst table with these public sizes; {show_up(loss.delta)} is charged "
+        "for each copy (docs/theory/probabilistic-dp.md, Theorem 9)."
+    )
+    return CellUrn(priors=priors, claim=event), regions, (note,)
 
 
 def _fewest(rows: Integers, cells: Integers) -> dict[int, int]:
@@ -140,11 +204,7 @@ def _shrunk(
         rounded = round_prior(Fraction(prior))
         entries[least] = (len(places), rounded.numerator, rounded.denominator.bit_length() - 1)
     mechanism = replace(empty, priors=SizedPrior(entries=entries))
-    facts = FlowFacts(
-        unit=REPLACE, destinations=destinations, rows=rows[destinations], records=rows[destinations],
-        cells=regions.cells_of(destinations),
-    )  # fmt: skip
-    laws = list(drawn_laws(mechanism.priors, facts))
+    laws = list(drawn_laws(mechanism.priors, _facts(rows, regions)))
     worst = max((mechanism.delta_bound(loss, law, destinations) for law in laws), default=0.0)
     if not isinstance(event, NoNoise) and worst > loss.delta:
         raise BudgetError(
@@ -177,20 +237,27 @@ def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integer
     """What Definition 6 of the paper says of the same draw: its breach probabilities add over destinations."""
     if isinstance(loss, PureLoss):
         return ("Every destination is pure; nothing adds over destinations (docs/theory/commute.md, Theorem 1).",)
-    total, largest = 0.0, 0.0
-    drawing = np.flatnonzero(rows)
-    kinds, counts = np.unique((rows[drawing] << 32) | regions.cells_of(drawing), return_counts=True)
-    sizes, domains = kinds >> 32, kinds & 0xFFFFFFFF
-    _, weights, shifts = priors.of(sizes)
-    drawn = sizes * priors.times_of(sizes)
-    for size, domain, prior, made, count in zip(
-        sizes.tolist(), domains.tolist(), (weights / 2.0**shifts).tolist(), drawn.tolist(), counts.tolist(), strict=True
-    ):
-        bound = breach_quick_bound(prior, domain, size, made, float(loss.epsilon))
-        total, largest = min(1.0, total + bound * count), max(largest, bound)
+    total, largest, surest = 0.0, 0.0, 0.0
+    none = 0.0  # the log of the most that the chance of no breach can be
+    for law in breach_laws(priors, _facts(rows, regions)):
+        found = breach_bounds(float_down(law.prior), law.cells, law.records, law.rows, float_down(loss.epsilon))
+        total, largest = min(1.0, total + found * law.times), max(largest, float(found))
+        none, surest = none + law.times * math.log1p(-min(found.low, 1 - 1e-16)), max(surest, found.low)
     return (
         f"Approximate differential privacy holds with the maximum over destinations: epsilon {show_up(loss.epsilon)}, "
         f"delta {show_up(loss.delta)} for each copy.",
-        f"Breach probability of the raw draw at the same epsilon in the sense of Definition 6 (upper bound): at most "
-        f"{largest:.3g} for one destination, and {total:.3g} for all together, because there it adds.",
+        "Breach probability of the raw draw at the same epsilon in the sense of Definition 6, for the worst table of "
+        f"these public sizes: {_between(surest, largest)} for one destination, and "
+        f"{_between(-math.expm1(none), total)} for all together, because there it adds.",
     )
+
+
+def _between(low: float, high: float) -> str:
+    """Both sides of a probability, the lower one rounded down.
+
+    >>> _between(0.99712, 1.0), _between(0.99999, 1.0), _between(1e-4, 3e-4)
+    ('between 0.997 and 1', 'above 0.999', 'between 0.0001 and 0.0003')
+    """
+    if low > SURELY:
+        return f"above {SURELY}"
+    return f"between {float(f'{low:.3g}') if float(f'{low:.3g}') <= low else low * 0.999:.3g} and {high:.3g}"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import ClassVar
@@ -9,7 +9,16 @@ from typing import ClassVar
 import pytest
 
 from understudy.errors import BudgetError, InputError, UnsupportedError
-from understudy.privacy.promise.accountant import Accountant, Loss, compose, epsilon_at, loss_of, satisfies, state
+from understudy.privacy.promise.accountant import (
+    Accountant,
+    Loss,
+    compose,
+    epsilon_at,
+    loss_of,
+    satisfies,
+    satisfies_definition_6,
+    state,
+)
 from understudy.privacy.promise.conversion import cdp_epsilon
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.promise.event import (
@@ -22,6 +31,7 @@ from understudy.privacy.promise.event import (
     NoNoise,
     PureLoss,
     Strata,
+    breach_loss,
 )
 from understudy.privacy.randomness import streams
 
@@ -159,6 +169,24 @@ def test_a_unit_of_several_rows_may_touch_several_strata() -> None:
         assert sum(F(count, 30) for count in rows) <= F(1, 10)
 
 
+BREACH = breach_loss(F(1, 2), F(1, 10**9))
+
+
+def test_definition_6_is_kept_by_pure_steps_and_by_draws_set_for_it_alone() -> None:
+    """A conversion that gives (epsilon, delta)-privacy says nothing about the set of outputs that betray a row."""
+    budget = ProbabilisticDP(epsilon=1, delta="1e-9")
+    assert satisfies_definition_6([pure("0.5"), BREACH], REPLACE, budget)
+    for event in (gaussian("1e-6"), approx("0.1", "1e-12"), NoNoise()):
+        assert not satisfies_definition_6([event], REPLACE, budget)
+        with pytest.raises(BudgetError):
+            Accountant(unit=REPLACE, budget=budget).charge(event)
+    assert not satisfies_definition_6([BREACH, BREACH], REPLACE, budget)  # deltas add
+    assert not satisfies_definition_6([BREACH], replace(REPLACE, rows_per_unit=2), budget)
+    assert not satisfies_definition_6([BREACH], Unit(kind="add_remove"), budget)
+    assert satisfies_definition_6([Strata(strata=((BREACH,), (pure("0.5"),)))], replace(REPLACE, fixed=("x",)), budget)
+    assert not satisfies_definition_6([Strata(strata=((BREACH,), (approx("0.1", "1e-12"),)))], REPLACE, budget)
+
+
 @pytest.mark.parametrize(
     ("budget", "inside", "outside"),
     [
@@ -169,7 +197,7 @@ def test_a_unit_of_several_rows_may_touch_several_strata() -> None:
         (ZCDP(rho="0.5"), [gaussian("0.5")], [gaussian("0.4"), approx("0.1", "1e-9")]),
         (ApproxDP(epsilon=1, delta="1e-6"), [approx("0.5", "5e-7")] * 2, [approx("0.4", "6e-7")] * 2),
         (ApproxDP(epsilon=1, delta="1e-9"), [gaussian("0.0149")], [gaussian("0.0150")]),
-        (ProbabilisticDP(epsilon=1, delta="1e-9"), [gaussian("0.0149")], [gaussian("0.0150")]),
+        (ProbabilisticDP(epsilon=1, delta="1e-9"), [pure("0.5"), BREACH], [pure("0.5"), BREACH, pure("1e-30")]),
         (NonPrivate(), [NoNoise()], None),
         (PureDP(epsilon=10**9), [pure(5)], [NoNoise()]),
         (ZCDP(rho=10**9), [pure(5)], [NoNoise()]),

@@ -1,0 +1,193 @@
+"""The exact breach probability of Definition 6: the worst table is found without trying all of them.
+
+With more cells than rows the disclosure set is known (Theorem 5 of docs/theory/probabilistic-dp.md), and a table's
+probability is a coefficient of a product of polynomials. Tables are tried from the most promising on, and a branch is
+left when its cells, added up, stay below what was found (Theorem 6): with rare breaches a handful of tables is left.
+With fewer cells the outputs are listed, and tables that differ in the order of cells only are tried once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.privacy.exact.breach_bounds import breach_bound, breach_least, envelope_at
+from understudy.privacy.exact.dirichlet_breach import (
+    Probability,
+    breach_exact,
+    breach_of_table,
+    exact_is_feasible,
+    partitions,
+    thresholds,
+)
+from understudy.privacy.exact.dirichlet_profile import log_weights
+from understudy.privacy.exact.profile import RESOLUTION
+from understudy.privacy.exact.tables import tables_of
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+MOST_TABLES = 400  # whose probability is computed
+MOST_NODES = 20_000  # branches looked at
+MOST_ROWS = 2_000  # of a polynomial
+MOST_LISTED = 3_000_000  # tables times outputs, where outputs are listed
+
+
+def breach(prior: float, cells: int, records: int, rows: int, epsilon: float) -> Probability:
+    """Definition 6 for a symmetric prior under replace: exact where that is feasible, else bounded from both sides."""
+    if cells == 1 or records == 0 or all(limit >= rows for limit in thresholds(prior, 1, rows, epsilon)):
+        return Probability(0.0, exact=True)  # nobody to betray, or Theorem 4.1
+    if cells > rows:
+        found = breach_many_cells(prior, cells, records, rows, epsilon)
+        if found is None and exact_is_feasible(cells, records, rows):
+            found = breach_exact(prior, cells, records, rows, thresholds(prior, records, rows, epsilon))
+    else:
+        found = breach_few_cells(prior, cells, records, rows, epsilon)
+    if found is not None:
+        return Probability(found, exact=True)
+    least = breach_least(prior, cells, records, rows, epsilon)
+    most = breach_bound(prior, cells, records, rows, epsilon)
+    return Probability(most, exact=False, low=min(least, most))
+
+
+def breach_many_cells(
+    prior: float, cells: int, records: int, rows: int, epsilon: float, *, most_tables: int = MOST_TABLES
+) -> float | None:
+    """The largest breach probability over all tables, for more cells than rows; None if too many would be tried."""
+    if cells <= rows or rows > MOST_ROWS or records > MOST_ROWS:
+        return None
+    safe = thresholds(prior, records, rows, epsilon)
+    alone = _single_cells(prior, cells, records, rows, safe)
+    search = _Search(prior, cells, records, rows, safe=safe, alone=alone, most_tables=most_tables)
+    return search.run()
+
+
+def _single_cells(prior: float, cells: int, records: int, rows: int, safe: tuple[int, ...]) -> Floats:
+    """P(a cell with so many records is over its threshold), for each number of records: beta-binomial tails."""
+    size = prior * cells + records
+    norm = log_weights(size, rows)[rows]
+    values = []
+    for count in range(records + 1):
+        rest = log_weights(size - prior - count, rows)
+        chances = np.exp(log_weights(prior + count, rows) + rest[::-1] - norm)
+        values.append(math.fsum(chances[safe[count] + 1 :]))
+    return np.array(values)
+
+
+class _Search:
+    """Branch and bound over partitions of the records: how many cells have n records, how many n - 1, and so on."""
+
+    def __init__(
+        self, prior: float, cells: int, records: int, rows: int, *, safe: tuple[int, ...], alone: Floats,
+        most_tables: int,
+    ) -> None:  # fmt: skip
+        self.prior, self.cells, self.records, self.rows = prior, cells, records, rows
+        self.safe, self.alone, self.most_tables = safe, alone, most_tables
+        self.best, self.tried, self.nodes = -1.0, 0, 0
+        self.seen: set[tuple[int, ...]] = set()
+
+    def run(self) -> float | None:
+        for count in range(1, self.records + 1):  # equal cells: good tables to begin with
+            filled = min(self.records // count, self.cells)
+            left = self.records - filled * count
+            if count == 1 or self.alone[count] >= self.alone[1] / 4:
+                if filled < self.cells or not left:
+                    self._try((count,) * filled + ((left,) if left else ()))
+                else:
+                    self._try(self._even())
+            if self.tried > self.most_tables // 4:
+                break
+        return self.best if self._branch((), self.records, self.records, self.cells, 0.0) else None
+
+    def _even(self) -> tuple[int, ...]:
+        each, more = divmod(self.records, self.cells)
+        return tuple(sorted([each + 1] * more + [each] * (self.cells - more), reverse=True))
+
+    def _try(self, table: tuple[int, ...]) -> None:
+        table = tuple(sorted(table, reverse=True))
+        if table not in self.seen:
+            self.seen.add(table)
+            self.tried += 1
+            value = breach_of_table(table, self.prior, self.cells, self.rows, self.safe)
+            self.best = max(self.best, value)
+
+    def _most(self, left: int, largest: int, cells: int) -> float:
+        """What the cells that are still open can add up to at most."""
+        if left == 0 or cells == 0:
+            return cells * float(self.alone[0])
+        upto = np.arange(min(largest, left) + 1, dtype=np.float64)
+        if left > cells * upto[-1]:
+            return -math.inf  # the records do not fit
+        return cells * envelope_at(upto, self.alone[: len(upto)], left / cells)[0]
+
+    def _branch(self, table: tuple[int, ...], left: int, largest: int, cells: int, added: float) -> bool:
+        """Whether everything below this branch was tried or cannot be better."""
+        largest = min(largest, left)
+        while left:
+            self.nodes += 1
+            if self.nodes > MOST_NODES or self.tried > self.most_tables:
+                return False
+            if added + self._most(left, largest, cells) <= self.best:
+                return True
+            if largest == 1:
+                break
+            for times in range(left // largest, 0, -1):
+                if times <= cells:
+                    rest = left - times * largest
+                    more = added + times * float(self.alone[largest])
+                    if not self._branch((*table, *(largest,) * times), rest, largest - 1, cells - times, more):
+                        return False
+            largest -= 1
+        if left > cells or added + left * self.alone[1] + (cells - left) * self.alone[0] <= self.best:
+            return True
+        self._try((*table, *(1,) * left))
+        return True
+
+
+def breach_few_cells(
+    prior: float, cells: int, records: int, rows: int, epsilon: float, *, most_listed: int = MOST_LISTED
+) -> float | None:
+    """The largest breach probability over all tables by listing the outputs; None if there are too many."""
+    outputs_made = math.comb(rows + cells - 1, cells - 1)
+    if cells > 12 or outputs_made > most_listed:
+        return None
+    if count_partitions_into(records, cells) * outputs_made > most_listed:
+        return None
+    outputs = tables_of(rows, cells)
+    weights = [log_weights(prior + count, rows) for count in range(records + 1)]
+    norm = log_weights(prior * cells + records, rows)[rows]
+    best = 0.0
+    for table in partitions(records, min(cells, records)):
+        counts = table + (0,) * (cells - len(table))
+        breached = np.zeros(len(outputs), dtype=bool)
+        for gaining, losing in itertools.permutations(range(cells), 2):
+            breached |= _odds(prior, counts, outputs, gaining, losing) > epsilon + RESOLUTION * max(1.0, epsilon)
+        logs = sum(weights[count][outputs[:, cell]] for cell, count in enumerate(counts)) - norm
+        best = max(best, math.fsum(np.exp(np.asarray(logs)[breached]).tolist()))
+    return min(best, 1.0)
+
+
+def count_partitions_into(records: int, cells: int) -> int:
+    """Partitions of the records into at most ``cells`` parts.
+
+    >>> count_partitions_into(3, 2), count_partitions_into(5, 9)
+    (2, 7)
+    """
+    ways = [1] + [0] * records
+    for part in range(1, min(cells, records) + 1):
+        for total in range(part, records + 1):
+            ways[total] += ways[total - part]
+    return ways[records]
+
+
+def _odds(prior: float, counts: tuple[int, ...], outputs: Integers, gaining: int, losing: int) -> Floats:
+    """Log odds of "a row in ``gaining``" against "in ``losing``" for each output, for the row that makes them largest.
+
+    The row is one of ``gaining`` if it has any; else any, and of ``losing`` only if all are there.
+    """
+    base = prior + max(counts[gaining] - 1, 0)
+    alone = counts[gaining] == 0 and counts[losing] == sum(counts)
+    other = prior + counts[losing] - int(alone)
+    return np.asarray(np.log1p(outputs[:, gaining] / base) - np.log1p(outputs[:, losing] / other))
