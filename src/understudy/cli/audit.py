@@ -249,6 +249,8 @@ def _breaches(exact: Audit, epsilon: float) -> dict[str, Any]:
     if worst is not None:
         found["definition_6"] = float(worst)
         found["definition_6_is"] = worst.kind
+        if not worst.exact:
+            found["definition_6_at_least"] = worst.low
     for name, convention in (("abowd_vilhuber", "abowd_vilhuber"), ("prior_averaged", "prior_averaged")):
         value = _or_none(
             lambda convention=convention: exact.breach_probability(epsilon, convention, prior="multinomial")  # type: ignore[misc]
@@ -279,6 +281,8 @@ def _show(document: dict[str, Any]) -> None:
         lines = [("exact delta", at["delta"]), ("error of delta", at["delta_error"])]
         if "definition_6" in at:
             lines.append((f"breach probability, Definition 6 ({at['definition_6_is']})", at["definition_6"]))
+        if "definition_6_at_least" in at:
+            lines.append(("breach probability, Definition 6 (lower bound)", at["definition_6_at_least"]))
         if "abowd_vilhuber" in at:
             lines.append(("breach probability as Abowd and Vilhuber counted it", at["abowd_vilhuber"]))
             lines.append(("breach probability averaged over multinomial tables", at["prior_averaged"]))
