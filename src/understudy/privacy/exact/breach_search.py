@@ -29,7 +29,9 @@ from understudy.privacy.exact.tables import tables_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-MOST_TABLES = 400  # whose probability is computed
+FEWEST_TABLES, MOST_TABLES = 8, 400  # whose probability is computed
+MOST_WORK = 40_000_000  # tables times squared rows
+LIKELY = 0.3  # a breach this likely: too many tables come near the worst one
 MOST_NODES = 20_000  # branches looked at
 MOST_ROWS = 2_000  # of a polynomial
 MOST_LISTED = 3_000_000  # tables times outputs, where outputs are listed
@@ -39,28 +41,27 @@ def breach(prior: float, cells: int, records: int, rows: int, epsilon: float) ->
     """Definition 6 for a symmetric prior under replace: exact where that is feasible, else bounded from both sides."""
     if cells == 1 or records == 0 or all(limit >= rows for limit in thresholds(prior, 1, rows, epsilon)):
         return Probability(0.0, exact=True)  # nobody to betray, or Theorem 4.1
+    least = breach_least(prior, cells, records, rows, epsilon)
     if cells > rows:
-        found = breach_many_cells(prior, cells, records, rows, epsilon)
+        found = breach_many_cells(prior, cells, records, rows, epsilon) if least < LIKELY else None
         if found is None and exact_is_feasible(cells, records, rows):
             found = breach_exact(prior, cells, records, rows, thresholds(prior, records, rows, epsilon))
     else:
         found = breach_few_cells(prior, cells, records, rows, epsilon)
     if found is not None:
         return Probability(found, exact=True)
-    least = breach_least(prior, cells, records, rows, epsilon)
     most = breach_bound(prior, cells, records, rows, epsilon)
     return Probability(most, exact=False, low=min(least, most))
 
 
-def breach_many_cells(
-    prior: float, cells: int, records: int, rows: int, epsilon: float, *, most_tables: int = MOST_TABLES
-) -> float | None:
+def breach_many_cells(prior: float, cells: int, records: int, rows: int, epsilon: float) -> float | None:
     """The largest breach probability over all tables, for more cells than rows; None if too many would be tried."""
     if cells <= rows or rows > MOST_ROWS or records > MOST_ROWS:
         return None
     safe = thresholds(prior, records, rows, epsilon)
     alone = _single_cells(prior, cells, records, rows, safe)
-    search = _Search(prior, cells, records, rows, safe=safe, alone=alone, most_tables=most_tables)
+    tables = min(max(MOST_WORK // max(rows, 1) ** 2, FEWEST_TABLES), MOST_TABLES)
+    search = _Search(prior, cells, records, rows, safe=safe, alone=alone, most_tables=tables)
     return search.run()
 
 
