@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import understudy as us
 from understudy.core.places import DESTINATION
 from understudy.errors import UnderstudyError
+from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared
 from understudy.privacy.promise.definition import Definition
+from understudy.privacy.promise.event import GaussianNoise
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.base import synthesizers
 from understudy.synth.commutes.base import flow_synthesizers
@@ -79,6 +82,11 @@ TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
         {"rule": "accept_reject", "coarsen": "area:row"},
     ),
 }
+# For the audit of Gaussian noise: an approximate budget, and the concentrated one that buys as much of it.
+GAUSSIAN_BUDGETS: dict[str, Definition] = {
+    "epsilon 1": us.ApproxDP(epsilon=1, delta="1e-2"),
+    "the rho of epsilon 1": us.ZCDP(rho=gaussian_mu_squared(Fraction(1), Fraction(1, 100)) / 2),
+}
 SHRINKING_BUDGET = us.ApproxDP(epsilon=8, delta="1e-2")
 
 
@@ -87,7 +95,7 @@ class Case:
     """One method with its options, under a unit and a budget, on one of the small tables."""
 
     method: str
-    world: str  # people, answers, commutes
+    world: str  # people, answers, tiny, commutes
     unit_name: str
     budget_name: str
     options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -109,13 +117,21 @@ class Case:
 
     @property
     def budget(self) -> Definition:
+        if self.budget_name in GAUSSIAN_BUDGETS:
+            return GAUSSIAN_BUDGETS[self.budget_name]
         if "shrink" in self.options:
             return SHRINKING_BUDGET
         return (FLOW_BUDGETS if self.of_commutes else BUDGETS)[self.budget_name]
 
     @property
     def table(self) -> Any:
-        return {"people": tables.people, "answers": tables.answers, "commutes": commutes.commutes}[self.world]()
+        made = {
+            "people": tables.people,
+            "answers": tables.answers,
+            "tiny": tables.tiny,
+            "commutes": commutes.commutes,
+        }
+        return made[self.world]()
 
     def neighbours(self) -> Iterator[tuple[str, Any]]:
         return (commutes if self.of_commutes else tables).neighbours(self.table, self.unit)
@@ -137,6 +153,24 @@ def option_sets(kind: Any) -> list[dict[str, str]]:
     sets: list[dict[str, str]] = [{}]
     sets += [{name: value} for name, values in OPTIONS.items() if name in known for value in values]
     return sets + [dict(given) for needed, many in TOGETHER.items() if needed in known for given in many]
+
+
+@lru_cache(maxsize=1)
+def gaussian_cases() -> tuple[Case, ...]:
+    """Every method whose noise is Gaussian under some budget, with and without its own ways to lay out tables."""
+    found = []
+    for registry, world, unit in ((synthesizers, "tiny", "replace"), (flow_synthesizers, "commutes", "replace")):
+        for method in registry:
+            for options in option_sets(registry[method]):
+                if set(options) <= {"refine", "strata"}:
+                    one = {"method": method, "world": world, "unit_name": unit, "options": options}
+                    cases = [Case(**one, budget_name=budget) for budget in GAUSSIAN_BUDGETS]
+                    found += [case for case in cases if _offered(case) and _is_gaussian(case)][:1]
+    return tuple(found)
+
+
+def _is_gaussian(case: Case) -> bool:
+    return any(isinstance(event, GaussianNoise) for event in case.plan().events)
 
 
 def _offered(case: Case) -> bool:

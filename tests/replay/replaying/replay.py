@@ -59,7 +59,10 @@ def replay(
 ) -> list[str]:  # fmt: skip
     """Everything found, each with the neighbour that shows it. A sound method gives an empty list."""
     judge = Judge(unit=case.unit, budget=case.budget, with_laws=with_laws, tally=tally or Tally())
-    first = record(case, case.table, opener=opener)
+    try:
+        first = record(case, case.table, opener=opener)
+    except Exception as problem:  # noqa: BLE001 - the plan was offered, so nothing may stop its run
+        return [f"[{case.id}] the run ended with {type(problem).__name__}: {problem}"]
     found = [f"[{case.id}] {problem}" for problem in judge.alone(first)]
     for name, table in list(case.neighbours())[:at_most]:
         try:

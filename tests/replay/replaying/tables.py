@@ -24,6 +24,14 @@ PEOPLE = us.Schema(
     ),
     ignore=("id",),
 )
+TINY = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="age", edges=(0, 20, 40, 60), integer=True),
+        us.Attribute(name="job", levels=("a", "b")),
+    ),
+    ignore=("id",),
+)
 TWO_CELLS = us.Schema(attributes=(us.Attribute(name="answer", levels=("no", "yes")),), ignore=("id",))
 
 
@@ -57,6 +65,17 @@ def people() -> Table:
     rows += [(0, 1, 1), (0, 2, 0), (1, 1, 0), (1, 1, 1), (0, 3, 2), (0, 0, 1), (1, 2, 1)]
     ids += ["crowd"] * 5 + ["pair"] * 2
     return Table(schema=PEOPLE, rows=tuple(rows), ids=tuple(ids))
+
+
+def tiny() -> Table:
+    """Six people in twelve cells."""
+    rows = ((0, 0, 0), (0, 0, 0), (1, 1, 1), (1, 2, 0), (0, 1, 1), (1, 2, 1))
+    return Table(schema=TINY, rows=rows, ids=tuple(f"u{number}" for number in range(len(rows))))
+
+
+def tiny_neighbour() -> Table:
+    """One row differs in every attribute, from the first code to the last: it moves in every table there is."""
+    return replace(tiny(), rows=((1, 2, 1), *tiny().rows[1:]))
 
 
 def answers() -> Table:
