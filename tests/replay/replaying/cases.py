@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import understudy as us
+from replaying import commutes, tables
 from understudy.core.places import DESTINATION
 from understudy.errors import UnderstudyError
 from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared
@@ -22,8 +23,6 @@ from understudy.privacy.promise.event import GaussianNoise
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.base import synthesizers
 from understudy.synth.commutes.base import flow_synthesizers
-
-from replaying import commutes, tables
 
 BUDGETS: dict[str, Definition] = {
     "pure": us.PureDP(epsilon=1),

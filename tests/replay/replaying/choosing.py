@@ -1,7 +1,8 @@
 """Which cases run when: a few in every test run, more with FULL=1, all with PROVE=1.
 
-Each part is a cover: every method and every unit, budget and option at least once; with FULL every pair of a method and
-one of these. What is covered is counted from the cases, so that a new method or option is covered too.
+Each part is a cover: every method and every unit, budget and option at least once; with FULL every method with each of
+these, and with each unit under each budget. What is covered is counted from the cases, so that a new method or option is
+covered too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from replaying.cases import Case
 
-# Seconds of one run, roughly; of two cases that cover as much the quicker one is taken.
+# Of two cases that show as much the quicker one is taken; these fit models.
 SLOW = ("aim", "mst", "ipf", "auto", "independent")
 
 
@@ -29,8 +30,9 @@ def parts(case: Case) -> set[Hashable]:
 
 
 def pairs(case: Case) -> set[Hashable]:
-    """The same, each together with the method."""
-    return {(case.method, case.world, part) for part in parts(case)}
+    """The same, each together with the method; and its units with its budgets."""
+    together = ("unit and budget", case.unit_name, case.budget_name)
+    return {(case.method, case.world, part) for part in (*parts(case), together)}
 
 
 def cover(cases: Sequence[Case], shows: Callable[[Case], set[Hashable]], chosen: Iterable[Case] = ()) -> list[Case]:

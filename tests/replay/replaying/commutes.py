@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import understudy as us
 from understudy.core.places import DESTINATION, Places, make_places
+from understudy.privacy.mechanisms.place_tree_compiled import squared_distance
 
 Job = tuple[int, int]  # origin, destination
 
@@ -60,7 +61,7 @@ def last_distance() -> tuple[float, int, int]:
     """A distance whose square is exactly that of a place from a destination, and the two places."""
     points = town().points()
     for destination in (10, 3, 5):
-        squares = ((points - points[destination]) ** 2).sum(axis=1)
+        squares = np.array([squared_distance(points[destination], there) for there in points])
         for origin in np.argsort(-squares)[3:10]:
             near = float(np.sqrt(squares[origin]))
             for miles in (near, float(np.nextafter(near, 0)), float(np.nextafter(near, 99))):
@@ -93,7 +94,10 @@ def neighbours(table: Commutes, unit: us.Unit) -> Iterator[tuple[str, Commutes]]
         for destination, first in firsts.items():
             empty = next(n for n in range(15, -1, -1) if (n, destination) not in jobs)
             yield f"of {sizes[destination]} jobs, to an empty place", moved(numbers(destination), empty)
-            yield f"of {sizes[destination]} jobs, to the destination itself", moved(numbers(destination), jobs[first][1])
+            yield (
+                f"of {sizes[destination]} jobs, to the destination itself",
+                moved(numbers(destination), jobs[first][1]),
+            )
             yield f"of {sizes[destination]} jobs, to the farthest place", moved(numbers(destination), 12)
         if not fixed:
             yield "to a destination that had none", moved(numbers(0), 15, 15)

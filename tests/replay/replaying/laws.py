@@ -15,13 +15,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from replaying.recording import Law, NoisyList, ShrunkUrn, Urn
 from understudy.privacy.exact.dirichlet_profile import PriorShape
 from understudy.privacy.exact.dirichlet_profile import delta as profile_delta
 from understudy.privacy.mechanisms.flow_draws import Block
 from understudy.privacy.mechanisms.private_sizes import private_delta
 from understudy.privacy.promise.definition import Unit
-
-from replaying.recording import Law, NoisyList, ShrunkUrn, Urn
 
 Floats = NDArray[np.float64]
 MOST_TABLES = 400_000

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import understudy as us
-from understudy.errors import UntrackedWarning
-
 from replaying.cases import Case
 from replaying.commutes import town
 from replaying.recording import Recording
 from replaying.verdict import Judge, Tally
 from replaying.watching import watched
+from understudy.errors import UntrackedWarning
 
 SEED = 20_080
 Opener = Callable[[Case, Any], Any]
@@ -61,14 +60,14 @@ def replay(
     judge = Judge(unit=case.unit, budget=case.budget, with_laws=with_laws, tally=tally or Tally())
     try:
         first = record(case, case.table, opener=opener)
-    except Exception as problem:  # noqa: BLE001 - the plan was offered, so nothing may stop its run
+    except Exception as problem:
         return [f"[{case.id}] the run ended with {type(problem).__name__}: {problem}"]
     found = [f"[{case.id}] {problem}" for problem in judge.alone(first)]
     for name, table in list(case.neighbours())[:at_most]:
         try:
             second = record(case, table, first, opener)
             problems = list(judge.together(first, second))
-        except Exception as problem:  # noqa: BLE001 - whatever stops one of two neighbours tells them apart
+        except Exception as problem:
             problems = [f"the neighbour's run ended with {type(problem).__name__}: {problem}"]
         found += [f"[{case.id}; {name}] {problem}" for problem in problems]
     return list(dict.fromkeys(found))

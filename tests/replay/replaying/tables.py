@@ -127,7 +127,10 @@ def _changed(table: Table, unit: us.Unit) -> Iterator[tuple[str, Table]]:
             rows[number] = options[(5 * turn + 3) % len(options)]
         if tuple(rows) != table.rows:
             found.append((f"{who}, each to another cell", replace(table, rows=tuple(rows))))
-    yield from dict((other.rows, (name, other)) for name, other in reversed(found)).values()
+    different: dict[tuple[Row, ...], tuple[str, Table]] = {}
+    for name, other in found:
+        different.setdefault(other.rows, (name, other))
+    yield from different.values()
 
 
 def _targets(table: Table, filled: Counter[Row]) -> dict[str, list[Row]]:
@@ -143,17 +146,24 @@ def _more_or_fewer(table: Table, unit: us.Unit) -> Iterator[tuple[str, Table]]:
     filled = Counter(table.rows)
     for who, numbers in _places(table, unit).items():
         kept = [number for number in range(len(table.rows)) if number not in numbers]
-        yield f"{who}, removed", replace(
-            table, rows=tuple(table.rows[number] for number in kept), ids=tuple(table.ids[number] for number in kept)
+        yield (
+            f"{who}, removed",
+            replace(
+                table,
+                rows=tuple(table.rows[number] for number in kept),
+                ids=tuple(table.ids[number] for number in kept),
+            ),
         )
     count = unit.rows_per_unit + 3 if unit.unit_id is not None else unit.rows_per_unit
     for where, target in _targets(table, filled).items():
         if target:
-            yield f"a unit added {where}", replace(
-                table, rows=(*table.rows, *[target[0]] * count), ids=(*table.ids, *["new"] * count)
+            yield (
+                f"a unit added {where}",
+                replace(table, rows=(*table.rows, *[target[0]] * count), ids=(*table.ids, *["new"] * count)),
             )
     cells = table.cells()
     spread = [cells[(5 * turn + 2) % len(cells)] for turn in range(count)]
-    yield "a unit added over many cells", replace(
-        table, rows=(*table.rows, *spread), ids=(*table.ids, *["new"] * count)
+    yield (
+        "a unit added over many cells",
+        replace(table, rows=(*table.rows, *spread), ids=(*table.ids, *["new"] * count)),
     )

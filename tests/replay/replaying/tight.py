@@ -16,13 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from understudy.privacy.mechanisms.noise import IntegerNoise
-from understudy.privacy.promise.event import GaussianNoise
-from understudy.privacy.randomness.streams import SecureStream
-
 from replaying.cases import Case
 from replaying.recording import Recording
 from replaying.replay import record
+from understudy.privacy.mechanisms.noise import IntegerNoise
+from understudy.privacy.promise.event import GaussianNoise
+from understudy.privacy.randomness.streams import SecureStream
 
 Integers = NDArray[np.int64]
 RUNS = 10_000

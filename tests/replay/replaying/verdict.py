@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from replaying import laws
+from replaying.recording import Choice, Law, NoisyList, Passage, Recording, Run, ShrunkUrn, Urn
 from understudy.core.places import DESTINATION
 from understudy.privacy.promise.definition import ZCDP, Definition, PureDP, Unit
 from understudy.privacy.promise.event import (
@@ -22,9 +24,6 @@ from understudy.privacy.promise.event import (
     PureLoss,
     Strata,
 )
-
-from replaying import laws
-from replaying.recording import Choice, Law, NoisyList, Passage, Recording, Run, ShrunkUrn, Urn
 
 CLOSE = 1 + 1e-9  # of sums in floating point; every calibration keeps further away
 LAWS = {GeometricNoise: "geometric", GaussianNoise: "discrete_gaussian"}
@@ -266,7 +265,7 @@ class Judge:
             allowed = self.budget.epsilon if isinstance(self.budget, PureDP) else self.budget.rho
             self.tally.note("budget", float(lost / allowed))
             if float(lost) > float(allowed) * CLOSE:
-                yield f"all answers together lose {float(lost):.6g} between neighbours, and {float(allowed):g} is promised"
+                yield f"all answers together lose {float(lost):.6g} between neighbours; {float(allowed):g} is promised"
 
 
 def _released(first: Recording, second: Recording) -> Iterator[str]:

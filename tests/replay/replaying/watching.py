@@ -1,6 +1,6 @@
 """Puts the recorder between a run and the gate, its mechanisms and its loops; takes it away again afterwards.
 
-Mechanisms are found by looking through the folders that hold them, so a new one is watched without being named here.
+Mechanisms are found by looking through the folder that holds them, so a new one is watched without being named here.
 """
 
 from __future__ import annotations
@@ -18,25 +18,23 @@ import numpy as np
 import pytest
 
 import understudy.privacy.mechanisms
-import understudy.synth.commutes
+from replaying.recording import NoiseCall, NoisyList, Recording, ReplayedStream, Run, ShrunkUrn, Urn
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms import dirichlet_draw, sparse_geometric, urn_compiled
+from understudy.privacy.mechanisms.place_tree_compiled import squared_distance
 from understudy.privacy.randomness.indexed_noise import ListedCells
 
-from replaying.recording import NoiseCall, NoisyList, Recording, ReplayedStream, Run, ShrunkUrn, Urn
-
-FOLDERS = (understudy.privacy.mechanisms, understudy.synth.commutes)
+FOLDER = understudy.privacy.mechanisms
 
 
 def mechanism_classes() -> Iterator[type]:
-    """Every class that a module of the folders of mechanisms defines."""
-    for folder in FOLDERS:
-        for found in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
-            module = importlib.import_module(found.name)
-            yield from (
-                kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
-            )
+    """Every class that a module of the folder of mechanisms defines."""
+    for found in pkgutil.iter_modules(FOLDER.__path__, f"{FOLDER.__name__}."):
+        module = importlib.import_module(found.name)
+        yield from (
+            kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
+        )
 
 
 def mechanism_named(name: str) -> type:
@@ -109,9 +107,7 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         return passing(gate, "select", asked, lambda: table_select(gate, candidates, **named))[1]
 
     def draw(gate: Gate, mechanisms: Any, **named: Any) -> Any:
-        passage, made = passing(
-            gate, "draw", (sorted(named.items())), lambda: table_draw(gate, mechanisms, **named)
-        )
+        passage, made = passing(gate, "draw", (sorted(named.items())), lambda: table_draw(gate, mechanisms, **named))
         # Parameters are released as this run found them, rows as they came out in the first run.
         return replace(passage.answer, mechanisms=made.mechanisms)
 
@@ -268,7 +264,7 @@ def _watch_loops(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         _, _, _, inside, tables, bounds, extra, weights, shifts, rows = rest[:10]
         chances = [_kept(inside[band], tables[band], bounds[band]) for band in range(len(inside))]
         for number, destination in enumerate(destinations):
-            squares = ((points - points[destination]) ** 2).sum(axis=1)
+            squares = [squared_distance(points[destination], there) for there in points]
             recording.add_law(
                 int(destination),
                 ShrunkUrn(
