@@ -1,8 +1,8 @@
 """Which cases run when: a few in every test run, more with FULL=1, all with PROVE=1.
 
 Each part is a cover: every method and every unit, budget and option at least once; with FULL every method with each of
-these, and with each unit under each budget. What is covered is counted from the cases, so that a new method or option is
-covered too.
+these, and with each unit under each budget. What is covered is counted from the cases, so that a new method or option
+is covered too.
 """
 
 from __future__ import annotations

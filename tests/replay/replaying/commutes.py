@@ -91,6 +91,10 @@ def neighbours(table: Commutes, unit: us.Unit) -> Iterator[tuple[str, Commutes]]
 
     if unit.kind == "replace":
         yield "to a place at the last distance", moved(numbers(edge_destination), edge)
+        if not fixed:
+            yield "to a destination that had none", moved(numbers(0), 15, 15)
+            yield "to the largest destination", moved(numbers(5), 1, largest)
+            yield "from the largest destination to the smallest", moved(numbers(largest), 13, 0)
         for destination, first in firsts.items():
             empty = next(n for n in range(15, -1, -1) if (n, destination) not in jobs)
             yield f"of {sizes[destination]} jobs, to an empty place", moved(numbers(destination), empty)
@@ -99,10 +103,6 @@ def neighbours(table: Commutes, unit: us.Unit) -> Iterator[tuple[str, Commutes]]
                 moved(numbers(destination), jobs[first][1]),
             )
             yield f"of {sizes[destination]} jobs, to the farthest place", moved(numbers(destination), 12)
-        if not fixed:
-            yield "to a destination that had none", moved(numbers(0), 15, 15)
-            yield "to the largest destination", moved(numbers(5), 1, largest)
-            yield "from the largest destination to the smallest", moved(numbers(largest), 13, 0)
         return
     for destination in sizes:
         left = [job for number, job in enumerate(jobs) if number not in numbers(destination)]
