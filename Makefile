@@ -13,6 +13,8 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 # FULL=1 runs everything; without it the tests marked "full" are left out.
 FULL ?=
+# PROVE=1 adds every combination to the replay; make prove sets it.
+PROVE ?=
 DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use; with FULL=1 all of them (Spark and numpyro are large), so that nothing is left out.
 comma := ,
@@ -25,7 +27,7 @@ DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
 PIP_PROGRESS = 2> >(sed -u '/^WARNING: /d' >&2) | sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
 
-.PHONY: help demo test coverage lint format docs bench clean check-python
+.PHONY: help demo test prove coverage lint format docs bench clean check-python
 
 help: ## Show this list
 	@echo "make targets:"
@@ -38,7 +40,10 @@ demo: $(VENV)/.installed-package ## The whole story on generated data: plan, rel
 
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
-	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@FULL="$(FULL)" PROVE="$(PROVE)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+prove: ## Replay every method on neighbouring tables, and audit its Gaussian noise: all that is offered (about half an hour)
+	@$(MAKE) --no-print-directory test FULL=1 PROVE=1 PYTEST_ARGS="tests/replay tests/spark/test_replay.py --dist worksteal"
 
 coverage: $(DEV_MARK) ## Say how much of src the tests run: at least 90 of 100 lines, of privacy/ at least 98 (FULL=1 counts everything)
 	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report= $(PYTEST_ARGS)

@@ -27,7 +27,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_is_the_default_and_lists_the_targets():
     shown = make()
     assert shown.returncode == 0
-    for target in ("demo", "test", "lint", "docs", "bench", "clean"):
+    for target in ("demo", "test", "prove", "lint", "docs", "bench", "clean"):
         assert re.search(rf"^  {target} +\S", shown.stdout, re.MULTILINE), target
 
 

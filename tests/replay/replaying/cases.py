@@ -1,0 +1,205 @@
+"""Every case that is replayed: methods from the registries, each with the options it has, under every unit and budget.
+
+An option is varied for every method that has it, so a new method comes in with all its paths. What a plan refuses is
+no case.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import understudy as us
+from replaying import commutes, tables
+from understudy.core.places import DESTINATION
+from understudy.errors import UnderstudyError
+from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared
+from understudy.privacy.promise.definition import Definition
+from understudy.privacy.promise.event import GaussianNoise
+from understudy.privacy.promise.plan import Plan
+from understudy.synth.base import synthesizers
+from understudy.synth.commutes.base import flow_synthesizers
+
+BUDGETS: dict[str, Definition] = {
+    "pure": us.PureDP(epsilon=1),
+    "approx": us.ApproxDP(epsilon=1, delta="1e-2"),
+    "probabilistic": us.ProbabilisticDP(epsilon=1, delta="1e-2"),
+    "zcdp": us.ZCDP(rho="0.25"),
+}
+FLOW_BUDGETS: dict[str, Definition] = {
+    "pure": us.PureDP(epsilon=3),
+    "approx": us.ApproxDP(epsilon="4.5", delta="1e-2"),
+    "probabilistic": us.ProbabilisticDP(epsilon="4.5", delta="1e-2"),
+    "zcdp": us.ZCDP(rho="0.25"),
+}
+UNITS = {
+    "replace": us.Unit(kind="replace"),
+    "add_remove": us.Unit(kind="add_remove"),
+    "fixed": us.Unit(kind="replace", fixed=("sex",)),
+    "one row of an id": us.Unit(kind="replace", unit_id="id"),
+    "three rows of an id": us.Unit(kind="replace", rows_per_unit=3, unit_id="id"),
+    "three rows of an id, fixed": us.Unit(kind="replace", rows_per_unit=3, unit_id="id", fixed=("sex",)),
+    "three rows of an id, add_remove": us.Unit(kind="add_remove", rows_per_unit=3, unit_id="id"),
+    "three rows, assumed": us.Unit(kind="replace", rows_per_unit=3),
+}
+FLOW_UNITS = {
+    "destination fixed": us.Unit(kind="replace", fixed=(DESTINATION,)),
+    "three jobs, destination fixed": us.Unit(kind="replace", fixed=(DESTINATION,), rows_per_unit=3),
+    "replace": us.Unit(kind="replace"),
+    "three jobs": us.Unit(kind="replace", rows_per_unit=3),
+    "add_remove": us.Unit(kind="add_remove"),
+    "three jobs, add_remove": us.Unit(kind="add_remove", rows_per_unit=3),
+}
+# Values of options that change what is asked of the gate or what is done with its answers.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "refine": ("age:2",),
+    "strata": ("sex",),
+    "draws": ("posterior",),
+    "postprocess": ("published",),
+    "split": ("equal",),
+    "rows_by": ("multinomial",),
+    "prior": ("40",),
+    "coarsen": ("none", "area:row", "areas:place:2,row"),
+    "cut_miles": ("6",),
+    "rule": ("accept_reject", "theorem"),
+    "mechanism": ("geometric",),
+    "decay_level": ("row", "none"),
+    "prior_share": ("1",),
+    "near": ("1",),
+}
+# Options that go together, by the option that a method must have.
+TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
+    "shrink": ({"coarsen": "none", "shrink": "LAST"}, {"coarsen": "none", "shrink": "LAST", "rule": "theorem"}),
+    "decay_share": (
+        {"decay_share": "0", "home_share": "0", "blend": "none"},
+        {"coarsen": "areas:place:1,block:3,row", "cut_miles": "6"},
+        {"coarsen": "area:row", "mechanism": "geometric"},
+        {"rule": "accept_reject", "coarsen": "area:row"},
+    ),
+}
+# For the audit of Gaussian noise: an approximate budget, and the concentrated one that buys as much of it.
+GAUSSIAN_BUDGETS: dict[str, Definition] = {
+    "epsilon 1": us.ApproxDP(epsilon=1, delta="1e-2"),
+    "the rho of epsilon 1": us.ZCDP(rho=gaussian_mu_squared(Fraction(1), Fraction(1, 100)) / 2),
+}
+SHRINKING_BUDGET = us.ApproxDP(epsilon=8, delta="1e-2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One method with its options, under a unit and a budget, on one of the small tables."""
+
+    method: str
+    world: str  # people, answers, tiny, commutes
+    unit_name: str
+    budget_name: str
+    options: dict[str, str] = field(default_factory=dict, hash=False)
+    copies: int = 1
+
+    @property
+    def id(self) -> str:
+        told = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        parts = [self.method, self.world, told, self.unit_name, self.budget_name]
+        return " / ".join([*(part for part in parts if part), *(["2 copies"] if self.copies > 1 else [])])
+
+    @property
+    def of_commutes(self) -> bool:
+        return self.world == "commutes"
+
+    @property
+    def unit(self) -> us.Unit:
+        return (FLOW_UNITS if self.of_commutes else UNITS)[self.unit_name]
+
+    @property
+    def budget(self) -> Definition:
+        if self.budget_name in GAUSSIAN_BUDGETS:
+            return GAUSSIAN_BUDGETS[self.budget_name]
+        if "shrink" in self.options:
+            return SHRINKING_BUDGET
+        return (FLOW_BUDGETS if self.of_commutes else BUDGETS)[self.budget_name]
+
+    @property
+    def table(self) -> Any:
+        made = {
+            "people": tables.people,
+            "answers": tables.answers,
+            "tiny": tables.tiny,
+            "commutes": commutes.commutes,
+        }
+        return made[self.world]()
+
+    def neighbours(self) -> Iterator[tuple[str, Any]]:
+        return (commutes if self.of_commutes else tables).neighbours(self.table, self.unit)
+
+    def plan(self) -> Plan:
+        """What the method would do; raises what it refuses."""
+        last = f"2:1,{commutes.last_distance()[0]!r}:0.8"
+        options = {name: value.replace("LAST", last) for name, value in self.options.items()}
+        rows = None if self.of_commutes or self.unit.public_total else 20
+        domain = commutes.town() if self.of_commutes else self.table.schema
+        return us.plan(
+            domain, method=self.method, budget=self.budget, unit=self.unit, copies=self.copies, rows=rows, **options
+        )
+
+
+def option_sets(kind: Any) -> list[dict[str, str]]:
+    """The defaults of a method, then each path that one of its options opens."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    sets: list[dict[str, str]] = [{}]
+    sets += [{name: value} for name, values in OPTIONS.items() if name in known for value in values]
+    return sets + [dict(given) for needed, many in TOGETHER.items() if needed in known for given in many]
+
+
+@lru_cache(maxsize=1)
+def gaussian_cases() -> tuple[Case, ...]:
+    """Every method whose noise is Gaussian under some budget, with and without its own ways to lay out tables."""
+    found = []
+    for registry, world, unit in ((synthesizers, "tiny", "replace"), (flow_synthesizers, "commutes", "replace")):
+        for method in registry:
+            for options in option_sets(registry[method]):
+                if set(options) <= {"refine", "strata"}:
+                    one = {"method": method, "world": world, "unit_name": unit, "options": options}
+                    cases = [Case(**one, budget_name=budget) for budget in GAUSSIAN_BUDGETS]
+                    found += [case for case in cases if _offered(case) and _is_gaussian(case)][:1]
+    return tuple(found)
+
+
+def _is_gaussian(case: Case) -> bool:
+    return any(isinstance(event, GaussianNoise) for event in case.plan().events)
+
+
+def _offered(case: Case) -> bool:
+    try:
+        case.plan()
+    except UnderstudyError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def all_cases() -> tuple[Case, ...]:
+    """Everything that some method offers with a guarantee."""
+    found: list[Case] = []
+    for registry, worlds, units in (
+        (synthesizers, ("people", "answers"), UNITS),
+        (flow_synthesizers, ("commutes",), FLOW_UNITS),
+    ):
+        for method in registry:
+            kind = registry[method]
+            for world in worlds:
+                for unit in units:
+                    if world == "answers" and "fixed" in unit:
+                        continue
+                    for budget in kind.guarantees:
+                        if budget == "none":
+                            continue
+                        sets = option_sets(kind) if world != "answers" else [{}]
+                        one = {"method": method, "world": world, "unit_name": unit, "budget_name": budget}
+                        found += [Case(**one, options=options) for options in sets]
+                        found.append(Case(**one, copies=2))
+    shrunk = [case for case in found if "shrink" in case.options and case.budget_name != "approx"]
+    return tuple(case for case in found if case not in shrunk and _offered(case))

@@ -1,0 +1,46 @@
+"""Which cases run when: a few in every test run, more with FULL=1, all with PROVE=1.
+
+Each part is a cover: every method and every unit, budget and option at least once; with FULL every method with each of
+these, and with each unit under each budget. What is covered is counted from the cases, so that a new method or option
+is covered too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+from replaying.cases import Case
+
+# Of two cases that show as much the quicker one is taken; these fit models.
+SLOW = ("aim", "mst", "ipf", "auto", "independent")
+
+
+def _options(case: Case) -> tuple[tuple[str, str], ...]:
+    return (*case.options.items(), ("copies", str(case.copies)))
+
+
+def parts(case: Case) -> set[Hashable]:
+    """What a case shows, taken one by one."""
+    return {
+        ("method", case.method),
+        ("unit", case.of_commutes, case.unit_name),
+        ("budget", case.of_commutes, case.budget_name),
+        *(("option", case.of_commutes, option) for option in _options(case)),
+    }
+
+
+def pairs(case: Case) -> set[Hashable]:
+    """The same, each together with the method; and its units with its budgets."""
+    together = ("unit and budget", case.unit_name, case.budget_name)
+    return {(case.method, case.world, part) for part in (*parts(case), together)}
+
+
+def cover(cases: Sequence[Case], shows: Callable[[Case], set[Hashable]], chosen: Iterable[Case] = ()) -> list[Case]:
+    """Cases that together show all there is to show, beside those chosen already: always the one that adds most."""
+    missing = set().union(*map(shows, cases)) - set().union(*map(shows, chosen))
+    found = []
+    while missing:
+        best = max(cases, key=lambda case: (len(shows(case) & missing), case.method not in SLOW))
+        found.append(best)
+        missing -= shows(best)
+    return found

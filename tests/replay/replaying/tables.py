@@ -1,0 +1,169 @@
+"""Small tables of people and their neighbours, the nasty ones among them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import pyarrow as pa
+
+import understudy as us
+
+Row = tuple[int, ...]  # one code for each attribute
+
+PEOPLE = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),  # the fixed one comes first: rows of a unit keep their order by it
+        us.Attribute(name="age", edges=(0, 20, 40, 60, 80), integer=True),
+        us.Attribute(name="job", levels=("a", "b", "c")),
+    ),
+    impossible=(
+        us.Impossible(conditions=(("sex", us.Condition(levels=("M",))), ("job", us.Condition(levels=("c",))))),
+    ),
+    ignore=("id",),
+)
+TINY = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="age", edges=(0, 20, 40, 60), integer=True),
+        us.Attribute(name="job", levels=("a", "b")),
+    ),
+    ignore=("id",),
+)
+TWO_CELLS = us.Schema(attributes=(us.Attribute(name="answer", levels=("no", "yes")),), ignore=("id",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows as codes, and whose they are."""
+
+    schema: us.Schema
+    rows: tuple[Row, ...]
+    ids: tuple[str, ...]
+
+    def arrow(self) -> pa.Table:
+        columns = {}
+        for axis, attribute in enumerate(self.schema.attributes):
+            codes = [row[axis] for row in self.rows]
+            columns[attribute.name] = [
+                attribute.levels[code] if attribute.levels else int(attribute.edges[code]) + 1 for code in codes
+            ]
+        return pa.table({**columns, "id": list(self.ids)})
+
+    def cells(self) -> list[Row]:
+        """Every possible cell."""
+        allowed = self.schema.allowed()
+        return [cell for cell in product(*(range(size) for size in self.schema.shape())) if allowed[cell]]
+
+
+def people() -> Table:
+    """Twenty-two people: a crowded cell, single ones, empty ones, a unit of five rows and one of two."""
+    rows = [(0, 0, 0)] * 7 + [(1, 1, 1)] * 3 + [(0, 1, 0), (1, 2, 0), (0, 2, 1), (1, 3, 1), (1, 0, 0)]
+    ids = [f"u{number}" for number in range(len(rows))]
+    rows += [(0, 1, 1), (0, 2, 0), (1, 1, 0), (1, 1, 1), (0, 3, 2), (0, 0, 1), (1, 2, 1)]
+    ids += ["crowd"] * 5 + ["pair"] * 2
+    return Table(schema=PEOPLE, rows=tuple(rows), ids=tuple(ids))
+
+
+def tiny() -> Table:
+    """Six people in twelve cells."""
+    rows = ((0, 0, 0), (0, 0, 0), (1, 1, 1), (1, 2, 0), (0, 1, 1), (1, 2, 1))
+    return Table(schema=TINY, rows=rows, ids=tuple(f"u{number}" for number in range(len(rows))))
+
+
+def tiny_neighbour() -> Table:
+    """One row differs in every attribute, from the first code to the last: it moves in every table there is."""
+    return replace(tiny(), rows=((1, 2, 1), *tiny().rows[1:]))
+
+
+def answers() -> Table:
+    rows = [(0,)] * 6 + [(1,)]
+    return Table(schema=TWO_CELLS, rows=tuple(rows), ids=tuple(f"u{number}" for number in range(len(rows))))
+
+
+def neighbours(table: Table, unit: us.Unit) -> Iterator[tuple[str, Table]]:
+    """At least six tables that differ in one unit, where they differ by much or in rare places."""
+    yield from _changed(table, unit) if unit.kind == "replace" else _more_or_fewer(table, unit)
+
+
+def _places(table: Table, unit: us.Unit) -> dict[str, list[int]]:
+    """The rows of some units: alone in a cell, in the fullest cell, and the unit with most rows."""
+    filled = Counter(table.rows)
+    fullest = max(filled, key=lambda cell: filled[cell])
+    alone = next((number for number, row in enumerate(table.rows) if filled[row] == 1), 0)
+    crowded = table.rows.index(fullest)
+    if unit.unit_id is not None:
+        owner, _ = Counter(table.ids).most_common(1)[0]
+        most = [number for number, one in enumerate(table.ids) if one == owner]
+        lonely = [number for number, one in enumerate(table.ids) if one == table.ids[alone]]
+        return {"the unit with most rows": most, "a row alone in its cell": lonely, "a row of many": [crowded]}
+    most = [number for number, row in enumerate(table.rows) if row == fullest][: unit.rows_per_unit]
+    return {
+        "as many rows of one cell as a unit has": most,
+        "a row alone in its cell": [alone],
+        "a row of many": [crowded],
+    }
+
+
+def _changed(table: Table, unit: us.Unit) -> Iterator[tuple[str, Table]]:
+    fixed = [table.schema.names.index(name) for name in unit.fixed]
+    filled = Counter(table.rows)
+    found = []
+    for who, numbers in _places(table, unit).items():
+        for where, target in _targets(table, filled).items():
+            rows = list(table.rows)
+            for number in numbers:
+                options = [cell for cell in target if all(cell[axis] == rows[number][axis] for axis in fixed)]
+                options = [cell for cell in options if cell != rows[number]]
+                if options:
+                    rows[number] = options[0]
+            if tuple(rows) != table.rows:
+                found.append((f"{who}, {where}", replace(table, rows=tuple(rows))))
+        rows = list(table.rows)
+        for turn, number in enumerate(numbers):
+            options = [cell for cell in table.cells() if all(cell[axis] == rows[number][axis] for axis in fixed)]
+            rows[number] = options[(5 * turn + 3) % len(options)]
+        if tuple(rows) != table.rows:
+            found.append((f"{who}, each to another cell", replace(table, rows=tuple(rows))))
+    different: dict[tuple[Row, ...], tuple[str, Table]] = {}
+    for name, other in found:
+        different.setdefault(other.rows, (name, other))
+    yield from different.values()
+
+
+def _targets(table: Table, filled: Counter[Row]) -> dict[str, list[Row]]:
+    cells = table.cells()
+    return {
+        "to an empty cell": [cell for cell in cells if not filled[cell]],
+        "to the fullest cell": sorted(cells, key=lambda cell: -filled[cell]),
+        "to the last cell": cells[::-1],
+    }
+
+
+def _more_or_fewer(table: Table, unit: us.Unit) -> Iterator[tuple[str, Table]]:
+    filled = Counter(table.rows)
+    for who, numbers in _places(table, unit).items():
+        kept = [number for number in range(len(table.rows)) if number not in numbers]
+        yield (
+            f"{who}, removed",
+            replace(
+                table,
+                rows=tuple(table.rows[number] for number in kept),
+                ids=tuple(table.ids[number] for number in kept),
+            ),
+        )
+    count = unit.rows_per_unit + 3 if unit.unit_id is not None else unit.rows_per_unit
+    for where, target in _targets(table, filled).items():
+        if target:
+            yield (
+                f"a unit added {where}",
+                replace(table, rows=(*table.rows, *[target[0]] * count), ids=(*table.ids, *["new"] * count)),
+            )
+    cells = table.cells()
+    spread = [cells[(5 * turn + 2) % len(cells)] for turn in range(count)]
+    yield (
+        "a unit added over many cells",
+        replace(table, rows=(*table.rows, *spread), ids=(*table.ids, *["new"] * count)),
+    )
