@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from understudy.core.spreadsheet import from_cell
 from understudy.errors import InputError, SchemaError, unknown_name
 
 # 20 MB of ten 64-bit columns: some batches are in memory at a time. Half as many rows cost a tenth more time.
@@ -117,7 +118,13 @@ class CsvReader:
         self._comma_columns = comma_columns  # numbers in them are written with a decimal comma
         self._missing_text = missing_text
         headers = [self._header(path) for path in self._paths]
-        self.columns = same_columns(self._paths, [header for header, _ in headers])
+        named = [tuple(map(from_cell, header)) for header, _ in headers]
+        self.columns = same_columns(self._paths, named)
+        # How a file writes its names, where that is otherwise (see core.spreadsheet).
+        self._cells = {
+            path: dict(zip(names, header, strict=True))
+            for path, names, (header, _) in zip(self._paths, named, headers, strict=True)
+        }
         self._empty = {path for path, (_, has_rows) in zip(self._paths, headers, strict=True) if not has_rows}
         self._closed: set[str] = set()  # files whose quotation marks are known to be closed
 
@@ -146,25 +153,26 @@ class CsvReader:
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow.csv as arrow_csv
 
-        options = {
-            "read_options": arrow_csv.ReadOptions(block_size=CSV_BLOCK),
-            "parse_options": arrow_csv.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(self.columns) > 1
-            ),
-            "convert_options": arrow_csv.ConvertOptions(
-                column_types={name: pa.dictionary(pa.int32(), pa.string()) for name in columns},
-                include_columns=list(columns),
-                strings_can_be_null=False,
-            ),
-        }
         for path in self._paths:
             if path in self._empty:
                 continue
+            cells = [self._cells[path][name] for name in columns]
+            options = {
+                "read_options": arrow_csv.ReadOptions(block_size=CSV_BLOCK),
+                "parse_options": arrow_csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(self.columns) > 1
+                ),
+                "convert_options": arrow_csv.ConvertOptions(
+                    column_types={cell: pa.dictionary(pa.int32(), pa.string()) for cell in cells},
+                    include_columns=cells,
+                    strings_can_be_null=False,
+                ),
+            }
             with _readable(path, "CSV"):
                 try:
                     # Arrow's own file, and no handler of ours: see _arrow_file.
                     with _arrow_file(path) as file, arrow_csv.open_csv(file, **options) as stream:
-                        yield from map(self._with_points, stream)
+                        yield from (self._with_points(batch.rename_columns(list(columns))) for batch in stream)
                 except pa.ArrowInvalid as problem:
                     if not RAGGED.search(str(problem)):
                         raise

@@ -37,6 +37,11 @@ class Statement:
     ledger: Mapping[str, Any] | None = None  # account, run, head and sequence of the charge
     warnings: tuple[str, ...] = ()
 
+    @property
+    def protects_nobody(self) -> bool:
+        """Whether there is no guarantee. Its tables may then be the confidential ones: only their owner reads them."""
+        return isinstance(self.guarantee, NonPrivate)
+
     def lines(self) -> tuple[str, ...]:
         """The promise in plain words, warnings first."""
         if self.ledger is None:
@@ -44,7 +49,7 @@ class Statement:
         else:
             tracked = f"Privacy account: {self.ledger['account']}, run {self.ledger['run']}."
         warnings = tuple(f"WARNING: {text}." for text in self.warnings)
-        return (*warnings, f"Guarantee: {self.guarantee}.", self.unit.describe(), tracked)
+        return (*warnings, f"Guarantee: {self.guarantee}.", self.guarantee.protects(self.unit), tracked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
