@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -90,8 +89,8 @@ values in `measurements.parquet` and the mechanisms named there. A count near ze
 
 
 def _quoted(name: str) -> str:
-    """A name as a string of Python, without a character that begins HTML."""
-    return json.dumps(name, ensure_ascii=False).replace("<", "\\u003c")
+    """A name as a string of Python; what is no letter, number or usual mark is written by its number."""
+    return '"' + "".join(one if one.isalnum() or one in " _.,-()" else f"\\U{ord(one):08x}" for one in name) + '"'
 
 
 def _values(attribute: Attribute) -> str:
