@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,8 +14,9 @@ import typer
 from understudy.cli import demo_commute, demo_people
 from understudy.cli.options import AsJson, read_output_path
 from understudy.cli.output import print_json, say
-from understudy.core.folders import explained_disk_errors
+from understudy.core.folders import MayReplace, explained_disk_errors, set_aside
 from understudy.errors import InputError, unknown_name
+from understudy.release.folder import require_replaceable
 
 MARK = "ABOUT.txt"
 ABOUT = """\
@@ -54,9 +54,8 @@ def demo(
     if story not in STORIES:
         raise unknown_name("demonstration", story, STORIES)
     folder = read_output_path(out)
-    _clear(folder, overwrite=overwrite)
     made: dict[str, Any] = {"folder": str(out)}
-    with _quiet(as_json):
+    with set_aside(folder, require_demonstration if overwrite else None), _quiet(as_json):
         if story in ("people", "all"):
             _begin(folder, out)
             made |= _people(folder, out, rows or demo_people.PEOPLE, judged=story == "all")
@@ -111,11 +110,26 @@ def _quiet(silent: bool) -> Iterator[None]:
         yield
 
 
-def _clear(folder: Path, *, overwrite: bool) -> None:
-    if not os.path.lexists(folder):
-        return
-    if not overwrite:
-        raise InputError(f"{folder} already exists; choose another --out, or say --overwrite.")
-    if folder.is_symlink() or not (folder / MARK).is_file() or (folder / MARK).read_text(encoding="utf-8") != ABOUT:
+def require_demonstration(folder: Path) -> None:
+    """Refuses to have a folder deleted in which there is anything that no demonstration makes."""
+    mark = folder / MARK
+    if mark.is_symlink() or not mark.is_file() or mark.read_bytes() != ABOUT.encode():
         raise InputError(f"{folder} was not made by `understudy demo`, so it is not replaced; choose another --out.")
-    shutil.rmtree(folder)
+    made = {MARK, *demo_people.MADE, *demo_commute.MADE}
+    whole: dict[str, MayReplace] = {"release": require_replaceable}
+    if os.path.lexists(folder / "commute"):
+        whole["commute"] = require_demonstration
+    for parent, folders, files in os.walk(folder):
+        inside = Path(parent).relative_to(folder)
+        for name in sorted((*folders, *files)):
+            path, known = Path(parent, name), (inside / name).as_posix()
+            if known in whole and name in folders and not path.is_symlink():
+                whole[known](path)
+                folders.remove(name)
+            elif path.is_symlink() or not (
+                known in made if name in files else any(one.startswith(f"{known}/") for one in made)
+            ):
+                raise InputError(
+                    f"{folder} holds '{known}', which no demonstration makes, so it is not replaced; move it, or "
+                    "choose another --out."
+                )

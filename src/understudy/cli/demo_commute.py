@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 JOBS = 120_000
 ACCOUNT, EPSILON, DELTA = "commutes-2026", "2", "1e-5"
 DATA, PLACES = "confidential/jobs.parquet", "places.parquet"
+MADE = frozenset({DATA, PLACES, "budget.db", "map.html"})
 SIZES = ((1, 4), (5, 19), (20, 99), (100, None))  # jobs at a workplace
 
 

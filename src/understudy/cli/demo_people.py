@@ -23,6 +23,7 @@ SHOWN_MARGIN = ("education", "smokes")
 DATA, PUBLIC = "confidential/people.parquet", Path("people.toml")
 QUESTION, MODEL = "proportion(smokes == 'yes', where=age >= 45)", "smokes ~ age + sex"
 BOARD, LEAFLET = Path("internal/board.html"), Path("report.html")
+MADE = frozenset({DATA, str(PUBLIC), "budget.db", "plan.toml", str(BOARD), str(LEAFLET), "report-registry.json"})
 
 
 def prepare(folder: Path, rows: int) -> Schema:

@@ -60,28 +60,19 @@ def write_internal(place: Path) -> None:
 def write_findings(findings: Iterable[Finding], place: Path) -> None:
     import pyarrow as pa
 
+    from understudy.release.csv_file import write_csv
+
     write_csv(pa.Table.from_pylist([finding_row(finding) for finding in findings]), place / "findings.csv")
 
 
 def write_frames(frames: Mapping[str, Any], place: Path) -> None:
     """Every table that has columns as CSV, in a folder that is made if there is one."""
+    from understudy.release.csv_file import write_csv
+
     for title, frame in frames.items():
         if frame.num_columns:
             place.mkdir(exist_ok=True)
             write_csv(frame, place / f"{title}.csv")
-
-
-def write_csv(frame: Any, file: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    plain = [
-        pa.array([", ".join(map(str, value or ())) for value in column.to_pylist()])
-        if pa.types.is_nested(column.type)
-        else column
-        for column in frame.columns
-    ]
-    csv.write_csv(pa.table(plain, names=frame.column_names), file)
 
 
 def draw(frames: Mapping[str, Any], place: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.cli.output import say, show_facts, show_table
-from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def show_plan(plan: Plan) -> None:
         [
             ("method", plan.method),
             ("guarantee", str(plan.budget)),
-            ("unit", plan.unit.describe()),
+            ("unit", plan.budget.protects(plan.unit)),
             ("copies", plan.copies),
             ("synthetic rows", "chosen by the method" if plan.rows is None else plan.rows),
             ("options", ", ".join(f"{key} = {value}" for key, value in plan.options.items() if value != "") or "none"),
@@ -55,14 +54,13 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def show_release(release: Release, folder: Path) -> None:
     """What was made, what it promises, what to do next."""
     statement = release.statement
-    private = not isinstance(statement.guarantee, NonPrivate)
     say(f"Release written to {folder}", style="bold")
     show_facts(
         [
             ("tables", ", ".join(f"{rows:,} rows" for rows in _table_rows(release))),
             ("method", release.provenance.method),
-            ("guarantee", str(statement.guarantee) if private else "NO GUARANTEE"),
-            ("unit", statement.unit.describe()),
+            ("guarantee", "NO GUARANTEE" if statement.protects_nobody else str(statement.guarantee)),
+            ("unit", statement.guarantee.protects(statement.unit)),
             ("account", "not tracked across runs" if statement.ledger is None else statement.ledger["account"]),
             *([("run", statement.ledger["run"])] if statement.ledger is not None else []),
             *(("note", note) for note in release.provenance.notes),

@@ -19,6 +19,8 @@ from pathlib import Path
 from understudy.errors import InputError
 
 RELEASE_MARK = "manifest.json"
+# Refuses, with an InputError that names what is in the way, a folder that is not wholly what may be deleted.
+MayReplace = Callable[[Path], None]
 SCRATCH = ".understudy-scratch-"  # what a crash leaves under such a name may be deleted
 _EXPLAINED = {
     errno.ENOSPC: "there is no space left on the disk; free some, or choose another disk.",
@@ -68,15 +70,27 @@ def scratch_path(folder: Path) -> Path:
     return folder / f"{SCRATCH}{secrets.token_hex(8)}"
 
 
+def write_private(target: Path, text: str) -> None:
+    """A file for its owner alone (mode 0600), whatever the umask; one of that name is replaced when it is whole."""
+    scratch = scratch_path(target.parent)
+    try:
+        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)  # it is there only if something failed
+
+
 def publish_folder(
-    final: Path, write: Callable[[Path], None], overwrite: bool = False, *, private: bool = False
+    final: Path, write: Callable[[Path], None], *, replaces: MayReplace | None = None, private: bool = False
 ) -> None:
     """Let ``write`` fill a temporary folder, then make it appear as ``final`` in one step.
 
-    An existing target is refused. With ``overwrite`` a release (a folder with a manifest.json) is replaced and anything
-    else still refused: a mistyped path never costs a user's files. The old release is renamed aside before the new one
-    is renamed in and removed only after that, so a process that dies in between leaves both on the disk, the
-    old one as ``NAME.replaced-*``. ``private`` folders are for their owner alone (mode 0700).
+    An existing target is refused. With ``replaces`` a folder that it does not refuse is replaced: a mistyped path never
+    costs a user's files. The old folder is renamed aside before the new one is renamed in. It is removed only after
+    that, and only if ``replaces`` still finds nothing else in it. A process that dies in between leaves both on the
+    disk, the old one as ``NAME.replaced-*``. ``private`` folders are for their owner alone, and so is each file.
 
     Why a rename and no lock file: renaming onto a folder that is not empty fails in the kernel, so of several processes
     exactly one wins even without cooperation, and no lock can be left behind. An advisory lock on the parent folder,
@@ -85,7 +99,7 @@ def publish_folder(
     final = Path(os.path.abspath(final))
     if not final.parent.is_dir():
         raise InputError(f"{final} cannot be written: the folder {final.parent} does not exist; create it first.")
-    before = check_target(final, overwrite)
+    before = check_target(final, replaces)
     partial = scratch_path(final.parent)
     with explained_disk_errors(final):
         os.mkdir(partial, 0o700 if private else 0o777)
@@ -93,18 +107,20 @@ def publish_folder(
             write(partial)
             if not os.listdir(partial):  # an empty folder could replace, or be replaced by, another without an error
                 raise InputError(f"nothing was written for {final}.")
+            if private:
+                _only_for_the_owner(partial)
             _sync_tree(partial)
             with _ordered(final.parent):
-                if check_target(final, overwrite) != before:
+                if check_target(final, replaces) != before:
                     raise InputError(f"{final} was changed by another process in the meantime; nothing was written.")
-                _move_into_place(partial, final, replacing=before is not None)
+                _move_into_place(partial, final, replaces if before is not None else None)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
 
 
-def check_target(final: Path, overwrite: bool) -> tuple[int, ...] | None:
-    """Refuses a target that is taken: anything at all, or with ``overwrite`` anything but a release.
+def check_target(final: Path, replaces: MayReplace | None) -> tuple[int, ...] | None:
+    """Refuses a target that is taken: anything at all, or with ``replaces`` anything that this refuses.
 
     Says which folder stands there, if any: enough to notice that another process replaced it.
     """
@@ -112,14 +128,52 @@ def check_target(final: Path, overwrite: bool) -> tuple[int, ...] | None:
         found = os.lstat(final)
     except FileNotFoundError:
         return None
-    if not overwrite:
+    if replaces is None:
         raise InputError(f"{final} already exists; choose another name, or ask for it to be overwritten.")
-    if final.is_symlink() or not final.is_dir() or not (final / RELEASE_MARK).is_file():
+    if final.is_symlink() or not final.is_dir():
         raise InputError(
-            f"{final} exists and is not a release folder (it has no {RELEASE_MARK}), so it is not overwritten; "
-            "choose another name, or remove it yourself."
+            f"{final} is {'a link' if final.is_symlink() else 'a file'} and no folder, so it is not replaced; choose "
+            "another name, or remove it yourself."
         )
+    replaces(final)
     return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+@contextlib.contextmanager
+def set_aside(final: Path, replaces: MayReplace | None) -> Iterator[None]:
+    """Make room for a folder that is written in place, step by step; what stood there comes back if that fails."""
+    if check_target(final, replaces) is None:
+        yield
+        return
+    assert replaces is not None  # noqa: S101 - else an existing target was refused
+    aside = _aside(final)
+    os.rename(final, aside)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(final, ignore_errors=True)  # begun here a moment ago
+        with contextlib.suppress(OSError):  # if the old folder cannot go back it stays aside: never removed here
+            os.rename(aside, final)
+        raise
+    _remove(aside, replaces)
+
+
+def _aside(final: Path) -> Path:
+    return final.with_name(f"{final.name}.replaced-{secrets.token_hex(4)}")
+
+
+def _remove(aside: Path, replaces: MayReplace) -> None:
+    """Delete what was replaced, unless somebody put something of theirs into it since it was looked at."""
+    with contextlib.suppress(InputError):
+        replaces(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _only_for_the_owner(folder: Path) -> None:
+    """Also each file: a copy of a file keeps its mode and leaves the folder's behind."""
+    for parent, _, files in os.walk(folder):
+        for path in (parent, *(os.path.join(parent, name) for name in files)):
+            os.chmod(path, os.stat(path).st_mode & 0o700)
 
 
 @contextlib.contextmanager
@@ -133,23 +187,23 @@ def _ordered(parent: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _move_into_place(partial: Path, final: Path, *, replacing: bool) -> None:
+def _move_into_place(partial: Path, final: Path, replaces: MayReplace | None) -> None:
     # Only what was looked at may go aside: a folder that appeared since then makes the rename fail instead.
-    aside = final.with_name(f"{final.name}.replaced-{secrets.token_hex(4)}")
-    if replacing:
+    aside = _aside(final)
+    if replaces is not None:
         os.rename(final, aside)
     try:
         os.rename(partial, final)
     except BaseException as problem:
-        if replacing:
+        if replaces is not None:
             with contextlib.suppress(OSError):  # if the old release cannot go back it stays aside: never removed here
                 os.rename(aside, final)
         if isinstance(problem, OSError) and problem.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
             raise InputError(f"{final} was created by another process in the meantime; nothing was written.") from None
         raise
     sync_folder(final.parent)
-    if replacing:
-        shutil.rmtree(aside, ignore_errors=True)
+    if replaces is not None:
+        _remove(aside, replaces)
 
 
 def _sync_tree(folder: Path) -> None:
@@ -164,6 +218,9 @@ def _sync_tree(folder: Path) -> None:
 
 
 def release_above(path: Path) -> Path | None:
-    """The release folder that a path is or lies in, if any: nothing but a release's own files may go there."""
+    """The release folder that a path is or lies in, if any: nothing but a release's own files may go there.
+
+    Here the name of the manifest is enough: what looks like a release is left alone, whatever else it is.
+    """
     absolute = Path(os.path.realpath(path))
     return next((folder for folder in (absolute, *absolute.parents) if (folder / RELEASE_MARK).is_file()), None)

@@ -247,9 +247,9 @@ def write_people(
 
         parquet.write_table(table, data)
     else:
-        from pyarrow import csv
+        from understudy.release.csv_file import write_csv
 
-        csv.write_csv(table, data)
+        write_csv(table, data)
     schema = target / "people.toml"
     schema.write_text(schema_text(), encoding="utf-8")
     return data, schema

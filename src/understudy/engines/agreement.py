@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from understudy.core.derived import Derived
 from understudy.core.schema import Schema, level_text
+from understudy.core.spreadsheet import as_cell
 from understudy.engines.values import canonical_texts, check_type, plain, readable_column
 from understudy.engines.violations import DISAGREES, Violations
 
@@ -49,8 +50,11 @@ def _wrong(
         return _wrong_sums(batch, schema, codes, derived, _plain(column, missing_text))
     levels = [level_text(level) for level in derived.attribute(schema).levels]
     recorded = _plain(column, None if missing_text in levels else missing_text)
-    found = pc.fill_null(pc.index_in(_texts(recorded), value_set=pa.array(levels, pa.large_string())), -1)
-    places = np.where(_numpy(recorded.is_null()), len(levels), _numpy(found))
+    cells = [] if missing_text is None else [as_cell(level) for level in levels]  # as a CSV file may hold them
+    found = _numpy(
+        pc.fill_null(pc.index_in(_texts(recorded), value_set=pa.array(levels + cells, pa.large_string())), -1)
+    )
+    places = np.where(_numpy(recorded.is_null()), len(levels), np.where(found < 0, -1, found % len(levels)))
     result: NDArray[np.bool_] = places != derived.codes(schema, codes)
     return result
 

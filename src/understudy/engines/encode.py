@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.spreadsheet import as_cell
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.agreement import check_derived
 from understudy.engines.values import (
@@ -160,6 +161,8 @@ class _ColumnEncoder:
         self._span: tuple[pa.DataType, int, Marks] | None = None
         if attribute.levels:
             pairs = [(text, code) for code, level in enumerate(attribute.levels) for text in _texts_of(level)]
+            if missing_text is not None:  # a text file, in which a level that looks like a formula has an apostrophe
+                pairs += _cells_of(attribute, pairs)
             self.texts = pa.array([text for text, _ in pairs], pa.large_string())
             self.text_codes = np.array([code for _, code in pairs], np.int64)
         else:
@@ -364,6 +367,19 @@ def _last_not_above(bounds: NDArray[Any], values: NDArray[Any]) -> Marks:
 
 def _texts_of(level: str | int | bool) -> tuple[str, ...]:
     return BOOLEAN_TEXTS[level] if isinstance(level, bool) else (level_text(level),)
+
+
+def _cells_of(attribute: Attribute, pairs: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The levels that a CSV file of a release writes otherwise than they are, as it writes them."""
+    cells = [(cell, code) for text, code in pairs if (cell := as_cell(text)) != text]
+    known = {text for text, _ in pairs}
+    for cell, code in cells:
+        if cell in known:
+            raise SchemaError(
+                f"attribute '{attribute.name}': the levels {level_text(attribute.levels[code])!r} and {cell!r} cannot "
+                "be told apart in a CSV file, where an apostrophe stands before what looks like a formula; use Parquet."
+            )
+    return cells
 
 
 def _chosen(attribute: Attribute, codes: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -13,7 +13,6 @@ import gzip
 import io
 import os
 import re
-import sys
 import tempfile
 import weakref
 from collections.abc import Collection, Iterator, Sequence
@@ -25,6 +24,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from understudy.core.spreadsheet import from_cell
 from understudy.errors import InputError, SchemaError, unknown_name
 
 # 20 MB of ten 64-bit columns: some batches are in memory at a time. Half as many rows cost a tenth more time.
@@ -32,6 +32,8 @@ BATCH_ROWS = 2**18
 RESULT = "memory.main.query_result"
 PARQUET_BUFFER = 2**20  # bytes read at a time of each column
 CSV_BLOCK = 2**24  # bytes; a row may not be longer
+RAGGED = re.compile(r"Expected \d+ columns, got \d+")  # what Arrow says of a row with too few or too many fields
+SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte that is not UTF-8
 DECIMAL = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -116,8 +118,15 @@ class CsvReader:
         self._comma_columns = comma_columns  # numbers in them are written with a decimal comma
         self._missing_text = missing_text
         headers = [self._header(path) for path in self._paths]
-        self.columns = same_columns(self._paths, [header for header, _ in headers])
+        named = [tuple(map(from_cell, header)) for header, _ in headers]
+        self.columns = same_columns(self._paths, named)
+        # How a file writes its names, where that is otherwise (see core.spreadsheet).
+        self._cells = {
+            path: dict(zip(names, header, strict=True))
+            for path, names, (header, _) in zip(self._paths, named, headers, strict=True)
+        }
         self._empty = {path for path, (_, has_rows) in zip(self._paths, headers, strict=True) if not has_rows}
+        self._closed: set[str] = set()  # files whose quotation marks are known to be closed
 
     def _header(self, path: str) -> tuple[tuple[str, ...], bool]:
         with _readable(path, "CSV"), _open(path) as raw:
@@ -147,38 +156,54 @@ class CsvReader:
         for path in self._paths:
             if path in self._empty:
                 continue
-            ragged = 0
-
-            def count_ragged(_: object) -> str:
-                nonlocal ragged
-                ragged += 1
-                return "skip"
-
+            cells = [self._cells[path][name] for name in columns]
             options = {
                 "read_options": arrow_csv.ReadOptions(block_size=CSV_BLOCK),
                 "parse_options": arrow_csv.ParseOptions(
-                    delimiter=self._delimiter,
-                    newlines_in_values=True,
-                    ignore_empty_lines=len(self.columns) > 1,
-                    invalid_row_handler=count_ragged,
+                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(self.columns) > 1
                 ),
                 "convert_options": arrow_csv.ConvertOptions(
-                    column_types={name: pa.dictionary(pa.int32(), pa.string()) for name in columns},
-                    include_columns=list(columns),
+                    column_types={cell: pa.dictionary(pa.int32(), pa.string()) for cell in cells},
+                    include_columns=cells,
                     strings_can_be_null=False,
                 ),
             }
-            with _readable(path, "CSV"), _rows_as_text(path), _open(path) as raw:
-                counted = _QuoteCounter(raw)
-                with arrow_csv.open_csv(pa.PythonFile(counted, mode="r"), **options) as stream:
-                    yield from map(self._with_points, stream)
-            if counted.quotes % 2:
-                raise InputError(f"{path}: a quotation mark is opened and never closed, so rows run together.")
-            if ragged:
-                raise InputError(
-                    f"{path}: {ragged:,} row(s) do not have the {len(self.columns)} fields that the header names. "
-                    "Quote values that contain the delimiter, also decimal commas, or give the right delimiter."
-                )
+            with _readable(path, "CSV"):
+                try:
+                    # Arrow's own file, and no handler of ours: see _arrow_file.
+                    with _arrow_file(path) as file, arrow_csv.open_csv(file, **options) as stream:
+                        yield from (self._with_points(batch.rename_columns(list(columns))) for batch in stream)
+                except pa.ArrowInvalid as problem:
+                    if not RAGGED.search(str(problem)):
+                        raise
+                    self._refuse_unclosed(path)
+                    raise self._ragged(path) from None
+                self._refuse_unclosed(path)
+
+    def _refuse_unclosed(self, path: str) -> None:
+        """Arrow's reader takes a quotation mark that is never closed for a very long value. Looked for once."""
+        if path in self._closed:
+            return
+        with _open(path) as raw:
+            marks = sum(block.count(b'"') for block in iter(lambda: raw.read(CSV_BLOCK), b""))
+        if marks % 2:
+            raise InputError(f"{path}: a quotation mark is opened and never closed, so rows run together.")
+        self._closed.add(path)
+
+    def _ragged(self, path: str) -> InputError:
+        """How many rows have too few or too many fields; Arrow stops at the first."""
+        width, found = len(self.columns), 0
+        with _open(path) as raw, contextlib.suppress(csv.Error):  # a value beyond what Python reads ends the count
+            text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
+            for line in csv.reader(text, delimiter=self._delimiter):
+                if len(line) != width and (line or width == 1):
+                    found += 1
+                    if SURROGATE.search("".join(line)):
+                        return _not_utf8(path)
+        return InputError(
+            f"{path}: {max(found, 1):,} row(s) do not have the {width} fields that the header names. "
+            "Quote values that contain the delimiter, also decimal commas, or give the right delimiter."
+        )
 
     def _with_points(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Decimal commas as points. A number with a point is refused, as 1.500 could mean 1500."""
@@ -206,6 +231,9 @@ class DatabaseReader:
 
     A view or query runs once, into a table of a private database that goes away with the reader: it may give its rows
     in another order each time, and every scan must see the same rows in the same order.
+
+    Once the file is attached, nothing else can be reached: a view is written by whoever made the database, and one that
+    names another file would bring that file's rows into the table.
     """
 
     text_only = False
@@ -215,12 +243,15 @@ class DatabaseReader:
         self._path = path
         self._folder = tempfile.TemporaryDirectory(prefix="understudy-")
         # Attached to a connection of its own: DuckDB refuses to open one file twice with different settings.
-        self._connection = duckdb.connect(config=private_settings(self._folder.name))
+        settings = private_settings(self._folder.name) | {"enable_external_access": True}  # until it is attached
+        self._connection = duckdb.connect(config=settings)
         weakref.finalize(self, _close, self._connection, self._folder)
         try:
             quoted = _quoted(path, quote="'")
             self._connection.execute(f"ATTACH {quoted} AS confidential (TYPE duckdb, READ_ONLY)")
             self._connection.execute("USE confidential")
+            self._connection.execute("SET enable_external_access = false")
+            self._connection.execute("SET lock_configuration = true")
         except (duckdb.Error, OSError):
             raise InputError(f"{path} cannot be opened as a DuckDB database; is it one, and is it in use?") from None
         self._waiting: str | None = None  # what has to run before the first scan
@@ -259,6 +290,11 @@ class DatabaseReader:
     def _running(self) -> Iterator[None]:
         try:
             yield
+        except duckdb.PermissionException:
+            raise InputError(
+                f"{self._path}: the view or query reads another file, or loads an extension. Only the database itself "
+                "is read; bring the other rows into a table of it first."
+            ) from None
         except (duckdb.Error, pa.ArrowException, OSError) as problem:
             raise InputError(
                 f"{self._path}: DuckDB could not read the rows ({type(problem).__name__}). Its message may quote "
@@ -275,10 +311,13 @@ class DatabaseReader:
 
 
 def private_settings(folder: str) -> dict[str, Any]:
-    """DuckDB without the network, spilling to a folder only this user can read."""
+    """DuckDB alone with what it is handed: no network, no files, no Python variables that happen to have the name of a
+    table. It spills to a folder only this user can read."""
     return {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
+        "enable_external_access": False,
+        "python_enable_replacements": False,
         "temp_directory": folder,
         "preserve_insertion_order": True,
     }
@@ -297,20 +336,20 @@ def _open(path: str) -> IO[bytes]:
     return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
-class _QuoteCounter(io.RawIOBase):
-    """Counts quotation marks on the way to Arrow's reader, which takes an unclosed one for a very long value."""
+@contextmanager
+def _arrow_file(path: str) -> Iterator[pa.NativeFile]:
+    """A file that Arrow opens, unpacks and closes by itself.
 
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self.quotes = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._raw.read(size)
-        self.quotes += data.count(b'"')
-        return data
+    Arrow reads in threads of its own, and one of them may let go of the file after the last row was handed out. A
+    Python file, or a Python function for ragged rows, would be let go there as well. That needs the interpreter, and
+    the process is aborted if the interpreter is ending at that moment.
+    """
+    with pa.OSFile(path, "rb") as file:
+        if not path.lower().endswith(".gz"):
+            yield file
+            return
+        with pa.CompressedInputStream(file, "gzip") as unpacked:
+            yield unpacked
 
 
 @contextmanager
@@ -328,30 +367,6 @@ def _readable(path: str, kind: str) -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read as {kind} ({type(problem).__name__}); it may be damaged or cut short."
         ) from None
-
-
-@contextmanager
-def _rows_as_text(path: str) -> Iterator[None]:
-    """pyarrow reads a row with too many fields as text before it asks our handler. Where that row is not UTF-8 either,
-    this fails inside C code: Python would print a traceback, and pyarrow stop with an error that quotes the row."""
-    undecoded: list[object] = []
-    before = sys.unraisablehook
-
-    def note(problem: sys.UnraisableHookArgs) -> None:
-        if isinstance(problem.exc_value, UnicodeDecodeError):
-            undecoded.append(None)
-        else:
-            before(problem)
-
-    sys.unraisablehook = note
-    try:
-        yield
-    except pa.ArrowException:
-        if undecoded:
-            raise _not_utf8(path) from None
-        raise
-    finally:
-        sys.unraisablehook = before
 
 
 def _not_utf8(path: str) -> InputError:

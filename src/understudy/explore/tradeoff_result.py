@@ -138,13 +138,13 @@ class Tradeoff:
 
     def write_into(self, folder: Path) -> None:
         """Tables as CSV and the figure as SVG, into a folder that is not a release."""
-        from pyarrow import csv
+        from understudy.release.csv_file import write_csv
 
         inside = release_above(folder)
         if inside is not None:
             raise DisclosureError(f"{folder} lies in the release folder {inside}; an exploration is internal.")
-        csv.write_csv(self.table, folder / "tradeoff.csv")
-        csv.write_csv(self.runs, folder / "runs.csv")
+        write_csv(self.table, folder / "tradeoff.csv")
+        write_csv(self.runs, folder / "runs.csv")
         try:
             self.map().save(folder / "tradeoff.svg")
         except MissingExtraError:

@@ -26,7 +26,9 @@ from understudy.engines.places_file import fixed_width, places_table, read_place
 from understudy.errors import InputError
 from understudy.privacy.gate.flow_gate import FlowMeasurement
 from understudy.privacy.mechanisms.noise import mechanism_from_json
+from understudy.release.csv_file import csv_table
 from understudy.release.manifest import COMMUTES, MANIFEST, manifest_text, provenance_of, statement_of, text_in
+from understudy.release.markdown import code, markdown
 from understudy.release.value import Provenance, Statement
 
 PLACES, MEASUREMENTS, README = "places.parquet", "measurements.parquet", "README.md"
@@ -107,7 +109,7 @@ def _codes(column: pa.Array, places: Places) -> NDArray[np.int32]:
 
 def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv: bool, link: bool = False) -> Path:
     """The folder of a release of commutes; ``link`` where the drawn files are given up afterwards."""
-    from understudy.release.folder import hash_file
+    from understudy.release.folder import hash_file, require_replaceable
 
     def fill(folder: Path) -> None:
         pq.write_table(places_table(release.places), folder / PLACES, compression="zstd")
@@ -117,15 +119,10 @@ def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv:
                 _link_or_copy(file, target)
             else:
                 shutil.copyfile(file, target)
-            target.chmod(0o644)
+            # A drawn file is for its owner alone; here it becomes as readable as the umask lets the others be.
+            target.chmod((folder / PLACES).stat().st_mode)
             if csv:
-                with pq.ParquetFile(target) as table, (folder / f"synthetic_{number}.csv").open("wb") as output:
-                    for batch_number, batch in enumerate(table.iter_batches(2**20)):
-                        plain = pa.Table.from_batches([batch]).cast(
-                            pa.schema([("origin", pa.string()), ("destination", pa.string()), ("jobs", pa.int64())])
-                        )
-                        header = pyarrow.csv.WriteOptions(include_header=batch_number == 0)
-                        pyarrow.csv.write_csv(plain, output, header)
+                _write_csv(target, folder / f"synthetic_{number}.csv")
         pq.write_table(_measurement_table(release.measurements), folder / MEASUREMENTS, compression="zstd")
         rows = [pq.read_metadata(folder / f"synthetic_{n}.parquet").num_rows for n in range(1, release.copies + 1)]
         (folder / README).write_text(_readme(release, rows), encoding="utf-8")
@@ -136,8 +133,20 @@ def write_commutes(release: CommuteRelease, path: Path, *, overwrite: bool, csv:
         )  # fmt: skip
         (folder / MANIFEST).write_text(text, encoding="utf-8")
 
-    publish_folder(path, fill, overwrite=overwrite)
+    publish_folder(
+        path, fill, replaces=require_replaceable if overwrite else None, private=release.statement.protects_nobody
+    )
     return path
+
+
+def _write_csv(file: Path, target: Path) -> None:
+    """A table of pairs as CSV, a million at a time."""
+    with (
+        pq.ParquetFile(file) as table,
+        pyarrow.csv.CSVWriter(target, csv_table(TABLE_SCHEMA.empty_table()).schema) as out,
+    ):
+        for batch in table.iter_batches(2**20):
+            out.write_table(csv_table(pa.Table.from_batches([batch]).cast(TABLE_SCHEMA)))
 
 
 def _link_or_copy(file: Path, target: Path) -> None:
@@ -149,13 +158,13 @@ def _link_or_copy(file: Path, target: Path) -> None:
 
 
 def _readme(release: CommuteRelease, rows: Sequence[int]) -> str:
-    promise = "\n".join(f"- {line}" for line in release.statement.lines())
-    notes = "".join(f"- {note}\n" for note in release.provenance.notes)
+    promise = "\n".join(f"- {markdown(line)}" for line in release.statement.lines())
+    notes = "".join(f"- {markdown(note)}\n" for note in release.provenance.notes)
     return f"""# Synthetic commutes
 
 {len(rows)} table(s) ({", ".join(f"{count:,}" for count in rows)} pairs of origin and destination) made by the method
-`{release.provenance.method}` of understudy {release.provenance.package_version}. No row is a worker.
-Rows: {release.provenance.rows_drawn}.
+{code(release.provenance.method)} of understudy {markdown(release.provenance.package_version)}. No row is a worker.
+Rows: {markdown(release.provenance.rows_drawn)}.
 
 ## What it promises
 

@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from understudy.core.folders import publish_folder, release_above
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.engines.decode import restore_types
 from understudy.engines.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
+from understudy.release.csv_file import write_csv
 from understudy.release.export_names import short_names, shortened
 from understudy.release.export_readme import readme_text
 from understudy.release.value import Release, require_table
@@ -101,7 +101,7 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
             WRITERS[to](found, copy, names, target / f"synthetic_{copy}.{to}")
         (target / README).write_text(readme_text(found, columns, to=to, names=names, length=length), encoding="utf-8")
 
-    publish_folder(folder, fill)
+    publish_folder(folder, fill, private=found.statement.protects_nobody)
     return folder
 
 
@@ -112,11 +112,7 @@ def all_attributes(schema: Schema) -> tuple[Attribute, ...]:
 
 def _write_csv(release: Release, copy: int, names: dict[str, str], path: Path) -> None:
     table = _typed(release, copy)
-    plain = [
-        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for column in table.columns
-    ]
-    pyarrow.csv.write_csv(pa.table(plain, names=[names[name] for name in table.column_names]), path)
+    write_csv(table.rename_columns([names[name] for name in table.column_names]), path)
 
 
 def _write_stata(release: Release, copy: int, names: dict[str, str], path: Path) -> None:

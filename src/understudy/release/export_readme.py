@@ -6,16 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from understudy.core.schema import Attribute, level_text
 from understudy.release.export_names import RULE
+from understudy.release.markdown import one_line
 from understudy.release.value import Release
 
-PROGRAMS = {"csv": "CSV (UTF-8, an empty field is a missing value)", "dta": "Stata", "sav": "SPSS"}
+PROGRAMS = {
+    "csv": "CSV (UTF-8; an empty field is a missing value; an apostrophe stands before a text that a spreadsheet would "
+    "take for a formula)",
+    "dta": "Stata",
+    "sav": "SPSS",
+}
 
 
 def readme_text(
     release: Release, columns: Sequence[Attribute], *, to: str, names: Mapping[str, str], length: int
 ) -> str:
     """Plain text, because these files travel without the release folder."""
-    return "\n".join(_lines(release, columns, to=to, names=names, length=length)) + "\n"
+    lines = _lines(release, columns, to=to, names=names, length=length)
+    return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{one_line(line)}\n" for line in lines)
 
 
 def _lines(

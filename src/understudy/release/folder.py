@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from understudy.core.folders import publish_folder
@@ -22,6 +22,7 @@ from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.mechanisms.noise import mechanism_from_json
+from understudy.release.csv_file import write_csv
 from understudy.release.manifest import (
     COMMUTES,
     MANIFEST,
@@ -75,7 +76,7 @@ def write_release(
             for number, table in enumerate(release.tables, start=1):
                 pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
                 if csv:
-                    pyarrow.csv.write_csv(plain_columns(table), folder / f"synthetic_{number}.csv")
+                    write_csv(table, folder / f"synthetic_{number}.csv")
             written = WrittenTables(rows=release.rows, hashes={})
         else:
             written = write_tables(folder)
@@ -90,16 +91,10 @@ def write_release(
         )  # fmt: skip
         (folder / MANIFEST).write_text(text, encoding="utf-8")
 
-    publish_folder(path, fill, overwrite=overwrite)
+    publish_folder(
+        path, fill, replaces=require_replaceable if overwrite else None, private=release.statement.protects_nobody
+    )
     return path
-
-
-def plain_columns(table: pa.Table) -> pa.Table:
-    """Dictionary columns as plain values, which is what CSV can hold."""
-    columns = []
-    for column in table.columns:
-        columns.append(column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column)
-    return pa.table(columns, names=table.column_names)
 
 
 def _measurement_table(release: Release) -> pa.Table:
@@ -134,24 +129,46 @@ def hash_file(file: Path) -> str:
 
 def check_files(path: Path, manifest: dict[str, Any]) -> None:
     """Exactly the listed files, each a plain file of its kind with its hash; anything else is refused."""
+    files = check_belongs(path, manifest)
+    for name, stated in files.items():
+        file = path / name
+        if not os.path.lexists(file):
+            raise InputError(f"{path} lacks the file '{name}' that its manifest lists.")
+        if hash_file(file) != stated:
+            raise InputError(f"'{name}' in {path} was changed after the release was written (its hash differs).")
+
+
+def check_belongs(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
+    """Refuses a folder with anything in it that is not a plain file of a release, listed by its manifest."""
     files = manifest.get("files")
     domain = PLACES if manifest.get("kind") == COMMUTES else SCHEMA
     if not isinstance(files, dict) or not {domain, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
         raise InputError(f"the manifest of {path} does not list the files a release has.")
-    present = {file.name for file in path.iterdir()}
-    unlisted = sorted(present - set(files) - {MANIFEST})
-    if unlisted:
-        raise InputError(
-            f"{path} holds '{unlisted[0]}', which its manifest does not list; a release holds nothing else."
-        )
-    for name, stated in files.items():
+    for name in files:
         if name not in (domain, MEASUREMENTS, MODEL, README) and not TABLE_NAME.fullmatch(str(name)):
             raise InputError(f"the manifest of {path} lists '{name}', which does not belong in a release.")
-        file = path / name
+    for file in sorted(path.iterdir()):
+        if file.name not in files and file.name != MANIFEST:
+            raise InputError(
+                f"{path} holds '{file.name}', which its manifest does not list; a release holds nothing else."
+            )
         if file.is_symlink() or not file.is_file():
-            raise InputError(f"{path} lacks the file '{name}' that its manifest lists.")
-        if hash_file(file) != stated:
-            raise InputError(f"'{name}' in {path} was changed after the release was written (its hash differs).")
+            raise InputError(f"'{file.name}' in {path} is not a plain file; a release holds nothing else.")
+    return files
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuses to have a folder deleted that is not wholly a release: by its format, and by the files it lists.
+
+    The hashes are not compared: a release whose own files were edited or lost is replaced, as ``overwrite`` asks for.
+    """
+    try:
+        check_belongs(path, read_manifest(path))
+    except InputError as problem:
+        raise InputError(
+            f"{path} is not replaced, for it is not wholly a release: {problem} Choose another name, or remove it "
+            "yourself."
+        ) from None
 
 
 def table_files(files: Iterable[str], copy: int) -> list[str]:

@@ -25,7 +25,7 @@ from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan, plan_from_json
 from understudy.privacy.randomness.fingerprint import DataKey
-from understudy.release.folder import read_release
+from understudy.release.folder import read_release, require_replaceable
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
 from understudy.synth.base import Request
 
@@ -66,7 +66,7 @@ class Destination:
         """Refuses a target that is taken or lies in another release, before anything is charged."""
         if self.out is None:
             return
-        check_target(self.out, self.overwrite)
+        check_target(self.out, require_replaceable if self.overwrite else None)
         if (inside := release_above(self.out.absolute().parent)) is not None:
             raise InputError(
                 f"{self.out} lies in the release folder {inside}, which holds nothing but its own files; choose "

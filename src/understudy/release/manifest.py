@@ -38,7 +38,7 @@ def manifest_text(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "package_version": provenance.package_version,
         "unit": statement.unit.to_json(),
-        "unit_in_words": statement.unit.describe(),
+        "unit_in_words": statement.guarantee.protects(statement.unit),
         "guarantee": statement.guarantee.to_json(),
         "guarantee_in_words": str(statement.guarantee),
         "warnings": list(statement.warnings),

@@ -30,7 +30,8 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
-from understudy.release.folder import WrittenTables, hash_file, plain_columns, write_release
+from understudy.release.csv_file import csv_table
+from understudy.release.folder import WrittenTables, hash_file, write_release
 from understudy.release.value import Release
 from understudy.synth.base import Request, Synthesis, configure
 
@@ -184,7 +185,7 @@ def write_blocks(blocks: Iterator[pa.Table], path: str, csv: str | None = None) 
     rows = 0
     try:
         for table in blocks:
-            plain = plain_columns(table) if csv else table
+            plain = csv_table(table) if csv else table
             if not writers:
                 writers.append(pq.ParquetWriter(path, table.schema, compression="zstd"))
                 writers += [pyarrow.csv.CSVWriter(csv, plain.schema)] if csv else []

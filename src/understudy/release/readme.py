@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -10,6 +9,7 @@ from fractions import Fraction
 from understudy.core.exact import show_up
 from understudy.core.schema import Attribute, Schema
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
+from understudy.release.markdown import code, markdown
 from understudy.release.value import Release
 from understudy.synth.margins import total_of
 
@@ -21,15 +21,15 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
     rows = f"{table_rows[0]:,} rows each" if alike else ", ".join(f"{rows:,}" for rows in table_rows) + " rows"
     copies = "One synthetic table" if len(table_rows) == 1 else f"{len(table_rows)} synthetic tables"
     attributes = "\n".join(
-        f"- `{attribute.name}`{': ' + attribute.label if attribute.label else ''} ({_values(attribute)})"
+        f"- {code(attribute.name)}{': ' + markdown(attribute.label) if attribute.label else ''} ({_values(attribute)})"
         for attribute in release.schema.attributes
     )
     attributes += "".join(
-        f"\n- `{derived.name}`{': ' + derived.label if derived.label else ''} "
-        f"(derived: {derived.describe()}; computed from the synthetic values, never measured)"
+        f"\n- {code(derived.name)}{': ' + markdown(derived.label) if derived.label else ''} "
+        f"(derived: {markdown(derived.describe())}; computed from the synthetic values, never measured)"
         for derived in release.schema.derived
     )
-    promise = "\n".join(f"- {line}" for line in statement.lines())
+    promise = "\n".join(f"- {markdown(line)}" for line in statement.lines())
     posterior = provenance.plan is not None and provenance.plan.options.get("draws") == "posterior"
     if posterior:
         shared = (
@@ -43,11 +43,12 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
         )
     else:
         shared = ""
-    notes = "".join(f"- {note}\n" for note in provenance.notes)
+    notes = "".join(f"- {markdown(note)}\n" for note in provenance.notes)
+    version = markdown(provenance.package_version)
     return f"""# Synthetic data
 
-{copies} ({rows}) made by the method `{provenance.method}` of understudy {provenance.package_version}. No row is a
-person. Rows: {provenance.rows_drawn or "as they were given"}.
+{copies} ({rows}) made by the method {code(provenance.method)} of understudy {version}. No row is a
+person. Rows: {markdown(provenance.rows_drawn) or "as they were given"}.
 {shared}
 ## What it promises
 
@@ -62,7 +63,7 @@ import pandas as pd
 
 people = pd.read_parquet("synthetic_1.parquet")
 print(people.describe(include="all"))
-print(people.groupby({json.dumps(release.schema.names[0], ensure_ascii=False)}, observed=False).size())
+print(people.groupby({_quoted(release.schema.names[0])}, observed=False).size())
 ```
 
 In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or as CSV:
@@ -85,6 +86,11 @@ values in `measurements.parquet` and the mechanisms named there. A count near ze
 
 {attributes}
 {chr(10) + "## Notes" + chr(10) + chr(10) + notes if notes else ""}"""
+
+
+def _quoted(name: str) -> str:
+    """A name as a string of Python; what is no letter, number or usual mark is written by its number."""
+    return '"' + "".join(one if one.isalnum() or one in " _.,-()" else f"\\U{ord(one):08x}" for one in name) + '"'
 
 
 def _values(attribute: Attribute) -> str:
@@ -113,7 +119,7 @@ def _merged(release: Release) -> str:
     """What an analyst must know of attributes whose bins were merged by noisy counts."""
     if release.fitted is None or not release.fitted.fine:
         return ""
-    names = ", ".join(f"`{one.name}`" for one in release.fitted.fine)
+    names = ", ".join(code(one.name) for one in release.fitted.fine)
     return (
         f"\n  Tables over merged bins (see Notes) are not among them. Within a merged bin of {names} a value says "
         "nothing about any other attribute: it was drawn from the noisy counts of that attribute alone."

@@ -38,6 +38,11 @@ class Statement:
     ledger: Mapping[str, Any] | None = None  # account, run, head and sequence of the charge
     warnings: tuple[str, ...] = ()
 
+    @property
+    def protects_nobody(self) -> bool:
+        """Whether there is no guarantee. Its tables may then be the confidential ones: only their owner reads them."""
+        return isinstance(self.guarantee, NonPrivate)
+
     def lines(self) -> tuple[str, ...]:
         """The promise in plain words, warnings first."""
         if self.ledger is None:
@@ -46,7 +51,7 @@ class Statement:
             tracked = f"Privacy account: {self.ledger['account']}, run {self.ledger['run']}."
         warnings = tuple(f"WARNING: {text}." for text in self.warnings)
         drawn = (_of_the_raw_draw(self.guarantee),) if isinstance(self.guarantee, ProbabilisticDP) else ()
-        return (*warnings, f"Guarantee: {self.guarantee}.", *drawn, self.unit.describe(), tracked)
+        return (*warnings, f"Guarantee: {self.guarantee}.", *drawn, self.guarantee.protects(self.unit), tracked)
 
 
 def _of_the_raw_draw(guarantee: ProbabilisticDP) -> str:

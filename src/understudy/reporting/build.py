@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from understudy.core.folders import explained_disk_errors, release_above
+from understudy.core.folders import explained_disk_errors, release_above, write_private
 from understudy.core.result import INTERNAL, Audience, Evaluation
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
@@ -51,8 +51,10 @@ class Report:
         target = Path(path)
         check_target(target, self.audience)
         with explained_disk_errors(target):
-            target.write_text(self.html, encoding="utf-8")
-            if self.audience == "public":
+            if self.audience == "internal":
+                write_private(target, self.html)
+            else:
+                target.write_text(self.html, encoding="utf-8")
                 beside = target.with_name(f"{target.stem}-registry.json")
                 beside.write_text(json.dumps(self.registry, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         return target

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.folders import explained_disk_errors
+from understudy.core.folders import explained_disk_errors, scratch_path, write_private
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
 from understudy.reporting.map_data import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
 from understudy.reporting.map_law import stated_law
@@ -89,9 +89,12 @@ def commute_map(
     text = build_map(releases, rings=rings, within=within, title=title, miles=miles, copy=copy)
     with explained_disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
-        scratch.write_text(text, encoding="utf-8")
-        scratch.replace(target)
+        if any(one.statement.protects_nobody for one in releases):
+            write_private(target, text)
+        else:
+            scratch = scratch_path(target.parent)
+            scratch.write_text(text, encoding="utf-8")
+            scratch.replace(target)
     return target
 
 

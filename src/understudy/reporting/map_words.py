@@ -18,7 +18,7 @@ NO_PERSON = "No dot is a person: every dot is a synthetic job, drawn at random."
 
 def promise_text(statement: Statement) -> str:
     """One line: the guarantee and who it protects."""
-    return f"{guarantee_text(statement.guarantee)}; {unit_text(statement.unit)}"
+    return f"{guarantee_text(statement.guarantee)}; {unit_text(statement)}"
 
 
 def guarantee_text(guarantee: Definition) -> str:
@@ -31,8 +31,11 @@ def numbers_text(guarantee: Definition) -> str:
     return ", ".join(f"{SYMBOLS[name]} = {show_up(getattr(guarantee, name))}" for name in guarantee.parameters)
 
 
-def unit_text(unit: Unit) -> str:
+def unit_text(statement: Statement) -> str:
     """Who is protected, in few words."""
+    if statement.protects_nobody:
+        return "protects nobody"
+    unit = statement.unit
     who = "any one job" if unit.rows_per_unit == 1 else f"any {unit.rows_per_unit} jobs of one person"
     if "destination" in unit.fixed:
         return f"protects the home behind {who}"
@@ -95,7 +98,7 @@ def promise_html(statement: Statement, key: str) -> str:
     warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in statement.warnings)
     return (
         f'<p class="promise">{mark}<b>{escape(numbers_text(statement.guarantee) or statement.guarantee.title)}</b> '
-        f'<span class="unit">{escape(unit_text(statement.unit))}</span></p>{warnings}'
+        f'<span class="unit">{escape(unit_text(statement))}</span></p>{warnings}'
     )
 
 

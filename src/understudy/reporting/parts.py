@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from understudy.core.spreadsheet import as_cell
 from understudy.figures.drawing import Drawing
 
 MOST_ROWS_SHOWN = 12
 MOST_ROWS_KEPT = 5_000  # in a download: a report stays a file that can be mailed
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +115,11 @@ def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _safe(value: Any) -> Any:
-    """Text that a spreadsheet would read as a formula gets a quote in front."""
+    """What a cell of a download holds."""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
-    if isinstance(value, str) and value.startswith(FORMULA):
-        return f"'{value}"
+    if isinstance(value, str):
+        return as_cell(value)
     return "" if value is None else value
 
 

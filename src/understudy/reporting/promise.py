@@ -217,6 +217,10 @@ def exact_lines(subject: Subject) -> list[tuple[str, str]]:
     account = NOT_TRACKED if ledger is None else f"{ledger['account']}, run {ledger['run']}"
     if provenance.plan is None:  # anybody's tables: nothing is known of their unit, their noise or their making
         return [("Guarantee", str(statement.guarantee)), ("Composed from", composed), ("Privacy account", account)]
+    if statement.protects_nobody:
+        said = statement.guarantee.protects(statement.unit)
+        return [("Guarantee", str(statement.guarantee)), ("Unit", said), ("Composed from", composed),
+                ("Privacy account", account)]  # fmt: skip
     return [
         ("Guarantee", str(statement.guarantee)),
         ("Neighbours", "one unit's rows replaced" if statement.unit.kind == "replace" else "one unit added or removed"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.privacy.promise.accountant import compose
-from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.definition import NOBODY
 from understudy.reporting.promise import loss_text
 from understudy.reporting.subject import Subject
 
@@ -38,7 +38,7 @@ REASONS = {
 def registry_fields(subject: Subject) -> dict[str, Any]:
     """The record: everything that follows from the release; plain values, ready for JSON."""
     statement, provenance = subject.statement, subject.provenance
-    guarantee, unit = statement.guarantee, statement.unit
+    guarantee = statement.guarantee
     counts = ", with the noisy counts they were made from" if subject.measured else ""
     record: dict[str, Any] = {
         "basic": {
@@ -59,7 +59,7 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
         },
         "privacy_loss": {
             "privacy_unit": _unit_level(subject),
-            "privacy_unit_details": f"{_neighbours(subject)} {unit.describe()}",
+            "privacy_unit_details": _unit_details(subject),
             "privacy_parameters": {name: float(getattr(guarantee, name)) for name in guarantee.parameters},
             "privacy_parameters_details": f"{str(guarantee)[:1].upper()}{str(guarantee)[1:]}, for the release as a "
             "whole: all copies, all noisy counts, the manifest.",
@@ -89,9 +89,7 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
             "justification": " ".join(
                 (
                     REASONS[guarantee.name],
-                    "Presence is protected too."
-                    if unit.kind == "add_remove"
-                    else "The number of rows is public, so presence needs no protection.",
+                    _presence(subject),
                     "Whole-number noise, because floating-point noise and predictable generators undo the promise.",
                     f"Why this epsilon and this unit: {TO_FILL_IN}.",
                 )
@@ -117,7 +115,7 @@ def _domain(subject: Subject) -> str:
 
 def _unprotected(subject: Subject) -> list[str]:
     unit, found = subject.statement.unit, []
-    if isinstance(subject.statement.guarantee, NonPrivate):
+    if subject.statement.protects_nobody:
         found.append("Everything: no guarantee is claimed.")
     if unit.public_total:
         found.append("The number of rows.")
@@ -126,7 +124,23 @@ def _unprotected(subject: Subject) -> list[str]:
     return found
 
 
+def _presence(subject: Subject) -> str:
+    if subject.statement.protects_nobody:
+        return NOBODY
+    if subject.statement.unit.kind == "add_remove":
+        return "Presence is protected too."
+    return "The number of rows is public, so presence needs no protection."
+
+
+def _unit_details(subject: Subject) -> str:
+    statement = subject.statement
+    said = statement.guarantee.protects(statement.unit)
+    return said if statement.protects_nobody else f"{_neighbours(subject)} {said}"
+
+
 def _unit_level(subject: Subject) -> str:
+    if subject.statement.protects_nobody:
+        return NOBODY
     rows = subject.statement.unit.rows_per_unit
     return "One row" if rows == 1 else f"One unit with up to {rows} rows"
 

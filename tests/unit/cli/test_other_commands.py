@@ -91,6 +91,25 @@ def test_demo_ends_in_a_refusal_and_replaces_only_itself(folder, run, refused):
     (folder / "mine").mkdir()
     (folder / "mine" / "ABOUT.txt").write_text("my own work")
     refused("demo --out mine --overwrite", says="was not made by")
+    strangers = {
+        "notes.txt": "holds 'notes.txt'",
+        "confidential/more.parquet": "holds 'confidential/more.parquet'",
+        "release/notes.txt": "holds 'notes.txt', which its manifest does not list",
+        "commute/ABOUT.txt": "was not made by",
+        "internal/mine.html": "holds 'internal/mine.html'",
+    }
+    for extra, said in strangers.items():
+        path = folder / "shown" / extra
+        new = not path.parent.exists()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+        refused("demo --rows 1000 --out shown --overwrite", says=said)
+        assert path.read_text() == "mine"
+        path.unlink()
+        if new:
+            path.parent.rmdir()
+    (folder / "shown" / "link").symlink_to(folder / "mine")
+    refused("demo --rows 1000 --out shown --overwrite", says="holds 'link'")
     refused("demo --rows 0 --out new")
 
 

@@ -31,7 +31,7 @@ def write(folder):
     print("written", flush=True)
     sys.stdin.readline()
 try:
-    publish_folder(final, write, overwrite)
+    publish_folder(final, write, replaces=(lambda folder: None) if overwrite else None)
     print("won")
 except InputError as problem:
     print("lost", problem)
@@ -45,6 +45,14 @@ def release(text: str = "new"):
         (folder / "inner" / "rows").write_text(text)
 
     return write
+
+
+def anything(folder: Path) -> None:
+    """Any folder may be replaced."""
+
+
+def nothing(folder: Path) -> None:
+    raise InputError(f"{folder} holds something else.")
 
 
 def names(folder: Path) -> list[str]:
@@ -81,7 +89,9 @@ def test_private_folders_are_for_their_owner_alone(tmp_path: Path, private: bool
         publish_folder(tmp_path / "release", release(), private=private)
     finally:
         os.umask(before)
-    assert (tmp_path / "release").stat().st_mode & 0o777 == (0o700 if private else 0o755)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path, *tmp_path.rglob("*"))}
+    assert modes["release"] == modes["inner"] == (0o700 if private else 0o755)
+    assert modes["manifest.json"] == modes["rows"] == (0o600 if private else 0o644)
 
 
 def test_every_file_and_folder_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,15 +135,15 @@ def test_an_existing_target_is_refused_before_anything_is_written(tmp_path: Path
     assert names(tmp_path) == ["release"]
 
 
-def test_overwrite_replaces_a_release(tmp_path: Path) -> None:
+def test_a_folder_that_may_go_is_replaced(tmp_path: Path) -> None:
     publish_folder(tmp_path / "release", release("old"))
-    publish_folder(tmp_path / "release", release("new"), overwrite=True)
+    publish_folder(tmp_path / "release", release("new"), replaces=anything)
     assert names(tmp_path) == ["release"]
     assert (tmp_path / "release" / "manifest.json").read_text() == "new"
 
 
 @pytest.mark.parametrize("kind", ["folder", "empty", "file", "link to a release"])
-def test_what_is_not_a_release_is_never_removed(tmp_path: Path, kind: str) -> None:
+def test_what_may_not_go_is_never_removed(tmp_path: Path, kind: str) -> None:
     target = tmp_path / "photos"
     if kind == "file":
         target.write_text("mine")
@@ -145,9 +155,59 @@ def test_what_is_not_a_release_is_never_removed(tmp_path: Path, kind: str) -> No
         if kind == "folder":
             (target / "cat.jpg").write_text("mine")
     before = sorted(str(path) for path in tmp_path.rglob("*"))
-    with pytest.raises(InputError, match="not a release folder"):
-        publish_folder(target, release(), overwrite=True)
+    with pytest.raises(InputError, match=r"not replaced|holds something else"):
+        publish_folder(target, release(), replaces=nothing)
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+def test_what_came_in_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody saves a file into the old folder while it is being replaced: it stays, aside."""
+    publish_folder(tmp_path / "release", release("old"))
+    rename = os.rename
+
+    def rename_and_save(old: Path, new: Path) -> None:
+        rename(old, new)
+        if ".replaced-" in Path(new).name:
+            (Path(new) / "mine").write_text("mine")
+
+    def only_ours(folder: Path) -> None:
+        if (folder / "mine").exists():
+            raise InputError("holds 'mine'")
+
+    monkeypatch.setattr(os, "rename", rename_and_save)
+    publish_folder(tmp_path / "release", release("new"), replaces=only_ours)
+    assert (tmp_path / "release" / "manifest.json").read_text() == "new"
+    (aside,) = (path for path in tmp_path.iterdir() if ".replaced-" in path.name)
+    assert (aside / "mine").read_text() == "mine"
+
+
+def test_what_is_set_aside_goes_when_the_new_one_stands(tmp_path: Path) -> None:
+    publish_folder(tmp_path / "demo", release("old"))
+    with folders.set_aside(tmp_path / "demo", anything):
+        assert [name.partition("-")[0] for name in names(tmp_path)] == ["demo.replaced"]
+        (tmp_path / "demo").mkdir()
+        (tmp_path / "demo" / "manifest.json").write_text("new")
+    assert names(tmp_path) == ["demo"]
+    assert (tmp_path / "demo" / "manifest.json").read_text() == "new"
+
+
+def test_what_is_set_aside_comes_back_if_the_new_one_fails(tmp_path: Path) -> None:
+    publish_folder(tmp_path / "demo", release("old"))
+    with pytest.raises(KeyboardInterrupt), folders.set_aside(tmp_path / "demo", anything):  # noqa: PT012
+        (tmp_path / "demo").mkdir()
+        (tmp_path / "demo" / "half").write_text("new")
+        raise KeyboardInterrupt
+    assert names(tmp_path) == ["demo"]
+    assert names(tmp_path / "demo") == ["inner", "manifest.json"]
+
+
+def test_nothing_is_set_aside_unasked(tmp_path: Path) -> None:
+    publish_folder(tmp_path / "demo", release("old"))
+    with pytest.raises(InputError, match="already exists"), folders.set_aside(tmp_path / "demo", None):
+        pytest.fail("must not begin")
+    with pytest.raises(InputError, match="something else"), folders.set_aside(tmp_path / "demo", nothing):
+        pytest.fail("must not begin")
+    assert names(tmp_path) == ["demo"]
 
 
 def test_a_missing_parent_is_named(tmp_path: Path) -> None:
@@ -187,7 +247,7 @@ def test_a_failing_disk_leaves_everything_as_it_was(
     if where == "mkdir":
         monkeypatch.setattr(os, "mkdir", fail)
     with pytest.raises(InputError, match=words):
-        publish_folder(tmp_path / "release", write, overwrite)
+        publish_folder(tmp_path / "release", write, replaces=anything if overwrite else None)
     monkeypatch.undo()
     assert names(tmp_path) == (["release"] if overwrite else [])
     if overwrite:
@@ -206,7 +266,7 @@ def test_the_old_release_comes_back_if_the_second_rename_fails(tmp_path: Path, m
 
     monkeypatch.setattr(os, "rename", second_fails)
     with pytest.raises(InputError, match="input/output error"):
-        publish_folder(tmp_path / "release", release("new"), overwrite=True)
+        publish_folder(tmp_path / "release", release("new"), replaces=anything)
     assert len(calls) == 3
     assert names(tmp_path) == ["release"]
     assert (tmp_path / "release" / "manifest.json").read_text() == "old"
@@ -223,7 +283,8 @@ def once(old, new):
     rename(old, new)
     os.kill(os.getpid(), signal.SIGKILL)
 os.rename = once
-publish_folder(Path({str(tmp_path / "release")!r}), lambda folder: (folder / "manifest.json").write_text("new"), True)
+publish_folder(Path({str(tmp_path / "release")!r}), lambda folder: (folder / "manifest.json").write_text("new"),
+               replaces=lambda folder: None)
 """
     died = subprocess.run([sys.executable, "-c", code], check=False)
     assert died.returncode == -signal.SIGKILL
@@ -245,8 +306,8 @@ def test_a_rival_that_ignores_the_lock_still_wins_alone(tmp_path: Path, monkeypa
     """Between the last look and the rename a foreign program may create the target: the kernel refuses the rename."""
     check = folders.check_target
 
-    def check_then_rival(final: Path, overwrite: bool) -> object:
-        found = check(final, overwrite)
+    def check_then_rival(final: Path, replaces: object) -> object:
+        found = check(final, replaces)
         if any(name.startswith(folders.SCRATCH) for name in os.listdir(tmp_path)):
             final.mkdir()
             (final / "theirs").write_text("theirs")

@@ -189,7 +189,7 @@ def test_a_link_in_place_of_a_file_is_refused(folder, tmp_path):
     (tmp_path / "elsewhere.parquet").write_bytes((folder / "synthetic_1.parquet").read_bytes())
     (folder / "synthetic_1.parquet").unlink()
     (folder / "synthetic_1.parquet").symlink_to(tmp_path / "elsewhere.parquet")
-    with pytest.raises(InputError, match="lacks the file"):
+    with pytest.raises(InputError, match="not a plain file"):
         us.read_release(folder)
 
 

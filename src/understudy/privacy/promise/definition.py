@@ -10,6 +10,7 @@ from understudy.core.exact import Number, from_text, read_exact, show_up, to_tex
 from understudy.errors import InputError, unknown_name
 
 UNIT_KINDS = ("replace", "add_remove")
+NOBODY = "Nobody is protected: there is no guarantee."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,10 @@ class Definition:
     def title(self) -> str:
         return TITLES[self.name]
 
+    def protects(self, unit: Unit) -> str:
+        """Who is protected by it, in words."""
+        return unit.describe()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PureDP(Definition):
@@ -186,6 +191,9 @@ class NonPrivate(Definition):
     """No guarantee. Goes through the gate like everything else, charges infinite loss, and says so everywhere."""
 
     name: ClassVar[str] = "none"
+
+    def protects(self, unit: Unit) -> str:  # noqa: ARG002 - nobody, whatever the unit
+        return NOBODY
 
 
 TITLES = {

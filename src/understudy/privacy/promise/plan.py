@@ -102,7 +102,8 @@ class Plan:
         more = f"<p>... and {len(self.steps) - 50} more steps</p>" if len(self.steps) > 50 else ""
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
-            f"<div><b>Plan</b> for {escape(self.method)}: {escape(str(self.budget))}. {escape(self.unit.describe())}"
+            f"<div><b>Plan</b> for {escape(self.method)}: {escape(str(self.budget))}. "
+            f"{escape(self.budget.protects(self.unit))}"
             "<table><tr><th>step</th><th>action</th><th>attributes</th><th>cells</th><th>noise sd</th></tr>"
             f"{rows}</table>{more}<ul>{notes}</ul><code>{self.hash}</code></div>"
         )

@@ -1,0 +1,41 @@
+"""Tables as CSV files: plain values, lists in one cell, and no cell that a spreadsheet would compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from understudy.core.spreadsheet import BEGINS, NUMBER, as_cell
+
+
+def csv_table(table: pa.Table) -> pa.Table:
+    """A table as its CSV file holds it; see ``core.spreadsheet`` for texts and names that look like formulas."""
+    return pa.table([_plain(column) for column in table.columns], names=[as_cell(name) for name in table.column_names])
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """Every CSV file of tables is written here, or block by block by a ``CSVWriter`` of ``csv_table``."""
+    pyarrow.csv.write_csv(csv_table(table), path)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type):
+        column = pa.chunked_array([[_joined(value) for value in column.to_pylist()]], pa.string())
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    formula = pc.and_not(
+        pc.match_substring_regex(column, f"^{BEGINS}"), pc.match_substring_regex(column, f"^({NUMBER})$")
+    )
+    if not pc.any(formula).as_py():
+        return column
+    return pc.if_else(formula, pc.binary_join_element_wise("'", column, "", null_handling="emit_null"), column)
+
+
+def _joined(value: Any) -> str:
+    return ", ".join(map(str, value or ()))
