@@ -92,7 +92,7 @@ def test_a_biased_uniform_draw_underneath_is_caught(
 ) -> None:
     """As in OpenDP up to 0.14.1: the last number below the bound came 1.18 times as often as each other.
 
-    The draws are seeded. A fresh sample would miss with probability below 1e-5 (noncentrality about 185, threshold below 80).
+    The draws are seeded; fresh ones would miss with probability below 1e-5 (noncentrality about 185, threshold 80).
     """
     ends, held = bins_of(kind(scale=scale))
     draws = kind(scale=scale).run(np.zeros(2 * DRAWS, dtype=np.int64), SeededStream(11))

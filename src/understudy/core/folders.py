@@ -19,6 +19,7 @@ from pathlib import Path
 from understudy.errors import InputError
 
 RELEASE_MARK = "manifest.json"
+SIGNATURE = "signature.json"  # the one file of a release that its manifest cannot list
 SCRATCH = ".understudy-scratch-"  # what a crash leaves under such a name may be deleted
 _EXPLAINED = {
     errno.ENOSPC: "there is no space left on the disk; free some, or choose another disk.",

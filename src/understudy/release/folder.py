@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from understudy.core.folders import publish_folder
+from understudy.core.folders import SIGNATURE, publish_folder
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
@@ -34,6 +34,7 @@ from understudy.release.manifest import (
 )
 from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import readme_text
+from understudy.release.signature_file import read_signature
 from understudy.release.stored import StoredTables
 from understudy.release.value import Release
 
@@ -133,17 +134,18 @@ def hash_file(file: Path) -> str:
 
 
 def check_files(path: Path, manifest: dict[str, Any]) -> None:
-    """Exactly the listed files, each a plain file of its kind with its hash; anything else is refused."""
+    """Exactly the listed files, each a plain file of its kind with its hash, and at most a signature beside them."""
     files = manifest.get("files")
     domain = PLACES if manifest.get("kind") == COMMUTES else SCHEMA
     if not isinstance(files, dict) or not {domain, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
         raise InputError(f"the manifest of {path} does not list the files a release has.")
     present = {file.name for file in path.iterdir()}
-    unlisted = sorted(present - set(files) - {MANIFEST})
+    unlisted = sorted(present - set(files) - {MANIFEST, SIGNATURE})
     if unlisted:
         raise InputError(
             f"{path} holds '{unlisted[0]}', which its manifest does not list; a release holds nothing else."
         )
+    read_signature(path)  # of its own form, or refused: nothing can hide under its name
     for name, stated in files.items():
         if name not in (domain, MEASUREMENTS, MODEL, README) and not TABLE_NAME.fullmatch(str(name)):
             raise InputError(f"the manifest of {path} lists '{name}', which does not belong in a release.")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
@@ -56,8 +56,6 @@ CHOICE_SCALE = Fraction(6)
 LAWS: tuple[SelectionLaw, ...] = ("exponential", "gumbel")
 # An event that nearly always or nearly never happens says nothing in so few draws.
 RAREST = 1e-3
-
-Event = Callable[[Integers], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +138,8 @@ def noise_tallies(name: str, mechanism: NoiseMechanism, parts: tuple[Integers, I
                 sampler=sampler, event=event, observed=int(happened.sum()), draws=len(happened), probability=probability
             )
 
-    for text, event in _events(scale):
-        yield from tally(text, event(drawn), float(mass[event(support)].sum()))
+    for (event, happened), (_, likely) in zip(_events(scale, drawn), _events(scale, support), strict=True):
+        yield from tally(event, happened, float(mass[likely].sum()))
     even = 2 * (len(parts[0]) // 2)
     pairs = {"in two calls": parts, "beside each other": (parts[0][0:even:2], parts[0][1:even:2])}
     for where, (first, second) in pairs.items():
@@ -151,26 +149,26 @@ def noise_tallies(name: str, mechanism: NoiseMechanism, parts: tuple[Integers, I
         )
 
 
-def _events(scale: float) -> Iterator[tuple[str, Event]]:
-    """What may happen to one draw: single values, both tails, and remainders of its size.
+def _events(scale: float, x: Integers) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """What may happen to one draw, and to which of these it did: single values, both tails, remainders of the size.
 
     A sampler makes a draw from a uniform number below some bound, so a fault of that shows in remainders; a wrong scale
     shows in the tails.
     """
+    size = np.abs(x)
     for value in range(-3, 4):
-        yield f"the value {value}", lambda x, value=value: x == value
-    for end in sorted(
-        {math.floor(scale * times) for times in (-3, -2, -1.5, -1, -0.5, -0.25, 0, 0.25, 0.5, 1, 1.5, 2)}
-    ):
-        yield f"a value of at most {end}", lambda x, end=end: x <= end
-    for end in sorted({math.floor(scale * times) for times in (0.5, 1, 1.5, 2, 3)}):
-        yield f"a value of more than {end} in size", lambda x, end=end: np.abs(x) > end
+        yield f"the value {value}", x == value
+    for end in _ends(scale, (-3, -2, -1.5, -1, -0.5, -0.25, 0, 0.25, 0.5, 1, 1.5, 2)):
+        yield f"a value of at most {end}", x <= end
+    for end in _ends(scale, (0.5, 1, 1.5, 2, 3)):
+        yield f"a value of more than {end} in size", size > end
     for divisor in (2, 3, 5):
         for left in range(divisor):
-            yield (
-                f"a size with remainder {left} after division by {divisor}",
-                lambda x, divisor=divisor, left=left: np.abs(x) % divisor == left,
-            )
+            yield f"a size with remainder {left} after division by {divisor}", size % divisor == left
+
+
+def _ends(scale: float, multiples: tuple[float, ...]) -> list[int]:
+    return sorted({math.floor(scale * times) for times in multiples})
 
 
 def _word_tallies(words: NDArray[np.uint64]) -> Iterator[Tally]:
