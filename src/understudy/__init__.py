@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from understudy.privacy.promise.definition import Unit as Unit
     from understudy.privacy.promise.plan import Plan as Plan
     from understudy.release import Release as Release
+    from understudy.release import make_signing_key as make_signing_key
     from understudy.release import read_release as read_release
+    from understudy.release import sign as sign
     from understudy.release import verify as verify
     from understudy.release import wrap as wrap
     from understudy.release.export import export as export
@@ -87,7 +89,7 @@ _HOME = {
     "understudy.release.export": ("export",),
     "understudy.reporting.build": ("report",),
     "understudy.reporting.commute_map": ("commute_map",),
-    "understudy.release": ("Release", "read_release", "verify", "wrap"),
+    "understudy.release": ("Release", "make_signing_key", "read_release", "sign", "verify", "wrap"),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 

@@ -31,7 +31,10 @@ CHOICES = 10_000
 SMALLEST_BIN = 0.01  # 300 expected draws: the chi-square law holds far into its tail
 
 STREAMS: dict[str, Callable[[], Stream]] = {"secure": SecureStream, "seeded": lambda: SeededStream(20261115)}
-LAWS = [(Geometric, scale) for scale in (0.7, 3.3, 45.0)] + [(DiscreteGaussian, scale) for scale in (0.5, 3.3, 45.0)]
+# Whole numbers too: a sampler draws a uniform number below the numerator of its scale (Gaussian noise of scale s begins
+# with Laplace noise of scale s + 1), and that of 3.3 as a float is so large that a bias at its end does not show.
+LAWS = [(Geometric, scale) for scale in (0.7, 3.0, 3.3, 5.0, 45.0)]
+LAWS += [(DiscreteGaussian, scale) for scale in (0.5, 2.0, 3.3, 5.0, 45.0)]
 
 
 def fits(observed: NDArray[np.int64], probabilities: NDArray[np.float64]) -> bool:
@@ -81,6 +84,20 @@ def test_noise_of_another_scale_is_caught(
     stream = SecureStream() if scale == 3.3 else SeededStream(7)
     draws = kind(scale=scale * factor).run(np.zeros(DRAWS, dtype=np.int64), stream)
     assert not fits(binned(draws, ends), held)
+
+
+@pytest.mark.parametrize(("kind", "scale", "bound"), [(Geometric, 3.0, 3), (DiscreteGaussian, 2.0, 3)])
+def test_a_biased_uniform_draw_underneath_is_caught(
+    kind: type[Geometric | DiscreteGaussian], scale: float, bound: int
+) -> None:
+    """As in OpenDP up to 0.14.1: the last number below the bound came 1.18 times as often as each other.
+
+    The draws are seeded; fresh ones would miss with probability below 1e-5 (noncentrality about 185, threshold 80).
+    """
+    ends, held = bins_of(kind(scale=scale))
+    draws = kind(scale=scale).run(np.zeros(2 * DRAWS, dtype=np.int64), SeededStream(11))
+    often = (np.abs(draws) % bound == bound - 1) | (np.random.default_rng(11).random(len(draws)) < 1 / 1.18)
+    assert not fits(binned(draws[often][:DRAWS], ends), held)
 
 
 @pytest.mark.parametrize("kind", [Geometric, DiscreteGaussian])

@@ -37,7 +37,8 @@ PACKAGE_ITSELF = "api"
 # Packages whose use is a privacy decision, and the only files that may take it.
 RESTRICTED = {
     "opendp": {"privacy/randomness/streams.py"},
-    "cryptography": {"privacy/randomness/draws.py"},
+    # Randomness is made in one file; signatures, which protect no person, in another.
+    "cryptography": {"privacy/randomness/draws.py", "release/signing.py"},
     "duckdb": {"engines/"},
     "typer": {"cli/"},
     "rich": {"cli/"},

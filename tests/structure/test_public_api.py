@@ -30,6 +30,8 @@ STABLE = (
     "read_release",
     "wrap",
     "verify",
+    "sign",
+    "make_signing_key",
     "draft_schema",
     "export",
     "commute_map",

@@ -21,6 +21,7 @@ from understudy.cli import (
     report,
     reproduce,
     schema,
+    sign,
     synthesize,
     tradeoff,
 )
@@ -71,6 +72,8 @@ app.command("calibrate", rich_help_panel="Before a release")(calibrate.calibrate
 app.command("plan", rich_help_panel="Make a release")(synthesize.plan)
 app.command("synthesize", rich_help_panel="Make a release")(synthesize.synthesize)
 app.command("resume", rich_help_panel="Make a release")(synthesize.resume)
+app.command("signing-key", rich_help_panel="Make a release")(sign.signing_key)
+app.command("sign", rich_help_panel="Make a release")(sign.sign)
 app.command("verify", rich_help_panel="Look at a release")(release.verify)
 app.command("sample", rich_help_panel="Look at a release")(release.sample)
 app.command("export", rich_help_panel="Look at a release")(export.export)

@@ -17,17 +17,21 @@ from understudy.errors import InputError
 def verify(
     *,
     folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="PUBLIC", help="The public key that must have signed it.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a release: its files, its hashes, and that the recorded events add up to the stated guarantee.
 
-    Example: `understudy verify release/`
+    Example: `understudy verify release/ --key agency.key.pub`
 
-    Hashes detect corruption and accidents, not forgery.
+    Hashes detect corruption and accidents, not forgery. A signature detects forgery by anyone without the private key,
+    if the public key came to you by another way than the release. With `--key` a release without signature fails.
     """
     from understudy.release import verify as verify_release
 
-    checks = verify_release(folder)
+    checks = verify_release(folder, key=key)
     passed = all(check.passed for check in checks)
     if as_json:
         listed = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in checks]

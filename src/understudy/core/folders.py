@@ -21,6 +21,7 @@ from understudy.errors import InputError
 RELEASE_MARK = "manifest.json"
 # Refuses, with an InputError that names what is in the way, a folder that is not wholly what may be deleted.
 MayReplace = Callable[[Path], None]
+SIGNATURE = "signature.json"  # the one file of a release that its manifest cannot list
 SCRATCH = ".understudy-scratch-"  # what a crash leaves under such a name may be deleted
 _EXPLAINED = {
     errno.ENOSPC: "there is no space left on the disk; free some, or choose another disk.",

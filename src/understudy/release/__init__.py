@@ -3,6 +3,20 @@
 from understudy.release.checks import Check, verify
 from understudy.release.commutes import CommuteRelease
 from understudy.release.folder import read_release
+from understudy.release.signature_file import Signature
+from understudy.release.signing import make_signing_key, sign
 from understudy.release.value import Provenance, Release, Statement, wrap
 
-__all__ = ["Check", "CommuteRelease", "Provenance", "Release", "Statement", "read_release", "verify", "wrap"]
+__all__ = [
+    "Check",
+    "CommuteRelease",
+    "Provenance",
+    "Release",
+    "Signature",
+    "Statement",
+    "make_signing_key",
+    "read_release",
+    "sign",
+    "verify",
+    "wrap",
+]

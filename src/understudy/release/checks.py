@@ -1,12 +1,14 @@
 """``understudy verify``: does a release folder hold together, and do its events add up to what it states?
 
-It recomputes; it does not trust. Hashes detect corruption, not forgery by somebody who rewrites the whole folder.
+It recomputes; it does not trust. Hashes detect corruption, not forgery by somebody who rewrites the whole folder; a
+signature detects that too, if the public key came by another way than the release.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from understudy.release.commute_checks import CHECKS as COMMUTE_CHECKS
 from understudy.release.commutes import CommuteRelease
 from understudy.release.folder import NOT_COMPLETE, build_release, check_files
 from understudy.release.manifest import read_manifest
+from understudy.release.signing import check_signature, read_public_key
 from understudy.release.value import Release
 
 
@@ -37,8 +40,10 @@ class Check:
     detail: str
 
 
-def verify(path: str | Path) -> tuple[Check, ...]:
-    """Every check that needs nothing but the folder. All must pass.
+def verify(path: str | Path, *, key: str | Path | None = None) -> tuple[Check, ...]:
+    """Every check that needs nothing but the folder, and with a public ``key`` its signature. All must pass.
+
+    A release without a signature fails where a key is given.
 
     >>> import tempfile, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
@@ -48,13 +53,17 @@ def verify(path: str | Path) -> tuple[Check, ...]:
     """
     path = Path(path)
     manifest = read_manifest(path)
+    signature: tuple[Check, ...] = ()
+    if key is not None:
+        signature = (_check("signature", partial(check_signature, path, read_public_key(Path(key)))),)
     try:
         check_files(path, manifest)
         release = build_release(path, manifest)
     except UnderstudyError as problem:
-        return (Check(name="files", passed=False, detail=str(problem)),)
+        return (Check(name="files", passed=False, detail=str(problem)), *signature)
     return (
         Check(name="files", passed=True, detail=f"{len(manifest['files'])} files listed, none else, every hash right"),
+        *signature,
         *_checks(release),
     )
 
@@ -73,12 +82,16 @@ def _checks(release: Any) -> Iterator[Check]:
         )
     )
     for name, check in checks:
-        try:
-            yield Check(name=name, passed=True, detail=check(release))
-        except UnderstudyError as problem:
-            yield Check(name=name, passed=False, detail=str(problem))
-        except NOT_COMPLETE as problem:  # a record that says something else than a release does
-            yield Check(name=name, passed=False, detail=f"what is recorded cannot be read ({type(problem).__name__}).")
+        yield _check(name, partial(check, release))
+
+
+def _check(name: str, check: Callable[[], str]) -> Check:
+    try:
+        return Check(name=name, passed=True, detail=check())
+    except UnderstudyError as problem:
+        return Check(name=name, passed=False, detail=str(problem))
+    except NOT_COMPLETE as problem:  # a record that says something else than a release does
+        return Check(name=name, passed=False, detail=f"what is recorded cannot be read ({type(problem).__name__}).")
 
 
 def _rows_fit(release: Release) -> str:

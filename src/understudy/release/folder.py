@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.core.folders import publish_folder
+from understudy.core.folders import SIGNATURE, publish_folder
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
@@ -35,6 +35,7 @@ from understudy.release.manifest import (
 )
 from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import readme_text
+from understudy.release.signature_file import read_signature
 from understudy.release.stored import StoredTables
 from understudy.release.value import Release
 
@@ -128,7 +129,7 @@ def hash_file(file: Path) -> str:
 
 
 def check_files(path: Path, manifest: dict[str, Any]) -> None:
-    """Exactly the listed files, each a plain file of its kind with its hash; anything else is refused."""
+    """Exactly the listed files, each a plain file of its kind with its hash, and at most a signature beside them."""
     files = check_belongs(path, manifest)
     for name, stated in files.items():
         file = path / name
@@ -139,7 +140,8 @@ def check_files(path: Path, manifest: dict[str, Any]) -> None:
 
 
 def check_belongs(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Refuses a folder with anything in it that is not a plain file of a release, listed by its manifest."""
+    """Refuses a folder with anything in it that is not a plain file of a release: listed by its manifest, or its
+    signature."""
     files = manifest.get("files")
     domain = PLACES if manifest.get("kind") == COMMUTES else SCHEMA
     if not isinstance(files, dict) or not {domain, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
@@ -148,12 +150,13 @@ def check_belongs(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
         if name not in (domain, MEASUREMENTS, MODEL, README) and not TABLE_NAME.fullmatch(str(name)):
             raise InputError(f"the manifest of {path} lists '{name}', which does not belong in a release.")
     for file in sorted(path.iterdir()):
-        if file.name not in files and file.name != MANIFEST:
+        if file.name not in files and file.name not in (MANIFEST, SIGNATURE):
             raise InputError(
                 f"{path} holds '{file.name}', which its manifest does not list; a release holds nothing else."
             )
         if file.is_symlink() or not file.is_file():
             raise InputError(f"'{file.name}' in {path} is not a plain file; a release holds nothing else.")
+    read_signature(path)  # of its own form, or refused: nothing can hide under its name
     return files
 
 

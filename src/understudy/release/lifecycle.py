@@ -25,6 +25,7 @@ from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan, plan_from_json
 from understudy.privacy.randomness.fingerprint import DataKey
+from understudy.privacy.randomness.health import require_healthy_samplers
 from understudy.release.folder import read_release, require_replaceable
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
 from understudy.synth.base import Request
@@ -136,6 +137,8 @@ class Run:
 
 def begin(plan: Plan, destination: Destination, stream: Stream, data_key: DataKey, **domain: str) -> Run:
     """A new run; its folder, if it has one, says what it is about. Nothing is charged yet."""
+    if stream.secure:
+        require_healthy_samplers()  # before anything of the run exists
     name = secrets.token_hex(8)
     folder = destination.run_folder(name)
     journal = None
@@ -165,6 +168,7 @@ def find(folder: Path, out: Path | None) -> tuple[Run, Journal, Mapping[str, Any
         raise InputError(f"{folder} is not the folder of a run ({type(problem).__name__}).") from None
     if not secure:
         raise InputError("this run used test randomness; start it again instead of resuming it.")
+    require_healthy_samplers()  # what is left of it is drawn now, and perhaps charged
     finished = _finished(destination, name)
     if finished is not None:
         journal.discard()

@@ -1,10 +1,14 @@
 """A draft record for the Differential Privacy Deployments Registry (registry.opendp.org), at its top tier.
 
-Field names and enumerated values are those of the registry's own records (``dp_variant``, ``privacy_loss``,
-``deployment_model``, ``accounting``, ``implementation``: github.com/opendp/deployments-registry-data, as of September
-2026; JSON is YAML, so the file can be handed in as it is). Tier 3 asks for the variant with its data domain and
+Names, types and enumerated values are those of the registry's own schema: ``schemas/deployments-schema.yaml`` of
+github.com/opendp/deployments-registry-data at commit 3e9c812a924c (15 July 2026), where no other property is allowed.
+JSON is YAML, so the file can be handed in once it is filled in. Tier 3 asks for the variant with its data domain and
 unprotected quantities, the privacy unit in detail, composition and post-processing, and implementation and security
-with the reasons for each choice. What only the agency can say (its name, the intended use) says so.
+with the reasons for each choice.
+
+What only the agency can say (its name, the intended use) says so, and ``administrative.notes`` lists all such places.
+The date of publication is one of them, so the registry's own check refuses the draft until somebody has worked on it:
+a made-up date would pass. What is not known of tables that somebody else made is left out, not guessed.
 """
 
 from __future__ import annotations
@@ -12,19 +16,21 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.privacy.promise.accountant import compose
-from understudy.privacy.promise.definition import NOBODY
+from understudy.privacy.promise.definition import NOBODY, NonPrivate
 from understudy.reporting.promise import loss_text
 from understudy.reporting.subject import Subject
 
 TO_FILL_IN = "to be filled in by the agency"
 # What this program knows of its own releases and cannot say of anybody's.
 MADE_BY_OTHERS = ("privacy_loss", "deployment_model", "accounting", "implementation")
+# Of Technology, Healthcare, Education, Government, Energy and Finance: who publishes tables of persons is an agency, as
+# a rule. The notes ask for a second look.
+SECTOR = "Government"
 VARIANTS = {
     "pure": "Pure DP",
     "approx": "Approximate DP",
     "probabilistic": "Custom",
     "zcdp": "Zero-concentrated DP",
-    "none": "Custom",
 }
 REASONS = {
     "pure": "Pure differential privacy: a bound on the odds without an allowance, so it can be said in one sentence.",
@@ -43,17 +49,17 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
     record: dict[str, Any] = {
         "basic": {
             "name": subject.title,
-            "data_curators": [{"data_curator_name": TO_FILL_IN, "data_curator_type": TO_FILL_IN}],
+            "data_curators": [TO_FILL_IN],
             "description": f"{_count(subject.copies, 'synthetic table')} of {subject.rows:,} rows, "
             f"{' '.join(subject.size)}{counts}.",
             "intended_use": TO_FILL_IN,
             "data_product_type": "Synthetic data",
             "data_product_region": TO_FILL_IN,
-            "data_product_sector": TO_FILL_IN,
+            "data_product_sector": SECTOR,
             "publication_date": TO_FILL_IN,
         },
         "dp_variant": {
-            "variant_name": VARIANTS[guarantee.name],
+            **({"variant_name": VARIANTS[guarantee.name]} if guarantee.name in VARIANTS else {}),
             "data_domain": _domain(subject),
             "unprotected_quantities": " ".join(_unprotected(subject)),
         },
@@ -97,10 +103,41 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
         },
         "administrative": {"sources": TO_FILL_IN, "registry_authors": [TO_FILL_IN]},
     }  # fmt: skip
-    if provenance.plan is None:
+    by_others = provenance.plan is None
+    if by_others:
         for part in MADE_BY_OTHERS:
-            record[part] = dict.fromkeys(record[part], f"Not made by understudy: {TO_FILL_IN}.")
-    return {"url_slug": TO_FILL_IN, "status": "Draft", "tier": 3, "deployment": record}
+            del record[part]
+    draft = {"url_slug": TO_FILL_IN, "status": "Draft", "tier": 1 if by_others else 3, "deployment": record}
+    record["administrative"]["notes"] = _notes(draft, subject)
+    return draft
+
+
+def _notes(draft: dict[str, Any], subject: Subject) -> str:
+    """What has to be done to the draft before it can be handed in."""
+    told = [
+        "DRAFT, not ready to be handed in.",
+        f"The agency fills in: {', '.join(to_fill_in(draft))}.",
+        f"The sector is taken to be {SECTOR}: correct it if it is not.",
+        "The registry refuses this file until publication_date is a date (YYYY-MM-DD). Then remove these notes.",
+    ]
+    if subject.provenance.plan is None:
+        told.append(f"Left out, because the tables were not made by understudy: {', '.join(MADE_BY_OTHERS)}.")
+    if isinstance(subject.statement.guarantee, NonPrivate):
+        told.append("No guarantee is claimed, so no variant is named; the registry is for deployments that have one.")
+    return " ".join(told)
+
+
+def to_fill_in(value: Any, name: str = "") -> list[str]:
+    """Where a draft says that the agency fills something in.
+
+    >>> to_fill_in({"name": "People", "sources": TO_FILL_IN, "authors": [TO_FILL_IN]})
+    ['sources', 'authors']
+    """
+    if isinstance(value, dict):
+        return [found for key, one in value.items() for found in to_fill_in(one, key)]
+    if isinstance(value, list):
+        return [found for one in value for found in to_fill_in(one, name)]
+    return [name] if isinstance(value, str) and TO_FILL_IN in value else []
 
 
 def _count(number: int, noun: str) -> str:

@@ -75,24 +75,6 @@ KINDS = [
 ]
 
 
-# The registry's own names, as in its records of September 2026 (opendp/deployments-registry-data).
-REGISTRY = {
-    "basic": {
-        "name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region",
-        "data_product_sector", "publication_date",
-    },
-    "dp_variant": {"variant_name", "data_domain", "unprotected_quantities"},
-    "privacy_loss": {"privacy_unit", "privacy_unit_details", "privacy_parameters", "privacy_parameters_details"},
-    "deployment_model": {
-        "model_name", "model_name_details", "actors", "release_type", "release_type_details", "data_source_type",
-        "access_type", "access_type_details",
-    },
-    "accounting": {"post_processing", "composition"},
-    "implementation": {"preprocessing_and_hyperparameter_tuning", "mechanisms", "justification"},
-    "administrative": {"sources", "registry_authors"},
-}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("method", "budget", "more"), KINDS, ids=[f"{m}-{b.name}-{n}" for n, (m, b, _) in enumerate(KINDS)]
 )
@@ -104,13 +86,9 @@ def test_every_kind_of_release_has_a_public_report(people, tmp_path, method, bud
     fields = json.loads((tmp_path / "report-registry.json").read_text())
     assert (fields["status"], fields["tier"]) == ("Draft", 3)
     deployment = fields["deployment"]
-    assert {group: set(content) for group, content in deployment.items()} == REGISTRY
     assert deployment["privacy_loss"]["privacy_parameters"] == {
         name: float(getattr(budget, name)) for name in budget.parameters
     }
-    assert deployment["dp_variant"]["variant_name"] in {
-        "Pure DP", "Approximate DP", "Zero-concentrated DP", "Custom",
-    }  # fmt: skip
     downloads = re.findall(r'href="data:text/csv;base64,([^"]+)"', page)
     assert downloads
     assert all(base64.b64decode(one).decode() for one in downloads)

@@ -1,0 +1,221 @@
+"""Signing a release: whoever has the public key can tell whether the agency with the private key made these bytes.
+
+The manifest has the hash of every file, so a signature of the manifest's bytes covers the folder. Ed25519 by the
+``cryptography`` package: small keys, no parameters to choose, and no randomness while signing that could go wrong. The
+private key is a file of its owner's alone (mode 0600); it is never in a release, a message or a log. A public key is
+never taken from the release itself, for a forger would put his own there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.core.folders import SIGNATURE, explained_disk_errors, release_above, sync_folder
+from understudy.errors import DisclosureError, InputError
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.release.manifest import MANIFEST, read_manifest
+from understudy.release.signature_file import Signature, encode, hash_of, message_of, read_signature, statement
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+PUBLIC_SUFFIX = ".pub"
+PRIVATE_MODE = 0o600
+LONGEST_KEY_FILE = 16_384
+
+
+def make_signing_key(path: str | Path) -> str:
+    """A new key pair: the private key in ``path`` for its owner alone, the public key in ``path`` + ".pub".
+
+    Gives the key id, the SHA-256 of the public key. Nothing is overwritten: a lost private key cannot be made again,
+    and what it signed stays valid.
+
+    >>> import tempfile, understudy as us
+    >>> key = tempfile.mkdtemp() + "/agency.key"
+    >>> len(us.make_signing_key(key)), oct(Path(key).stat().st_mode & 0o777)
+    (64, '0o600')
+    """
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Path(os.path.abspath(path))
+    public = public_file(private)
+    _require_outside(private)
+    if not private.parent.is_dir():
+        raise InputError(f"{private} cannot be written: the folder {private.parent} does not exist; create it first.")
+    for file in (private, public):
+        if file.is_symlink() or file.exists():
+            raise InputError(f"{file} already exists; a key is never overwritten. Choose another name.")
+    key = Ed25519PrivateKey.generate()
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    shown = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    _write_new(private, secret, PRIVATE_MODE)
+    _write_new(public, shown, 0o644)
+    return key_id_of(key.public_key())
+
+
+def public_file(private: Path) -> Path:
+    """Where the public half of a private key lies."""
+    return private.with_name(private.name + PUBLIC_SUFFIX)
+
+
+def sign(path: str | Path, *, key: str | Path, ledger: str | Path | None = None) -> Signature:
+    """Sign a release folder with a private key; ``signature.json`` appears in the folder.
+
+    A release that does not pass ``verify`` is not signed. With ``ledger`` the charge of the release must still be in
+    that ledger, and the head of its chain is signed too: a ledger that is cut short later no longer has it.
+
+    >>> import tempfile, understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> folder = tempfile.mkdtemp()
+    >>> us.wrap(make_people(50).select(list(small_schema().names)), small_schema()).write(folder + "/release").name
+    'release'
+    >>> key_id = us.make_signing_key(folder + "/agency.key")
+    >>> us.sign(folder + "/release", key=folder + "/agency.key").key_id == key_id
+    True
+    >>> all(check.passed for check in us.verify(folder + "/release", key=folder + "/agency.key.pub"))
+    True
+    """
+    from understudy.release.checks import verify  # it checks signatures, so it imports this file
+
+    folder = Path(path)
+    private = _read_private(Path(key))
+    failed = [check for check in verify(folder) if not check.passed]
+    if failed:
+        raise InputError(f"{folder} is not signed, because it does not pass verify: {failed[0].detail}")
+    if (before := read_signature(folder)) is not None:
+        raise InputError(
+            f"{folder} is signed already, by the key {before.key_id[:16]}...; to sign it again, remove its {SIGNATURE}."
+        )
+    head = None if ledger is None else _head_of(Path(ledger), folder)
+    manifest = (folder / MANIFEST).read_bytes()
+    key_id, manifest_hash = key_id_of(private.public_key()), hash_of(manifest)
+    stated = statement(key_id=key_id, manifest_sha256=manifest_hash, ledger_head=head)
+    signed = private.sign(message_of(stated, manifest)).hex()
+    made = Signature(key_id=key_id, manifest_sha256=manifest_hash, ledger_head=head, signature=signed)
+    _write_new(folder / SIGNATURE, encode(made.to_json()), 0o644)
+    return made
+
+
+def check_signature(folder: Path, public: Ed25519PublicKey) -> str:
+    """Raises unless the release in a folder is signed by the private half of this public key; says what is signed."""
+    from cryptography.exceptions import InvalidSignature
+
+    signature = read_signature(folder)
+    if signature is None:
+        raise InputError(f"{folder} is not signed (it has no {SIGNATURE}).")
+    if signature.key_id != key_id_of(public):
+        raise InputError(
+            f"{folder} is signed by the key {signature.key_id[:16]}..., and not by the given one "
+            f"({key_id_of(public)[:16]}...)."
+        )
+    manifest = (folder / MANIFEST).read_bytes()
+    stated = statement(
+        key_id=signature.key_id, manifest_sha256=signature.manifest_sha256, ledger_head=signature.ledger_head
+    )
+    try:
+        public.verify(bytes.fromhex(signature.signature), message_of(stated, manifest))
+    except InvalidSignature:
+        raise InputError(
+            f"the signature of {folder} is not valid: the manifest or the signature was changed after signing."
+        ) from None
+    if hash_of(manifest) != signature.manifest_sha256:
+        raise InputError(f"the signature of {folder} states the hash of another manifest.")
+    ledger = "" if signature.ledger_head is None else f", with the ledger's head {signature.ledger_head[:16]}..."
+    return f"signed by the key {signature.key_id[:16]}...{ledger}"
+
+
+def key_id_of(public: Ed25519PublicKey) -> str:
+    """The SHA-256 of the 32 bytes of a public key, in hexadecimal."""
+    return hash_of(public.public_bytes_raw())
+
+
+def _head_of(file: Path, folder: Path) -> str:
+    opened = Ledger.open(file, writable=False)
+    block = read_manifest(folder)["ledger"]
+    if not block.get("tracked"):
+        raise InputError(
+            f"{folder} was made without a ledger (not tracked across runs), so no ledger can be signed with it; leave "
+            "the ledger out."
+        )
+    found = opened.verify_against({name: value for name, value in block.items() if name != "tracked"})
+    if not found.ok:
+        raise InputError(f"{folder} is not signed, because {file} is not in order: {'; '.join(found.problems)}.")
+    return found.head
+
+
+def _read_private(file: Path) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    _require_outside(Path(os.path.abspath(file)))
+    raw = _read(file)
+    if file.stat().st_mode & 0o077:
+        raise DisclosureError(
+            f"the private key {file} can be read by others; make it yours alone (chmod 600) or, if others had it, make "
+            "a new one."
+        )
+    key = _loaded(lambda: load_pem_private_key(raw, password=None))
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(f"{file} is not a private key that signing-key made (Ed25519, PEM, no password).")
+    return key
+
+
+def read_public_key(file: Path) -> Ed25519PublicKey:
+    """The public key in a file; refuses everything else, a private key above all."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    raw = _read(file)
+    key = _loaded(lambda: load_pem_public_key(raw))
+    if not isinstance(key, Ed25519PublicKey):
+        hint = " It holds a private key; give the .pub file." if b"PRIVATE KEY" in raw else ""
+        raise InputError(f"{file} is not a public key that signing-key made (Ed25519, PEM).{hint}")
+    return key
+
+
+def _loaded(load: Any) -> Any:
+    """A key, or None: what the package says about a file that is none may quote it, so it is not passed on."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        return load()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as handle:
+            return handle.read(LONGEST_KEY_FILE)
+    except OSError as problem:
+        raise InputError(f"the key {file} cannot be read ({type(problem).__name__}).") from None
+
+
+def _require_outside(file: Path) -> None:
+    if (inside := release_above(file.parent)) is not None:
+        raise DisclosureError(
+            f"{file} lies in the release folder {inside}, which will be published; keep a private key elsewhere."
+        )
+
+
+def _write_new(file: Path, data: bytes, mode: int) -> None:
+    """A new file with its mode from the first moment, whole or not at all, forced to the disk."""
+    with explained_disk_errors(file):
+        try:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+        except FileExistsError:
+            raise InputError(f"{file} already exists; it is not overwritten.") from None
+        try:
+            with os.fdopen(descriptor, "wb") as handle:
+                handle.write(data)
+                handle.flush()
+                os.fsync(handle.fileno())
+            sync_folder(file.parent)
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
