@@ -371,13 +371,13 @@ def _texts_of(level: str | int | bool) -> tuple[str, ...]:
 
 def _cells_of(attribute: Attribute, pairs: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """The levels that a CSV file of a release writes otherwise than they are, as it writes them."""
-    cells = [(cell, code) for text, code in pairs if (cell := as_cell(text)) != text]
+    cells = [(written, code) for text, code in pairs if (written := as_cell(text)) != text]
     known = {text for text, _ in pairs}
-    for cell, code in cells:
-        if cell in known:
+    for written, code in cells:
+        if written in known:
             raise SchemaError(
-                f"attribute '{attribute.name}': the levels {level_text(attribute.levels[code])!r} and {cell!r} cannot "
-                "be told apart in a CSV file, where an apostrophe stands before what looks like a formula; use Parquet."
+                f"attribute '{attribute.name}': the levels {level_text(attribute.levels[code])!r} and {written!r} "
+                "cannot be told apart in a CSV file, where an apostrophe stands before a formula; use Parquet."
             )
     return cells
 

@@ -163,7 +163,7 @@ def test_ten_thousand_levels(folder, run):
     ("out", "says"),
     [
         ("people.csv", "already exists"),
-        ("people.csv --overwrite", "not a release folder"),
+        ("people.csv --overwrite", "is a file and no folder"),
         ("taken", "already exists"),
         ("taken --overwrite", "not a release folder"),
         ("no/such/place", "does not exist"),

@@ -31,7 +31,7 @@ def statement(guarantee=APPROX, unit=None, **more):
     ],
 )
 def test_the_unit_is_named(unit, says):
-    assert unit_text(unit) == says
+    assert unit_text(statement(unit=unit)) == says
 
 
 @pytest.mark.parametrize(
