@@ -194,6 +194,13 @@ def test_half_the_prior(monkeypatch):
     reported(people("dirichlet", budget="approx"), "at worst")
 
 
+def test_breach_probabilities_that_add_up_to_more(monkeypatch):
+    """Half the prior keeps the approximate privacy that follows from Definition 6, and not Definition 6."""
+    drawn = DirichletDraw.draw
+    monkeypatch.setattr(DirichletDraw, "draw", lambda draw, *given: drawn(replace(draw, prior=draw.prior / 2), *given))
+    reported(people("dirichlet", budget="probabilistic"), "breach probabilities add up to")
+
+
 def test_half_the_noise_on_the_cells_of_a_destination(monkeypatch):
     kind = mechanism_named("NoisyCells")
     honest = kind.draw

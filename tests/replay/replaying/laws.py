@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replaying.recording import Law, NoisyList, ShrunkUrn, Urn
+from understudy.privacy.exact.dirichlet_breach import breach_of_table, thresholds
 from understudy.privacy.exact.dirichlet_profile import PriorShape
 from understudy.privacy.exact.dirichlet_profile import delta as profile_delta
 from understudy.privacy.mechanisms.flow_draws import Block
@@ -24,7 +25,7 @@ from understudy.privacy.promise.definition import Unit
 
 Floats = NDArray[np.float64]
 MOST_TABLES = 400_000
-INFINITE = math.inf
+CLOSE_TO_SAFE = 1 + 1e-12  # equality to rounding is no breach
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +213,29 @@ def worst_delta(law: Urn, unit: Unit, *, public_size: bool, epsilon: float) -> f
 def worst_epsilon(law: Urn, moves: int) -> float:
     """Theorem 4.1 for so many records, one after another."""
     return moves * math.log1p(law.rows / float(law.prior)) if law.cells > 1 else 0.0
+
+
+def breach_probability(law: Urn, epsilon: float) -> float:
+    """Definition 6 for the table at hand: the probability of an output that some neighbour makes likelier, or less
+    likely, by more. By enumeration; where there are too many outputs, a bound that takes every cell by itself."""
+    if law.cells < 2 or not law.rows or not law.records:
+        return 0.0
+    prior = float(law.prior)
+    try:
+        tables = tables_of(law.rows, law.cells)
+    except TooLargeError:
+        counts = tuple(sorted(law.records.values(), reverse=True))
+        return breach_of_table(counts, prior, law.cells, law.rows, thresholds(prior, law.size, law.rows, epsilon))
+    records = [law.records.get(cell, 0) for cell in range(law.cells)]
+    breach = np.zeros(len(tables), dtype=bool)
+    for left, count in enumerate(records):  # one record leaves this cell
+        for entered in range(law.cells):
+            if count and entered != left:
+                gain = np.log1p(tables[:, left] / (prior + count - 1))
+                gain = gain - np.log1p(tables[:, entered] / (prior + records[entered]))
+                breach |= np.abs(gain) > epsilon * CLOSE_TO_SAFE
+    chances = dirichlet_multinomial([prior + count for count in records], tables)
+    return float(chances[breach].sum())
 
 
 def moved(one: NoisyList, other: NoisyList) -> int:

@@ -23,6 +23,7 @@ from understudy.privacy.promise.event import (
     NoisyMax,
     PureLoss,
     Strata,
+    promises_definition_6,
 )
 
 CLOSE = 1 + 1e-9  # of sums in floating point; every calibration keeps further away
@@ -109,6 +110,22 @@ class Judge:
             for key, law in passage.laws.items():
                 moves = self._records_moved(passage.charged[0], key)
                 yield from self._worst(key, law, _loss_of(passage.charged[0], key), moves)
+            yield from self._breaches(passage)
+
+    def _breaches(self, passage: Passage) -> Iterator[str]:
+        """Where Definition 6 is promised, the breach probabilities of all draws together stay within delta."""
+        promised = [
+            (law, loss)
+            for key, law in passage.laws.items()
+            if promises_definition_6(loss := _loss_of(passage.charged[0], key)) and isinstance(law, Urn)
+        ]
+        if not promised:
+            return
+        allowed = float(promised[0][1].delta)
+        total = math.fsum(laws.breach_probability(law, float(loss.epsilon)) for law, loss in promised)
+        self.tally.note("breach probability", total / allowed)
+        if total > allowed * CLOSE:
+            yield f"breach probabilities add up to {total:.6g} over {len(promised)} draws, charged {allowed:g}"
 
     def _worst(self, key: Any, law: Law, event: Event, moves: int) -> Iterator[str]:
         """The loss of one draw over every table that has its public sizes."""
