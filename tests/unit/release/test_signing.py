@@ -323,3 +323,9 @@ def _private(file, data):
     file.write_bytes(data)
     os.chmod(file, 0o600)
     return file
+
+
+def test_a_signed_release_is_still_a_release_and_can_be_replaced(place, table):
+    us.read_release(place / "sampled").write(table, overwrite=True)
+    assert read_signature(table) is None
+    assert not [check for check in us.verify(table) if not check.passed]
