@@ -27,6 +27,7 @@ from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, rou
 from understudy.privacy.promise.event import ApproxLoss
 
 PARTS = 64  # into which the step from one jump to the next is divided
+FEW_SIZES = 32  # up to which parts of a step are tried; with more sizes their cost is not worth their gain
 DOUBLINGS, HALVINGS = 12, 4  # of the search for shares that use up delta
 KEPT_BACK = 1e-8  # of delta, relative: for rounding in sums over draws
 LESS, MOST_TRIES = 0.8, 20
@@ -92,10 +93,12 @@ def _calibrate(draws: Sequence[Draws], epsilon: Fraction, allowed: float) -> lis
     for size in sizes:
         size.share = allowed * size.people / everybody
 
+    finest = 1 if len(sizes) <= FEW_SIZES else PARTS
+
     def settle(factor: float) -> tuple[list[int], float]:
         parts, guess = [], PARTS
         for size in sizes:
-            guess = size.least_part(factor * size.share, guess)
+            guess = size.least_part(factor * size.share, guess, finest)
             parts.append(guess)
         return parts, math.fsum(size.breach(part) for size, part in zip(sizes, parts, strict=True))
 
@@ -193,7 +196,7 @@ class _Size:
             self.known[part] = breach_of_all(self.draws.laws(prior), self.epsilon, self.share)
         return self.known[part]
 
-    def least_part(self, allowed: float, guess: int) -> int:
+    def least_part(self, allowed: float, guess: int, finest: int) -> int:
         """A prior that keeps ``allowed`` while one a little smaller does not, sought from ``guess`` outwards."""
         good = bad = min(math.ceil(guess / PARTS) * PARTS, self.last)
         reach = PARTS
@@ -202,9 +205,9 @@ class _Size:
         bad, good = good, bad
         while good == bad or self.breach(good) > allowed:
             bad, good, reach = good, min(good + reach, self.last), reach * 2
-        for finest in (PARTS, 1):
-            while good - bad > finest:
-                middle = (good + bad) // (2 * finest) * finest
+        for width in (PARTS, finest):
+            while good - bad > width:
+                middle = (good + bad) // (2 * width) * width
                 if self.breach(middle) <= allowed:
                     good = middle
                 else:
