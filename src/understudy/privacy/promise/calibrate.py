@@ -13,7 +13,7 @@ from understudy.errors import InputError, InternalError, UnsupportedError
 from understudy.privacy.exact.gaussian_profile import SMOOTHING, gaussian_mu_squared
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, NoiseMechanism
 from understudy.privacy.promise.conversion import cdp_rho
-from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP
+from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, PureDP
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.randomness.streams import LARGEST_SCALE, SMALLEST_SCALE
 
@@ -27,11 +27,11 @@ def noise_for(
     """One mechanism per query, together within the budget; equal shares unless given.
 
     ``PureDP``: geometric noise, each query with its share of epsilon. ``ZCDP``: each query with its share of rho, by
-    discrete Gaussian noise, or by geometric noise of epsilon = sqrt(2 rho) where that has less variance. ``ApproxDP``
-    (and ``ProbabilisticDP``, accounted as the same): geometric noise for all queries under (epsilon, 0), or noise as
-    under ZCDP with the rho that (epsilon, delta) allows, or discrete Gaussian noise by its exact profile, which only a
-    plan that is fixed in advance may use; whichever has the least total variance over all ``cells`` of the queries (one
-    each unless given).
+    discrete Gaussian noise, or by geometric noise of epsilon = sqrt(2 rho) where that has less variance. ``ApproxDP``:
+    geometric noise for all queries under (epsilon, 0), or noise as under ZCDP with the rho that (epsilon, delta)
+    allows, or discrete Gaussian noise by its exact profile, which only a plan that is fixed in advance may use;
+    whichever has the least total variance over all ``cells`` of the queries (one each unless given).
+    ``ProbabilisticDP`` is refused: that Gaussian noise keeps Definition 6 is not proved.
 
     >>> [str(noise) for noise in noise_for(PureDP(epsilon=1), [Sensitivity(l1=2, l2_squared=2, linf=1)])]
     ['geometric(scale = 2)']
@@ -45,7 +45,7 @@ def noise_for(
         choices = [_under_epsilon(budget.epsilon, queries)]
     elif isinstance(budget, ZCDP):
         choices = [_under_rho(budget.rho, queries)]
-    elif isinstance(budget, ApproxDP | ProbabilisticDP):
+    elif isinstance(budget, ApproxDP):
         rho = cdp_rho(budget.epsilon, budget.delta)
         choices = [_under_epsilon(budget.epsilon, queries), _under_rho(rho, queries)]
         choices.append(_under_mu(gaussian_mu_squared(budget.epsilon, budget.delta), queries))
