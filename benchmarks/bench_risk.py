@@ -45,8 +45,8 @@ def blocked(original: np.ndarray, synthetic: np.ndarray, block: int = 256) -> in
 
 
 def run(kind: str, rows: int, width: int, copies: int, criterion: str) -> None:
-    from understudy.risk.linking import link
-    from understudy.risk.ranks import mid_rank_matrix
+    from understudy.evaluation.shared.rank_linking import link
+    from understudy.evaluation.shared.ranks import mid_rank_matrix
 
     draw = np.random.default_rng(0)
     mix = draw.normal(size=(width, width)) / 2 + np.eye(width)
@@ -74,7 +74,7 @@ def evaluate(tables: list[np.ndarray]) -> None:
     import pyarrow as pa
 
     import understudy as us
-    from understudy.risk.evaluate import evaluate_risk
+    from understudy.evaluation.risk import evaluate_risk
 
     width = tables[0].shape[1]
     edges = tuple(float(edge) for edge in np.linspace(-40, 40, 17))

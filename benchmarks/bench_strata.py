@@ -19,12 +19,12 @@ import numpy as np
 import understudy as us
 from margin_data import load
 from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.counted_tables import count_together
+from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.base import configure
-from understudy.utility.counting import count_together
-from understudy.utility.tables import s_pmse
 
 AREA, AGE, YEARS = "PUMA", "AGEP", 4  # ages in twenties: four of the five-year bins together
 NAMES = (AREA, "SEX", AGE, "MSP", "HISP", "RAC1P", "EDU")

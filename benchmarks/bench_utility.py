@@ -25,9 +25,9 @@ from rich.table import Table
 
 import understudy as us
 from understudy.core.table import CodedTable
-from understudy.utility.counting import count_together
-from understudy.utility.evaluate import compare, evaluate_utility
-from understudy.utility.tables import measure_table
+from understudy.evaluation.inputs.counted_tables import count_together
+from understudy.evaluation.shared.table_measures import measure_table
+from understudy.evaluation.utility import compare, evaluate_utility
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 SIZES = [2, 2, 3, 4, 5, 6, 8, 12] * 3

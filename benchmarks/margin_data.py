@@ -19,9 +19,9 @@ from pyarrow import parquet
 
 import understudy as us
 from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.counted_tables import count_together
+from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.reproduce.raab import MISSING_TEXT, schema_of
-from understudy.utility.counting import count_together
-from understudy.utility.tables import s_pmse
 
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data"))
 NOT_APPLICABLE = "N"

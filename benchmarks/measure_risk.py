@@ -15,10 +15,10 @@ from typing import Any
 from pyarrow import parquet
 
 import understudy as us
+from understudy.evaluation.attacks import rank_attribution
+from understudy.evaluation.risk import evaluate_risk
+from understudy.evaluation.shared.protections import compare_protections
 from understudy.reproduce.raab import MISSING_TEXT, schema_of
-from understudy.risk import rank_attribution
-from understudy.risk.evaluate import evaluate_risk
-from understudy.risk.protections import compare_protections
 
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data"))
 COPIES = (1, 3, 10)

@@ -211,10 +211,10 @@ def evaluate(
     >>> [row["mean_s_pmse"] for row in result.utility.frames["ways"].to_pylist()]     # a copy differs in nothing
     [0.0]
     """
+    from understudy.evaluation.risk import evaluate_risk
+    from understudy.evaluation.utility import evaluate_utility
     from understudy.release import Release as KindOfRelease
     from understudy.release.commutes import CommuteRelease as KindOfCommutes
-    from understudy.risk.evaluate import evaluate_risk
-    from understudy.utility.evaluate import evaluate_utility
 
     for part in parts:
         if part not in PARTS:
@@ -241,7 +241,7 @@ def evaluate(
 def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation:
     """Distances, flows and jobs; attacks are made for tables of people."""
     from understudy.engines.commutes import open_commutes
-    from understudy.utility.commutes import evaluate_commutes
+    from understudy.evaluation.commutes import evaluate_commutes
 
     source = confidential if holds_flows(confidential) else open_commutes(confidential, places=release.places)
     return Evaluation(utility=evaluate_commutes(release, source))

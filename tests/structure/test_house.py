@@ -20,7 +20,7 @@ MAY_USE_TEST_RANDOMNESS = (
     "explore/",
     "inference/",
     "reproduce/",
-    "risk/",
+    "evaluation/",
     "privacy/randomness/streams.py",
 )
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}

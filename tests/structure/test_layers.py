@@ -25,7 +25,7 @@ ORDER = (
     {"engines", "models", "figures"},
     {"synth"},
     {"release"},
-    {"auditing", "risk", "utility", "inference"},
+    {"auditing", "evaluation", "inference"},
     {"explore", "reporting"},
     {"api"},
     {"reproduce", "demo"},

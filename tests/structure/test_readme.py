@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.risk.base import attacks
+from understudy.evaluation.shared.attack import attacks
 from understudy.synth.base import synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -72,8 +72,8 @@ def attack(
     Each attack is also played with the release's margins alone (baseline) and, given a holdout, on people who are not
     in the data (control). The residual risk is what it gains over them.
     """
+    from understudy.evaluation.risk import evaluate_risk
     from understudy.release.value import require_table
-    from understudy.risk.evaluate import evaluate_risk
 
     folder = None if out is None else target_folder(out)
     how = reading.options()

@@ -149,9 +149,9 @@ def read_ways(text: str) -> tuple[int, ...]:
 
 def _together(results: Sequence[Evaluated]) -> dict[str, Any]:
     """Several releases of tables beside each other, by epsilon: what they are worth, what an intruder gains."""
+    from understudy.evaluation.risk import risk_against_epsilon
+    from understudy.evaluation.utility import against_epsilon
     from understudy.release import Release as KindOfRelease
-    from understudy.risk.evaluate import risk_against_epsilon
-    from understudy.utility.evaluate import against_epsilon
 
     of_tables = [(name, release, one) for name, release, one in results if isinstance(release, KindOfRelease)]
     if len(of_tables) < 2 or len(of_tables) < len(results):

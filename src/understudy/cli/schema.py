@@ -173,7 +173,7 @@ def describe(
 
 def _summary(source: Any) -> dict[str, Any]:
     """Raab's Table 1 for these data: rows, cells k, empty cells (p0), people alone in theirs (p1)."""
-    from understudy.utility.cells import describe_cells
+    from understudy.evaluation.measures.cells import describe_cells
 
     return {"audience": "internal", **describe_cells(source.confidential_codes())}
 

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.table import CodedTable
+from understudy.evaluation.attacks.attribution import Claims
+from understudy.evaluation.attacks.uniqueness import uniqueness
+from understudy.evaluation.inputs.attack_inputs import null_copies
+from understudy.evaluation.inputs.counted_tables import count_together
+from understudy.evaluation.shared.attack import Records
+from understudy.evaluation.shared.record_cells import cell_numbers
+from understudy.evaluation.shared.table_measures import k_marginal_score, measure_table
 from understudy.release.value import Release
-from understudy.risk.attribution import Claims
-from understudy.risk.base import Records
-from understudy.risk.cells import cell_numbers
-from understudy.risk.material import null_copies
-from understudy.risk.uniqueness import uniqueness
-from understudy.utility.counting import count_together
-from understudy.utility.tables import k_marginal_score, measure_table
 
 Integers = NDArray[np.int64]
 

@@ -19,13 +19,13 @@ from understudy import api
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.counted_tables import count_together
+from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import Definition, NonPrivate, PureDP
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.base import Simulated, data_file
 from understudy.synth.base import configure
-from understudy.utility.counting import count_together
-from understudy.utility.tables import s_pmse
 
 MISSING_TEXT = "NA"
 ATTRIBUTES = (

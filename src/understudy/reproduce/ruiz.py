@@ -2,7 +2,7 @@
 
 Table 2 prints one attribute of 20 people with three synthetic versions, and is computed again exactly. Tables 3 and 4
 link people on two attributes, of which the second is not printed: what the text reads off Table 3 is computed from the
-printed ranks, and the links themselves cannot be. The procedure is ``understudy.risk.rank_attribution``.
+printed ranks, and the links themselves cannot be. The procedure is ``understudy.evaluation.attacks.rank_attribution``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from understudy.evaluation.attacks.reverse_mapping import reverse_map
 from understudy.reproduce.base import CannotComputeError, Computations, Compute, papers
-from understudy.risk.reverse_mapping import reverse_map
 
 # Table 1: the original data X and the anonymized data Y.
 TABLE_1_X = ((13, 135, 3707), (20, 52, 826), (2, 123, -1317), (15, 165, 2419), (29, 160, -1008))

@@ -10,9 +10,9 @@ import pytest
 
 import understudy as us
 from understudy.errors import UnsupportedError
+from understudy.evaluation.attacks.reverse_mapping import reverse_map
 from understudy.privacy.mechanisms.reverse_draw import map_back
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.risk.reverse_mapping import reverse_map
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 SCHEMA = us.Schema(

@@ -13,12 +13,12 @@ import pytest
 
 import understudy as us
 from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.counted_tables import count_together
+from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.base import configure
-from understudy.utility.counting import count_together
-from understudy.utility.tables import s_pmse
 
 PEOPLE, SEEDS = 5000, 2
 

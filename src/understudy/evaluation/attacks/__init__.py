@@ -1,0 +1,1 @@
+"""Attacks on a synthetic release, one file each, and nothing else."""

@@ -1,0 +1,135 @@
+"""What a synthetic count tells about the real count of the same cell (Young, Graham and Penny 2009, in Charest 2010).
+
+For every synthetic count: the median and quartiles of the real counts of the cells that have it. If they vary, the
+synthetic count hides the real one. And of the cells that are empty in the synthetic table, the share that is empty in
+the data: if it is near 100%, an empty synthetic cell tells that nobody is there.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb, prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.core.result import Finding
+from understudy.evaluation.shared.attack import Found, Integers, Material, Records, Scene, attacks, columns_of
+from understudy.evaluation.shared.success import Tally
+
+LARGEST_COUNT = 10  # greater synthetic counts are taken together
+SMALL = (1, 2)
+MOST_CELLS = 2_000_000
+WAYS = (2, 3)
+
+
+@attacks.add
+class CellCounts:
+    """Real counts given synthetic counts over all two-way and three-way tables; small counts as guesses."""
+
+    name: ClassVar[str] = "cell_counts"
+    summary: ClassVar[str] = "what a synthetic count tells about the real one: medians, empty cells"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def run(self, material: Material) -> Found:
+        rows: list[dict[str, Any]] = []
+
+        def play(scene: Scene) -> dict[str, Tally]:
+            real = scene.people is material.original and scene.copies is material.copies
+            tallies = {}
+            for ways in WAYS:
+                if ways > len(material.names):
+                    continue
+                for number, copy in enumerate(scene.copies, start=1):
+                    d, s = tables(material, scene.people, copy, ways)
+                    if real:
+                        rows.extend({"ways": ways, "copy": number, **row} for row in real_given_synthetic(d, s))
+                    small = np.isin(s, SMALL)
+                    tallies[f"{ways}-way cells of 1 or 2, copy {number}"] = Tally(
+                        successes=int(np.sum(d[small] == s[small])), guesses=int(small.sum())
+                    )
+            return tallies
+
+        outcomes = material.play(self.name, play)
+        left_out = {ways: _left_out(material, ways) for ways in WAYS}
+        empty = [row for row in rows if row["synthetic_count"] == "0"]
+        findings = [
+            Finding(
+                code=f"risk.cell_counts.empty_{row['ways']}",
+                title=(
+                    f"of the {row['cells']:,} empty cells of synthetic {row['ways']}-way tables (copy {row['copy']}) "
+                    f"{row['real_zero']:.1f}% are empty in the data"
+                ),
+                value=row["real_zero"],
+                severity="info",
+                reference="Young, Graham and Penny 2009, as reviewed by Charest 2010",
+            )
+            for row in empty
+            if row["copy"] == 1
+        ]
+        findings += [
+            Finding(
+                code=f"risk.cell_counts.left_out_{ways}",
+                title=f"{ways}-way tables left out: all of them together have more than {MOST_CELLS:,} cells",
+                value=number,
+            )
+            for ways, number in left_out.items()
+            if number
+        ]
+        return Found(outcomes=tuple(outcomes), frames={"cell_counts": columns_of(rows)}, findings=tuple(findings))
+
+
+def tables(material: Material, people: Records, copy: Records, ways: int) -> tuple[Integers, Integers]:
+    """Counts of the possible cells of tables of that many attributes, one after the other, while there is room."""
+    shape = material.schema.shape()
+    d: list[Integers] = []
+    s: list[Integers] = []
+    for columns in _with_room(shape, ways):
+        sizes = tuple(shape[column] for column in columns)
+        allowed = material.schema.allowed(tuple(material.names[column] for column in columns)).ravel()
+        for counts, records in ((d, people), (s, copy)):
+            flat = np.ravel_multi_index(tuple(records.codes[:, column] for column in columns), sizes)
+            counts.append(np.bincount(flat, minlength=int(np.prod(sizes)))[allowed])
+    empty = [np.zeros(0, np.int64)]
+    return np.concatenate(d or empty), np.concatenate(s or empty)
+
+
+def _with_room(shape: tuple[int, ...], ways: int) -> list[tuple[int, ...]]:
+    """The tables that are counted: each that still fits ``MOST_CELLS`` cells together with those before it."""
+    chosen, room = [], MOST_CELLS
+    for columns in combinations(range(len(shape)), ways):
+        cells = prod(shape[column] for column in columns)
+        if cells <= room:
+            chosen.append(columns)
+            room -= cells
+    return chosen
+
+
+def _left_out(material: Material, ways: int) -> int:
+    shape = material.schema.shape()
+    return comb(len(shape), ways) - len(_with_room(shape, ways))
+
+
+def real_given_synthetic(d: Integers, s: Integers) -> list[dict[str, Any]]:
+    """Median and quartiles of the real count, and the share of real zeros, for each synthetic count.
+
+    >>> rows = real_given_synthetic(np.array([0, 0, 3, 1, 2]), np.array([0, 0, 0, 1, 1]))
+    >>> [(r["synthetic_count"], r["cells"], r["median"], round(r["real_zero"], 1)) for r in rows]
+    [('0', 3, 0.0, 66.7), ('1', 2, 1.5, 0.0)]
+    """
+    kept = np.minimum(s, LARGEST_COUNT)
+    rows = []
+    for count in np.unique(kept):
+        real = d[kept == count]
+        q1, median, q3 = np.quantile(real, (0.25, 0.5, 0.75))
+        rows.append(
+            {
+                "synthetic_count": f"{count}" + (" or more" if count == LARGEST_COUNT else ""),
+                "cells": len(real),
+                "median": float(median),
+                "q1": float(q1),
+                "q3": float(q3),
+                "real_zero": 100 * float(np.mean(real == 0)),
+            }
+        )
+    return rows

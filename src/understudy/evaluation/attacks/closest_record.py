@@ -1,0 +1,99 @@
+"""Distance to the closest synthetic record, on all people, and apart for those who stand out.
+
+Two numbers per person: the distance to the closest synthetic record, and its ratio to the distance to the second
+closest. A person is *closer than company* if a synthetic record is nearer to them than any other person in the data
+(Gower distance). With a holdout: copies of the data lie nearer to the people in it than to people who are not.
+Everybody is compared, since comparing a sample hides copies. Outliers, the people farthest from company, leak first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.core.result import Finding
+from understudy.evaluation.shared.attack import Flags, Floats, Found, Material, Scene, attacks, columns_of
+from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.success import Tally
+
+OUTLIERS = 0.05  # the share of people called outliers
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5)
+
+
+@attacks.add
+class ClosestRecord:
+    """Closest synthetic records of all people, of the holdout, and of the outliers."""
+
+    name: ClassVar[str] = "closest_record"
+    summary: ClassVar[str] = "distance to the closest synthetic record and its ratio to the next; outliers apart"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def run(self, material: Material) -> Found:
+        columns = list(range(len(material.names)))
+        space: dict[str, Any] = {"nominal": material.nominal(columns), "weights": material.spans(columns)}
+        data = Neighbours(material.original.positions, **space)
+        company = {"people": data.k_nearest(material.original.positions, 1, themselves=True)[:, 0]}
+        if material.holdout is not None:
+            company["holdout"] = data.k_nearest(material.holdout.positions, 1)[:, 0]
+        rows: list[dict[str, Any]] = []
+
+        def play(scene: Scene) -> dict[str, Tally]:
+            who = "people" if scene.people is material.original else "holdout"
+            apart = outliers(company[who])
+            tallies = {}
+            for number, copy in enumerate(scene.copies, start=1):
+                two = Neighbours(copy.positions, **space).k_nearest(scene.people.positions, 2)
+                closer = two[:, 0] < company[who]
+                for label, chosen in (("everybody", np.ones(len(apart), bool)), ("outliers", apart)):
+                    tallies[f"{label}, copy {number}"] = Tally(
+                        successes=int(closer[chosen].sum()), guesses=int(chosen.sum())
+                    )
+                    if scene.copies is material.copies:
+                        rows.append({"who": who, "group": label, "copy": number, **distances(two[chosen])})
+            return tallies
+
+        outcomes = material.play(self.name, play)
+        return Found(
+            outcomes=tuple(outcomes), frames={"closest_record": columns_of(rows)}, findings=tuple(_findings(rows))
+        )
+
+
+def outliers(company: Floats) -> Flags:
+    """The people farthest from their nearest company: at least one, at most 5% unless tied."""
+    flags: Flags = company >= np.quantile(company, 1 - OUTLIERS, method="higher")
+    return flags
+
+
+def distances(two: Floats) -> dict[str, float | int]:
+    """Quantiles of the distance to the closest record, exact copies, and the ratio to the second closest."""
+    ratio = np.divide(two[:, 0], two[:, 1], out=np.ones(len(two)), where=two[:, 1] > 0)
+    return {
+        "people": len(two),
+        "exact_copies": float(np.mean(two[:, 0] == 0)),
+        **{f"closest_q{round(100 * q):02d}": float(np.quantile(two[:, 0], q)) for q in QUANTILES},
+        "closest_mean": float(two[:, 0].mean()),
+        "ratio_q05": float(np.quantile(ratio, 0.05)),
+        "ratio_median": float(np.median(ratio)),
+    }
+
+
+def _findings(rows: list[dict[str, Any]]) -> list[Finding]:
+    def mean(who: str, group: str, key: str) -> float | None:
+        found = [row[key] for row in rows if (row["who"], row["group"]) == (who, group)]
+        return float(np.mean(found)) if found else None
+
+    inside, outside = mean("people", "everybody", "exact_copies"), mean("holdout", "everybody", "exact_copies")
+    rare = mean("people", "outliers", "exact_copies")
+    against = "" if outside is None else f"; of people not in the data {100 * outside:.2f}%"
+    return [
+        Finding(
+            code="risk.closest_record.copies",
+            title=(
+                f"{100 * (inside or 0):.2f}% of the people have an exact copy in a synthetic table{against}; of the "
+                f"outliers {100 * (rare or 0):.2f}%"
+            ),
+            value=inside,
+            severity="info",
+        )
+    ]

@@ -1,0 +1,100 @@
+"""Singling out: a statement that is true of exactly one person in the data, read off the synthetic table.
+
+Univariate: one attribute and a value that one synthetic record has, or an extreme beyond which there is one. Several
+attributes: conditions that one synthetic record satisfies, added in random order until no other record does (equal
+for nominal attributes, at least or at most for ordered ones, after Giomi et al. 2023). A statement succeeds if it is
+true of exactly one person; the control tries the same statements on people who are not in the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.evaluation.shared.attack import Flags, Found, Material, Records, Scene, attacks
+from understudy.evaluation.shared.success import Tally
+
+STATEMENTS = 500
+Condition = tuple[int, str, float]  # attribute, comparison, position
+
+
+@attacks.add
+class SinglingOut:
+    """Statements true of one synthetic record, tried on the data."""
+
+    name: ClassVar[str] = "singling_out"
+    summary: ClassVar[str] = "statements that are true of exactly one person, by one attribute and by several"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def run(self, material: Material) -> Found:
+        columns = list(range(len(material.names)))
+        nominal = material.nominal(columns)
+
+        def play(scene: Scene) -> dict[str, Tally]:
+            tallies = {}
+            for number, copy in enumerate(scene.copies, start=1):
+                for label, statements in (
+                    ("one attribute", univariate(copy, nominal)),
+                    ("several attributes", multivariate(copy, nominal, material.generator(f"singling_out {number}"))),
+                ):
+                    chosen = statements
+                    if len(statements) > STATEMENTS:
+                        rows = material.sample(len(statements), STATEMENTS, f"statements {number}")
+                        chosen = [statements[row] for row in rows]
+                    right = sum(true_of(scene.people, statement, most=2) == 1 for statement in chosen)
+                    tallies[f"{label}, copy {number}"] = Tally(successes=right, guesses=len(chosen), asked=STATEMENTS)
+            return tallies
+
+        return Found(outcomes=tuple(material.play(self.name, play)))
+
+
+def univariate(copy: Records, nominal: Flags) -> list[list[Condition]]:
+    """Values that occur once, and extremes that occur once."""
+    statements: list[list[Condition]] = []
+    for column in range(copy.positions.shape[1]):
+        values, counts = np.unique(copy.positions[:, column], return_counts=True)
+        statements += [[(column, "=", float(value))] for value in values[counts == 1]]
+        if not nominal[column] and len(values) > 1:
+            statements += [[(column, "<=", float(values[0]))]] if counts[0] == 1 else []
+            statements += [[(column, ">=", float(values[-1]))]] if counts[-1] == 1 else []
+    return statements
+
+
+def multivariate(copy: Records, nominal: Flags, generator: np.random.Generator) -> list[list[Condition]]:
+    """Conditions that hold for one synthetic record; a record that no condition tells from its twins is passed over."""
+    middle = np.median(copy.positions, axis=0)
+    statements = []
+    for record in generator.permutation(len(copy))[: 2 * STATEMENTS]:
+        left = np.arange(len(copy))
+        conditions: list[Condition] = []
+        for column in generator.permutation(copy.positions.shape[1]):
+            value = float(copy.positions[record, column])
+            comparison = "=" if nominal[column] else (">=" if value >= middle[column] else "<=")
+            kept = left[_holds(copy.positions[left, column], comparison, value)]
+            if len(kept) < len(left):
+                conditions.append((int(column), comparison, value))
+                left = kept
+            if len(left) == 1:
+                statements.append(conditions)
+                break
+        if len(statements) == STATEMENTS:
+            break
+    return statements
+
+
+def true_of(people: Records, conditions: list[Condition], most: int) -> int:
+    """How many people a statement is true of, counted no further than ``most``."""
+    left: Any = slice(None)
+    for column, comparison, value in conditions:
+        values = people.positions[left, column]
+        kept = np.flatnonzero(_holds(values, comparison, value))
+        left = kept if isinstance(left, slice) else left[kept]
+    return min(len(left), most)
+
+
+def _holds(values: Any, comparison: str, value: float) -> Flags:
+    result: Flags = (
+        values == value if comparison == "=" else (values >= value if comparison == ">=" else values <= value)
+    )
+    return result

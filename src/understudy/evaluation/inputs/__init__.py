@@ -1,0 +1,1 @@
+"""What measures and attacks are given."""

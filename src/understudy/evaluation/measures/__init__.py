@@ -1,0 +1,1 @@
+"""Families of utility measures, one file each, and nothing else."""

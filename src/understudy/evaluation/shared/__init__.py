@@ -1,0 +1,1 @@
+"""What several measures or attacks use, and their registries."""

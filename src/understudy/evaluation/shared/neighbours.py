@@ -1,0 +1,163 @@
+"""Nearest records by any of the attacks' distances, exactly: distinct points in a tree, ties as groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from understudy.errors import InputError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+TIES_AT_ONCE = 2**22  # members of groups held at one time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Distinct:
+    """The distinct rows of a matrix, and which records lie on each: ``records[offsets[p]:offsets[p + 1]]``."""
+
+    points: Floats
+    point_of: Integers  # of each record
+    offsets: Integers
+    records: Integers
+
+
+def distinct_rows(matrix: Floats) -> Distinct:
+    """Equal rows gathered, in lexicographic order; records of a point in their own order."""
+    rows = np.ascontiguousarray(matrix, dtype=np.float64)
+    records = np.lexsort(rows.T[::-1]).astype(np.int64)
+    ordered = rows[records]
+    new = np.ones(len(rows), bool)
+    new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    starts = np.flatnonzero(new)
+    point_of = np.empty(len(rows), np.int64)
+    point_of[records] = np.cumsum(new) - 1
+    return Distinct(points=ordered[starts], point_of=point_of, offsets=np.append(starts, len(rows)), records=records)
+
+
+def as_matrix(values: ArrayLike, name: str) -> Floats:
+    """A matrix of finite numbers with at least one row and one column."""
+    try:
+        matrix = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a matrix of numbers, one row per record.") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(f"{name} has the shape {matrix.shape}; give a matrix with one row per record.")
+    if not np.all(np.isfinite(matrix)):
+        raise InputError(f"{name} must hold finite numbers only.")
+    return np.ascontiguousarray(matrix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Groups:
+    """For each of some query points: the distance of its nearest points and, when asked for, which they are."""
+
+    queries: Distinct
+    distances: Floats  # of each distinct query
+    ties: Integers  # how many distinct points have it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Summaries:
+    """Of each query's nearest records: least and greatest rank, records by code, the first point they lie on."""
+
+    low: Floats
+    high: Floats
+    table: Integers
+    first: Integers
+
+
+class Neighbours:
+    """Records to search among. ``nominal`` columns differ by their whole weight or not at all.
+
+    ``criterion``: "sum" or "maximum" of the weighted differences. Cost: near n log n up to about eight attributes
+    that vary freely; beyond that a search reads a growing share of the points, at worst all: n^2 p in time, n p in
+    memory.
+    """
+
+    def __init__(
+        self,
+        matrix: Floats,
+        *,
+        nominal: Flags | None = None,
+        weights: Floats | None = None,
+        criterion: str = "sum",
+    ) -> None:
+        from understudy.evaluation.shared import nearest_compiled as compiled
+
+        width = matrix.shape[1]
+        self._kernel = compiled
+        self._nominal = np.zeros(width, bool) if nominal is None else np.asarray(nominal, bool)
+        self._weights = np.ones(width) if weights is None else np.asarray(weights, np.float64)
+        self._largest = criterion == "maximum"
+        self.records = distinct_rows(matrix)
+        order, *self._tree = compiled.build(self.records.points, self._nominal, self._weights)
+        self._order: Integers = order
+        self._points = np.ascontiguousarray(self.records.points[order])
+        self._place = np.empty_like(order)
+        self._place[order] = np.arange(len(order))
+
+    @property
+    def _space(self) -> tuple[Flags, Floats, bool]:
+        return self._nominal, self._weights, self._largest
+
+    def _visit(self, points: Floats) -> Integers:
+        """Queries in the order of a tree of their own, so that neighbours follow one another."""
+        order: Integers = self._kernel.build(points, self._nominal, self._weights)[0]
+        return order
+
+    def nearest(self, matrix: Floats) -> Groups:
+        queries = distinct_rows(matrix)
+        distances, ties = self._kernel.nearest(
+            self._points, *self._tree, *self._space, queries.points, self._visit(queries.points)
+        )
+        return Groups(queries=queries, distances=distances, ties=ties)
+
+    def members(self, groups: Groups, chosen: Integers | None = None) -> tuple[Integers, Integers]:
+        """Offsets and members: the distinct points nearest to each (chosen) distinct query, ascending."""
+        chosen = np.arange(len(groups.ties)) if chosen is None else chosen
+        offsets = np.concatenate([[0], np.cumsum(groups.ties[chosen])]).astype(np.int64)
+        places = self._kernel.within(
+            self._points, *self._tree, *self._space, groups.queries.points[chosen], groups.distances[chosen], offsets
+        )
+        found = self._order[places]
+        group = np.repeat(np.arange(len(chosen)), groups.ties[chosen])
+        return offsets, found[np.lexsort((found, group))]
+
+    def chunks(self, groups: Groups) -> Iterator[tuple[Integers, Integers, Integers]]:
+        """All groups, a bounded number of ties at a time: chosen queries, offsets, members."""
+        start, total = 0, np.concatenate([[0], np.cumsum(groups.ties)])
+        while start < len(groups.ties):
+            stop = max(start + 1, int(np.searchsorted(total, total[start] + TIES_AT_ONCE, side="right")) - 1)
+            chosen = np.arange(start, stop)
+            yield chosen, *self.members(groups, chosen)
+            start = stop
+
+    def summaries(self, groups: Groups, ranks: Floats, codes: Integers, levels: int) -> Summaries:
+        """What the records nearest to each query say of one attribute; ``ranks`` and ``codes`` are of the records."""
+        count = len(groups.ties)
+        low, high, first = np.empty(count), np.empty(count), np.empty(count, np.int64)
+        table = np.empty((count, levels), np.int64)
+        by_point = ranks[self.records.records], codes[self.records.records]
+        for part, offsets, members in self.chunks(groups):
+            low[part], high[part], table[part] = self._kernel.summarise(
+                offsets, members, self.records.offsets, *by_point, levels
+            )
+            first[part] = members[offsets[:-1]]
+        of = groups.queries.point_of
+        return Summaries(low=low[of], high=high[of], table=table[of], first=first[of])
+
+    def k_nearest(self, matrix: Floats, k: int, *, themselves: bool = False) -> Floats:
+        """The k least distances of each row to records; ``themselves``: the rows are these records, each left out."""
+        queries = distinct_rows(matrix)
+        own = self._place if themselves else np.full(len(queries.points), -1, np.int64)
+        counts = np.diff(self.records.offsets)[self._order]
+        found: Floats = self._kernel.k_nearest(
+            self._points, counts, *self._tree, *self._space, queries.points, self._visit(queries.points), k, own
+        )
+        return found[queries.point_of]

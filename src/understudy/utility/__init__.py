@@ -1,1 +1,0 @@
-"""How useful a release is, measured against the confidential data: every finding here is internal."""

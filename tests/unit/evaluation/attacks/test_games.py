@@ -1,0 +1,205 @@
+"""The intruder games against their definitions, person by person."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import understudy as us
+from understudy.evaluation.attacks.attribute_inference import infer
+from understudy.evaluation.attacks.closest_record import ClosestRecord, outliers
+from understudy.evaluation.attacks.linkability import joined
+from understudy.evaluation.attacks.rank_attribution import attack_attribute
+from understudy.evaluation.attacks.singling_out import multivariate, true_of, univariate
+from understudy.evaluation.shared import roc
+from understudy.evaluation.shared.attack import Material, Records, Scene
+from understudy.evaluation.shared.ranks import mid_ranks
+
+SCHEMA = us.Schema(
+    attributes=(
+        us.Attribute(name="a", levels=(0, 1, 2)),
+        us.Attribute(name="b", levels=(0, 1, 2, 3), ordered=True),
+        us.Attribute(name="c", edges=(0, 2, 4, 8), integer=True),
+    )
+)
+BINS = np.array([0, 0, 1, 1, 2, 2, 2, 2, 2])
+
+
+def table(rows: int):
+    columns = [arrays(np.int64, rows, elements=st.integers(0, most)) for most in (2, 3, 8)]
+    return st.tuples(*columns).map(np.column_stack).map(_records)
+
+
+def _records(values) -> Records:
+    codes = values.copy()
+    codes[:, 2] = BINS[values[:, 2]]
+    return Records(codes=codes, positions=values.astype(float))
+
+
+some = st.integers(2, 20).flatmap(table)
+NOMINAL = np.array([True, False, False])
+SPAN = np.array([1.0, 3.0, 8.0])
+
+
+def apart(one: Records, other: Records, columns) -> np.ndarray:
+    total = np.zeros((len(one), len(other)))
+    for j in columns:
+        gap = np.abs(one.positions[:, None, j] - other.positions[None, :, j])
+        total = total + (np.where(gap > 0, 1.0, 0.0) if NOMINAL[j] else gap) * (1 / SPAN[j])
+    return total
+
+
+def material(people, *copies, **more) -> Material:
+    return Material(schema=SCHEMA, original=people, copies=copies, null=copies, **more)
+
+
+@settings(max_examples=60, deadline=None)
+@given(people=some, copy=some, second=some)
+def test_attribute_inference_takes_the_commonest_value_of_all_nearest(people, copy, second):
+    game = material(people, copy, second)
+    chosen = np.arange(len(people))
+    for j, target in enumerate(SCHEMA.names):
+        guess, agreed, _ = infer(game, game.scenes["release"], target, chosen)
+        known = [k for k in range(3) if k != j]
+        codes = np.concatenate([copy.codes[:, j], second.codes[:, j]])
+        distances = np.concatenate([apart(people, table, known) for table in (copy, second)], axis=1)
+        for i in chosen:
+            near = codes[distances[i] == distances[i].min()]
+            assert guess[i] == np.bincount(near).argmax()
+            assert agreed[i] == (len(set(near.tolist())) == 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(people=some, copy=some)
+def test_linkability_joins_what_shares_a_nearest_record(people, copy):
+    found = joined(material(people, copy), people, copy, [0, 2], [1])
+    one, other = apart(people, copy, [0, 2]), apart(people, copy, [1])
+    wanted = [bool(((one[i] == one[i].min()) & (other[i] == other[i].min())).any()) for i in range(len(people))]
+    assert found.tolist() == wanted
+
+
+@settings(max_examples=60, deadline=None)
+@given(people=some, copy=some)
+def test_closer_than_company(people, copy):
+    outcome = {one.subject: one for one in ClosestRecord().run(material(people, copy)).outcomes}
+    company = apart(people, people, [0, 1, 2])
+    np.fill_diagonal(company, np.inf)
+    company = company.min(axis=1)
+    closest = apart(people, copy, [0, 1, 2]).min(axis=1)
+    assert outcome["everybody, copy 1"].release.successes == int(np.sum(closest < company))
+    assert outcome["outliers, copy 1"].release.guesses == int(outliers(company).sum()) >= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(people=some, copy=some, seed=st.integers(0, 9))
+def test_statements_are_true_of_one_synthetic_record_and_counted_right(people, copy, seed):
+    statements = univariate(copy, NOMINAL) + multivariate(copy, NOMINAL, np.random.default_rng(seed))
+    compare = {"=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
+    for statement in statements:
+        assert true_of(copy, statement, most=9) == 1
+        wanted = np.ones(len(people), bool)
+        for column, comparison, value in statement:
+            wanted &= compare[comparison](people.positions[:, column], value)
+        assert true_of(people, statement, most=99) == wanted.sum()
+
+
+def test_statements_need_records_that_differ():
+    twins = _records(np.zeros((4, 3), np.int64))
+    assert univariate(twins, NOMINAL) == []
+    assert multivariate(twins, NOMINAL, np.random.default_rng(0)) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables=st.integers(2, 20).flatmap(lambda rows: st.tuples(table(rows), table(rows), table(rows))))
+def test_rank_attribution_reads_the_linked_ranks_of_every_copy(tables):
+    people, *copies = tables
+    game = material(people, *copies)
+    for j, target in enumerate(SCHEMA.names):
+        found = attack_attribute(game, game.scenes["release"], target)
+        known = [k for k in range(3) if k != j]
+        pooled = np.zeros((len(people), SCHEMA[target].size), np.int64)
+        for m, copy in enumerate(copies):
+            gaps = sum(
+                np.abs(mid_ranks(people.positions[:, k])[:, None] - mid_ranks(copy.positions[:, k])[None, :])
+                for k in known
+            )
+            own = np.sort(people.positions[:, j])  # a synthetic rank stands for the original value that has it
+            values = own[np.floor(mid_ranks(copy.positions[:, j])).astype(int) - 1]
+            ranks = np.array([np.mean(np.flatnonzero(own == value) + 1) for value in values])
+            for i in range(len(people)):
+                linked = np.flatnonzero(gaps[i] == gaps[i].min())
+                assert found.low[m, i] == ranks[linked].min()
+                assert found.high[m, i] == ranks[linked].max()
+                assert found.hits[m, i] == (people.codes[i, j] in copy.codes[linked, j])
+                np.add.at(pooled[i], copy.codes[linked, j], 1)
+        assert np.array_equal(found.pooled, pooled)
+        summary = found.summary()
+        assert summary["claims"] == summary["correct"] + summary["false"]
+        assert summary["narrowed"] == pytest.approx(summary["helped"] + summary["confused"])
+        assert summary["hit_any_copy"] >= summary["hit_one_copy"]
+
+
+def test_chance_error_of_a_rank():
+    """The mean distance of a rank to one drawn at random from 1 to n."""
+    people = _records(np.column_stack([np.zeros(8), np.zeros(8), np.arange(8)]).astype(np.int64))
+    found = attack_attribute(material(people, people), Scene(people=people, copies=(people,)), "c")
+    ranks = np.arange(1, 9)
+    assert found.summary()["rank_error_chance"] == pytest.approx(np.abs(ranks[:, None] - ranks).mean() / 7)
+
+
+scores = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=20).map(np.array)
+
+
+@settings(max_examples=60, deadline=None)
+@given(members=scores, others=scores)
+def test_area_and_curve_are_those_of_all_pairs(members, others):
+    wins = (members[:, None] > others[None, :]).mean() + (members[:, None] == others[None, :]).mean() / 2
+    found = roc.area(members, others)
+    assert found.value == pytest.approx(wins)
+    assert found.low <= found.value <= found.high
+    false, true = roc.curve(members, others)
+    assert np.trapezoid(true, false) == pytest.approx(wins)
+    for rate in (0.0, 0.1, 0.5):
+        best = max(
+            [0.0] + [np.mean(members >= t) for t in np.unique(np.r_[members, others]) if np.mean(others >= t) <= rate]
+        )
+        assert roc.true_positives_at(members, others, rate) == pytest.approx(best)
+
+
+def test_area_intervals_cover_and_exclude():
+    """Normal scores one deviation apart: the area is 0.7602. Of 400 intervals of 95% at least 350 must cover it."""
+    draw = np.random.default_rng(0)
+    covered = excluded = 0
+    for _ in range(400):
+        found = roc.area(draw.normal(1, 1, 80), draw.normal(0, 1, 80))
+        covered += found.low <= 0.76025 <= found.high
+        excluded += not found.low <= 0.6 <= found.high
+    assert covered >= 350
+    assert excluded >= 300
+
+
+def test_guessing_is_tested_on_records_that_did_not_choose_the_threshold():
+    draw = np.random.default_rng(0)
+    noise = [roc.guess(draw.normal(size=40), draw.normal(size=40), draw).advantage for _ in range(400)]
+    assert abs(np.mean(noise)) < 0.04  # choosing and testing on the same records would give about 0.2
+    sure = roc.guess(np.ones(20), np.zeros(20), draw)
+    assert sure.advantage == 1
+
+
+def test_one_copy_narrows_nothing_and_three_that_agree_on_the_truth_help():
+    draw = np.random.default_rng(0)
+    people = _records(np.column_stack([draw.integers(0, 3, 200), draw.integers(0, 4, 200), draw.integers(0, 9, 200)]))
+    noisy = []
+    for _ in range(3):
+        values = people.positions.astype(np.int64)
+        moved = draw.uniform(size=200) < 0.3
+        values[moved, 2] = draw.integers(0, 9, moved.sum())
+        noisy.append(_records(values))
+    alone = attack_attribute(material(people, *noisy), Scene(people=people, copies=(noisy[0],)), "c").summary()
+    assert (alone["narrowed"], alone["one_copy_width"]) == (0, alone["range_width"])
+    three = attack_attribute(material(people, *noisy), Scene(people=people, copies=tuple(noisy)), "c").summary()
+    assert three["range_holds_truth"] > alone["range_holds_truth"]
+    assert three["helped"] > three["confused"]
