@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.flows import FlowSource, holds_flows
 from understudy.core.mechanism import Stream
@@ -36,7 +37,6 @@ __all__ = [
     "write_sample",
 ]
 
-Progress = Callable[[int, int | None], None]
 DEFAULT_METHOD = "auto"
 PARTS = ("utility", "risk")
 WAYS = (1, 2, 3)

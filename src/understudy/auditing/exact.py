@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy.auditing.calibration import Calibration
 from understudy.auditing.priors import Prior, log_prior
@@ -27,6 +26,7 @@ from understudy.auditing.space import (
     listed_losses,
     read_setting,
 )
+from understudy.core.arrays import Floats
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact import dirichlet_profile
 from understudy.privacy.exact.breach_search import breach
@@ -49,7 +49,6 @@ from understudy.privacy.promise.definition import Unit, read_unit
 if TYPE_CHECKING:
     import pyarrow
 
-Floats = NDArray[np.float64]
 Table = tuple[int, ...]
 Convention = Literal["definition_6", "abowd_vilhuber", "prior_averaged"]
 CONVENTIONS: tuple[str, ...] = ("definition_6", "abowd_vilhuber", "prior_averaged")

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.core.mechanism import Integers
+from understudy.core.arrays import Integers
 from understudy.errors import InputError
 from understudy.privacy.exact.profile import log_multinomial_prior
 

@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.auditing.verdict import Verdict, check_claim
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError
 from understudy.privacy.exact.observed import check_confidence, epsilon_lower_bound, epsilon_lower_bounds
 
 __all__ = ["SampledAudit", "detection_power", "epsilon_lower_bound", "sampled_audit"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Output = NDArray[Any] | Hashable
 MOST_BINS = 16
 LEAST_RUNS = 40

@@ -11,9 +11,8 @@ from itertools import product
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.accept_reject import AcceptReject
 from understudy.privacy.exact.clamped import clamped_matrix
@@ -35,7 +34,6 @@ from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, Poster
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.definition import Unit
 
-Floats = NDArray[np.float64]
 Noised = Literal["all", "first"]
 Auditable = (
     DirichletMultinomial

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError
 
-Integers = NDArray[np.int64]
 COVERS = ("whole_domain",)  # the law of the mechanism gives every cell of the public domain, empty or not
 
 

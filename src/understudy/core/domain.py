@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
 
-Integers = NDArray[np.int64]
 LARGEST_DOMAIN = 2**62
 LARGEST_RULED = 2**26  # cells over the attributes that rules speak of
 

@@ -13,11 +13,11 @@ from typing import Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.counts import COVERS
 from understudy.core.places import Places
 from understudy.errors import DisclosureError, InternalError
 
-Integers = NDArray[np.int64]
 PAIRS_AT_ONCE = 2**16
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
-Integers = NDArray[np.int64]
 SelectionLaw = Literal["exponential", "gumbel"]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.errors import InputError, unknown_name
 
 EARTH_RADIUS_MILES = 3958.8
@@ -25,7 +26,6 @@ MOST_PLACES = 2**31 - 2
 UNINHABITED_SOUTH = -60.0  # no community lives south of it: coordinates there are swapped
 
 Bytes = NDArray[np.bytes_]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.schema import MISSING, Attribute, Schema
 from understudy.core.structural import Condition, Impossible
 from understudy.errors import InputError, unknown_name
@@ -28,9 +29,6 @@ from understudy.errors import InputError, unknown_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 SURVEY_DAY = datetime.date(2026, 1, 1)
 REGIONS = ("Capital", "Coast", "East", "Highlands", "Islands", "Lakes", "North", "West")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
+from understudy.core.arrays import Progress
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Words
 from understudy.core.registry import Registry
 from understudy.core.schema import Schema
 from understudy.privacy.promise.definition import Unit
 
-Progress = Callable[[int, int | None], None]  # rows done, rows in all if known
 Self = TypeVar("Self", bound="Engine")
 
 DENSE_CELLS = 2**27  # cells of one dense margin: 1 GB of 64-bit counts

@@ -24,14 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.mechanism import Words
 from understudy.engines.readers import private_settings
 from understudy.engines.values import canonical_texts, check_type, plain, readable_column
 from understudy.errors import InputError, UnderstudyError
 
 PURPOSE = "rows per unit"
-
-Integers = NDArray[np.int64]
 
 
 def id_texts(raw: pa.Array, column: str, missing_text: str | None) -> pa.Array:

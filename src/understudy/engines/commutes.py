@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Codes
 from understudy.core.flows import Flows, FlowSource
 from understudy.core.places import Places
 from understudy.core.threads import in_order
@@ -29,8 +30,6 @@ DESTINATION = ("destination", "w_geocode")
 JOBS = ("jobs", "S000")
 MOST_JOBS = 2**31 - 1  # of one pair
 PLACE_TYPES = "text or whole numbers"
-
-Codes = NDArray[np.int32]
 
 
 class CommuteSource:

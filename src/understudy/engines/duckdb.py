@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Progress
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Words
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable, Codes
-from understudy.engines.base import Progress, engines
+from understudy.engines.base import engines
 from understudy.engines.bounding import rows_to_leave_out
 from understudy.engines.encode import Encoder, check_columns, check_header, code_type, columns_to_read
 from understudy.engines.kernel import flat_cells

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.schema import Schema
 from understudy.core.table import Codes
 from understudy.engines.kernel import flat_cells
 from understudy.privacy.randomness.fingerprint import RowSum
 
-Integers = NDArray[np.int64]
 WORD = 2**63
 HASHED_ROWS = 2**14  # rows whose words are made and hashed while they are in a processor's cache
 

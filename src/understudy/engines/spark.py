@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Stream, Words
 from understudy.core.schema import Schema
-from understudy.engines.base import Progress, engines
+from understudy.engines.base import engines
 from understudy.engines.bounding import PURPOSE, refuse_missing_ids
 from understudy.engines.encode import check_columns, columns_to_read
 from understudy.engines.requests import (
@@ -61,8 +61,6 @@ INLINE_BYTES = 2**16  # a public value up to this size travels with its task
 CLOSURE_BYTES = 2**19  # pyspark broadcasts a larger closure, through a file; one with a key must not be
 ARROW_ROWS = 2**17  # rows of a batch, for the work that is done once per batch; a batch is all a task holds
 ARROW_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

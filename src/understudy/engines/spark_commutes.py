@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.flows import Flows
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
@@ -35,7 +36,6 @@ CLASSES = "part long, cell long, jobs long"
 NOISY = "cell long, noisy long"
 HELD_JOBS = 2**20  # classes of rows that are put together before they are sent on
 
-Integers = NDArray[np.int64]
 Pairs = tuple[NDArray[np.int32], NDArray[np.int32], Integers]  # origins, destinations, jobs
 
 

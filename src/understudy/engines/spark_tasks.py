@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from understudy import errors
+from understudy.core.arrays import Integers
 from understudy.core.schema import Schema
 from understudy.core.table import Codes
 from understudy.engines.bounding import id_texts
@@ -47,7 +47,6 @@ SPARK_KINDS: dict[str, Callable[[pa.DataType], bool]] = {
 MERGED_ROWS = 2**20  # cell numbers that are put together before they are sent on
 _MESSAGE = pa.schema([("kind", pa.int32()), ("number", pa.int64()), ("data", pa.binary())])
 
-Integers = NDArray[np.int64]
 Batches = Iterable[pa.RecordBatch]
 
 

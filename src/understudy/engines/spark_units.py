@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.mechanism import Words
 from understudy.core.schema import Schema
 from understudy.engines.bounding import PURPOSE, id_texts, kept_places
-from understudy.engines.packing import Integers, pack, word_groups
+from understudy.engines.packing import pack, word_groups
 from understudy.engines.spark_tasks import Batches, DataChangedError, EncodedRows, News, Shared, gathered, guarded
 from understudy.errors import InternalError
 from understudy.privacy.gate.table_draws import draw_stratum, split_strata

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 import duckdb
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.engines.readers import private_settings
 from understudy.errors import InputError, UnderstudyError
 
@@ -22,8 +22,6 @@ THREADS = 1  # as fast as two here, and two sometimes ran out of memory while gr
 RESULT_ROWS = 2**17
 GROWTH = 2**21  # cells by which the result grows at a time
 CELL_SCHEMA = pa.schema([("cell", pa.int64())])
-
-Integers = NDArray[np.int64]
 
 
 class _Cells:

@@ -20,8 +20,8 @@ from math import prod
 from types import TracebackType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.table import Codes
 from understudy.core.threads import processors
 from understudy.engines.kernel import Kernel, Layout, kernel_for
@@ -33,8 +33,6 @@ CELLS_PER_THREAD = 2**22  # 16 MB of 32-bit counts; beyond it tables are shared
 FLUSH_ROWS = 2**31  # rows a thread may count before its 32-bit counts are added to the totals
 MOST_THREADS = 4  # reading is the slower half and has its own thread
 PIECE_ROWS = 2**18  # rows counted at a time, which bounds the copy that a kernel makes of them
-
-Integers = NDArray[np.int64]
 
 
 def covering(

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.flows import FlowSource
 from understudy.core.places import Places
 from understudy.core.result import Finding, Section, Severity
 from understudy.errors import InputError
 from understudy.evaluation.shared.measure import Collected, frame
 from understudy.release.commutes import CommuteRelease
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, None))  # workers at a destination
 DISTANCES = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 200)  # miles

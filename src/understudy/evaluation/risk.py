@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from understudy.core.arrays import Progress
 from understudy.core.result import Estimate, Finding, Section
 from understudy.errors import InputError, unknown_name
 from understudy.evaluation.inputs.attack_inputs import material_of
@@ -16,7 +17,6 @@ from understudy.evaluation.shared.attack import Attack, Material, attacks, colum
 from understudy.evaluation.shared.success import LEVEL, Outcome, Z
 from understudy.release import Release
 
-Progress = Callable[[int, int | None], None]
 NEEDED = {
     "holdout": "a holdout: people of the same kind who are not in the data",
     "keys": "keys: the attributes an intruder knows about a person",

@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.formula import parse_formula
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, MissingExtraError, SchemaError, UnsupportedError
-from understudy.evaluation.shared.measure import OMISSIONS, Collected, Comparison, Progress, frame, measures
+from understudy.evaluation.shared.measure import OMISSIONS, Collected, Comparison, frame, measures
 from understudy.models.design import check_functions
 from understudy.release import Release
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.arrays import Progress
 from understudy.core.exact import Number, read_exact
 from understudy.core.schema import Level, Schema
 from understudy.core.table import CodedTable
@@ -39,7 +40,6 @@ from understudy.inference.questions import parse_question
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Option
 
-Progress = Callable[[int, int | None], None]
 EPSILONS: tuple[Number, ...] = ("0.1", "0.5", "1", "2", "5", "10")
 COPIES = (1, 2, 5, 10)
 TARGET = 1.5  # times the width of the real data's interval

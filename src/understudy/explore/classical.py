@@ -13,11 +13,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.explore.rehearsal import prior_of
 from understudy.inference.exact import log_rising
 from understudy.release.value import Release
-
-Floats = NDArray[np.float64]
 
 
 def cell_uncertainty(release: Release, records: int) -> float | None:

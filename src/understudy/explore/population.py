@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.counts import Counts, Source, SparseCounts
 from understudy.core.schema import Schema, level_text
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 LARGEST_RULED = 2**24  # cells of the attributes that structural zeros speak of
 MOST_TRIES = 200
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.table import CodedTable
 from understudy.evaluation.attacks.attribution import Claims
 from understudy.evaluation.attacks.uniqueness import uniqueness
@@ -21,8 +21,6 @@ from understudy.evaluation.shared.attack import Records
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.table_measures import k_marginal_score, measure_table
 from understudy.release.value import Release
-
-Integers = NDArray[np.int64]
 
 
 def utility_scores(release: Release, original: CodedTable, ways: Sequence[int] = (1, 2, 3)) -> dict[str, float]:

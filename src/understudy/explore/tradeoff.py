@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.exact import Number, read_exact
 from understudy.core.schema import Schema
@@ -32,7 +33,6 @@ from understudy.explore.tradeoff_result import INTERNAL_NOTE, PUBLIC_NOTE, Trade
 from understudy.privacy.promise.definition import Unit
 from understudy.synth.base import synthesizers
 
-Progress = Callable[[int, int | None], None]
 EPSILONS: tuple[Number, ...] = ("0.1", "0.5", "1", "2", "5")
 FEW_POINTS = 8  # that do not pay for starting further processes
 MOST_POINTS = 100_000

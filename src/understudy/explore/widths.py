@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Level
 from understudy.errors import UnsupportedError
 from understudy.explore.population import CodedSource, Population
@@ -26,8 +26,6 @@ from understudy.inference.estimands import FIRST, Estimand
 from understudy.inference.evidence import possible_cells
 from understudy.release.value import Release
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 MOST_EXACT = 250  # records and rows up to which every outcome is summed
 MOST_BATCHED = 20_000  # records up to which a batch of two-group releases is simulated at once
 SEEN = 1e-9  # outcomes that are less likely than this add nothing

@@ -15,14 +15,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.inference.evidence import public_records
 from understudy.release.value import Release
 
-Floats = NDArray[np.float64]
 FALSE_ALARM = 1e-6
 TILTS = np.geomspace(1e-3, 0.999, 60)  # of the largest tilt at which the bound exists
 MOST_TABLES = 400

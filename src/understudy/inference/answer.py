@@ -9,12 +9,11 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Estimate
 from understudy.errors import InputError, MissingExtraError
 
-Floats = NDArray[np.float64]
 Generator = np.random.Generator  # posterior draws compute; they protect nobody
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Estimate
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
@@ -26,7 +26,6 @@ from understudy.release.value import Release
 
 __all__ = ["ask", "delta_method"]
 
-Floats = NDArray[np.float64]
 DRAWS = 4000
 DRAWS_OF_REGRESSION = 1500
 LITTLE = 0.01  # of the information in the records

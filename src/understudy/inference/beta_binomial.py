@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.core.arrays import Floats
 from understudy.errors import InputError
 
-Floats = NDArray[np.float64]
 GRID = 256
 REFINE = 60
 

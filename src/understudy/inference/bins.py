@@ -11,12 +11,11 @@ import datetime
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.schema import Attribute
 from understudy.errors import InputError
 
-Floats = NDArray[np.float64]
 EPOCH = datetime.date(1970, 1, 1)
 NODES = 64
 FUNCTIONS = ("", "log", "sqrt", "square")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Estimate
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
@@ -17,7 +18,6 @@ from understudy.inference.noise_aware import estimated_records, has_posterior_dr
 from understudy.inference.validity import validity_of
 from understudy.release.value import Release
 
-Floats = NDArray[np.float64]
 FEW_ROWS = 30
 FEW_OF_A_KIND = (
     20  # rows with a value, or without it, from which on a share is nearly normal (theory/combining-rules.md)

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from understudy.core.arrays import Floats
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
-Floats = NDArray[np.float64]
 RULES = ("T_f", "T_f*", "T_p", "T_s", "T_s_posterior")
 RUBIN = "rubin"
 NEEDS_TWO = ("T_f", "T_f*", "T_p")

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Flags
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.errors import InputError, unknown_name
 
-Flags = NDArray[np.bool_]
 Codes = Mapping[str, NDArray[np.int64]]
 DEEPEST = 100  # conditions inside conditions
 MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.bins import bins_of
 from understudy.inference.questions import Atom, Question
 from understudy.inference.regression import Model, make_model
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Evaluate = Callable[[Floats], Floats]  # shares or counts of the groups of an atom (S, groups): values (S, outputs)
 LARGEST_GRID = 4_000_000
 LARGEST_TABLE = 5000

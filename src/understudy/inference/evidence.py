@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.exact import from_text
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
@@ -23,8 +24,6 @@ from understudy.inference.estimands import Estimand
 from understudy.inference.exact import TablePosterior, dirichlet_multinomial, noisy_table
 from understudy.release.value import Release
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 FEW_GROUPS = 4
 PRIORS = 6  # concentrations between 1 / groups and 1 that share the posterior by their evidence
 NEGLIGIBLE = 1e-4

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.latent import LatentTable
 from understudy.inference.noise_law import SumOfNoise
 from understudy.inference.windows import find_columns
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 WIDEST = 20_000_000  # how far noise on an unknown number of people may reach
 LARGE = 1e4  # from here on Stirling's series gives the difference of two log gammas without cancellation
 

@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.sums import SumTree
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 NATS = 55.0  # what is smaller than exp(-55) of the mode cannot be seen in a sum
 STANDARD_DEVIATIONS = 30
 LARGEST_WORK = 4e9  # complex multiplications of the exact method; beyond it the saddlepoint is used

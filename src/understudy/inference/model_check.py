@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.agreement import Disagreement, disagreements
@@ -23,7 +23,6 @@ from understudy.inference.noise_aware import MODELLED, Local, beyond_tables, gro
 from understudy.inference.questions import parse_question
 from understudy.release.value import Release
 
-Floats = NDArray[np.float64]
 DRAWS = 2000
 NEGLIGIBLE = 1e-6  # of a residual, or of the largest eigenvalue: what is zero by construction of the best fit
 LARGEST = 500

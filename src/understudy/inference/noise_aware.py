@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
@@ -37,8 +37,6 @@ from understudy.models.junction_tree import Margin
 from understudy.models.posterior import LEAST_EFFECTIVE, Posterior
 from understudy.release.value import Release
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 MODELLED = 1e-6  # share of the squared gradient outside the span of the tables from which an answer is model-based
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision

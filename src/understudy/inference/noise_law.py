@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.latent import power
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 RESOLVED = 1e-12
 FAR = 60.0  # scales that are tabulated for a single noise
 WIDE = 500.0  # scales above it are tabulated on a coarser lattice

@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.formula import Factor
 from understudy.core.schema import Schema
 from understudy.errors import ConvergenceError, InputError, UnsupportedError
 from understudy.inference.bins import bins_of
 from understudy.inference.questions import Atom
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 ITERATIONS = 60
 LONGEST_STEP = 4.0  # in the linear predictor
 TOLERANCE = 1e-9

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InternalError
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 NEGLIGIBLE = 1e-18  # of the mode of a node; what the transform leaves there is rounding noise anyway
 DIRECT = 4_000_000  # products up to which a convolution is done directly, without any cancellation
 PATIENCE = 40  # rounds of rejection before the remaining draws are made from the conditional law itself

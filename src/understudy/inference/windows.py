@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.inference.latent import NATS, Column, newton_tilt
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Factor = Callable[[Integers, Integers], Floats]  # classes (D, 1) and whole numbers (D, P) or (1, P): log factors
 SMALL = 300_000  # numbers up to which every column is evaluated everywhere
 GROWTH = 1.08

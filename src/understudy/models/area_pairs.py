@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.places import Places
 from understudy.errors import InputError, UnsupportedError
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MOST_CELLS = 60_000_000
 MOST_PAIRS = 40_000_000  # pairs of coarser areas that are looked at
 WIDENING = 4  # how much farther apart areas one level up may lie to be split

@@ -11,12 +11,10 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy.errors import ConvergenceError, MissingExtraError
 from understudy.models.posterior import Posterior, Sample
 
-Floats = NDArray[np.float64]
 CHAINS = 4
 WARMUP = 500
 KEPT = 1000

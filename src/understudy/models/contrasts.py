@@ -17,10 +17,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.models.effects import contrasts
 from understudy.models.junction_tree import Margin
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 LARGE = 64  # levels from which on sums are cheaper than a matrix
 

@@ -8,13 +8,11 @@ lean on the whole. Everything here is post-processing of noisy counts and public
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.models.gravity import GravityTree, default_decay, knots
 from understudy.privacy.mechanisms.place_bands import squared_cut
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 BAND_EDGES = 2.0 ** np.arange(-2, 7.01, 0.5)  # miles; the first band begins at 0 and the last has no end
 BANDS = len(BAND_EDGES) + 1
 ROUNDS = 30

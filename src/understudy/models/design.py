@@ -15,13 +15,13 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.formula import Factor, Formula
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
 from understudy.models.regression import Blocks, Fit, fit_linear, fit_logit
 
-Floats = NDArray[np.float64]
 BLOCK_VALUES = 2**22  # values of one block of the design: 32 MB
 MOST_COLUMNS = 2000
 LARGEST = 2**62  # cells that a 64-bit number can name

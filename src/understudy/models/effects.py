@@ -18,12 +18,11 @@ from itertools import chain, combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Flags, Floats
 from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
 from understudy.models.junction_tree import Margin
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 SPREAD = {1: 2.5, 2: 1.5}  # prior standard deviation of effects, on the log scale, by the number of attributes
 SPREAD_OF_MANY = 1.0  # of three and more
 MOST_CELLS = 60_000

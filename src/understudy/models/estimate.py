@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.errors import InternalError
 from understudy.models.contrasts import EffectBasis, from_effects, second_moments, to_effects
 from understudy.models.junction_tree import JunctionTree, Margin
@@ -31,7 +32,6 @@ from understudy.models.lattice import Lattice
 from understudy.models.lbfgs import minimise
 from understudy.models.propagation import Propagation, axes_outside, spread
 
-Floats = NDArray[np.float64]
 Effects = Mapping[Margin, Floats]
 LEAST_PRIOR = 1e-6  # records: with none at all, tables could not say how to share an effect
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.models.junction_tree import Margin
 
-Floats = NDArray[np.float64]
 RECORDS = np.geomspace(1.0, 100_000.0, 41)
 ENOUGH = 10.0  # degrees of freedom at which a table's own evidence counts as much as that of all together
 USUAL = 100.0  # where no table says anything about association

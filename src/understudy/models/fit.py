@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
@@ -22,7 +23,6 @@ from understudy.models.propagation import axes_outside
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.randomness.draws import unit_interval
 
-Floats = NDArray[np.float64]
 Known = Mapping[Margin, NDArray[np.int64]]
 MAX_CELLS = 20_000_000  # of all cliques together
 FACTORS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # by which the tables' own weights may be multiplied, most first

@@ -16,11 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.mechanism import Mechanism
 from understudy.models.area_pairs import AreaPairs
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ROUNDS = 30  # of proportional fitting; it stops when no margin moves by more than TOLERANCE
 TOLERANCE = 1e-3

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.models.area_pairs import AreaPairs
 from understudy.privacy.randomness.draws import unit_interval
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

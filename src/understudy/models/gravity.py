@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.places import Places
 from understudy.errors import InputError
 
-Floats = NDArray[np.float64]
 OPENNESS = 0.04  # a node is opened while its radius is above a fifth of its distance
 NODE_ROOM = 1 << 15  # nodes one destination may see
 KNOT_OCTAVES = (-5, 8, 144)  # smallest octave, knots per octave, knots: as in gravity_compiled

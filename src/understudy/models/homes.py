@@ -8,14 +8,12 @@ jobs of every area, summed over all workplaces (iterative proportional fitting).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.models.decay import leaned
 from understudy.models.gravity import GravityTree
 from understudy.privacy.mechanisms.place_bands import squared_cut
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 MOST_CENTRES = 20_000  # points that stand for all workplaces
 ROUNDS = 4
 LARGEST_STEP = 5.0

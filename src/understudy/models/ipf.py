@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.schema import Schema
 from understudy.errors import InputError, InternalError
 from understudy.models.fit import MAX_CELLS, build_tree, structural_groups
@@ -22,7 +22,6 @@ from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.model import Model
 from understudy.models.propagation import Propagation, axes_outside, spread
 
-Floats = NDArray[np.float64]
 SWEEPS = 200
 SETTLED = 1e-6  # of all records, in one cell: the tables hold
 STANDING = 1e-7  # of all records, in one cell: another sweep changes nothing any more

@@ -14,11 +14,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.models.junction_tree import Margin
 
-Floats = NDArray[np.float64]
 SMALL = 1024
 
 

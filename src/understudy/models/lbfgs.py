@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from understudy.core.arrays import Floats
+
 MEMORY = 10
 SUFFICIENT = 1e-4  # Armijo's constant
 SHORTEST = 2.0**-30

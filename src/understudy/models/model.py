@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
@@ -16,7 +17,6 @@ from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.propagation import axes_outside, spread
 from understudy.models.sample import draw_cells, draw_given
 
-Floats = NDArray[np.float64]
 LARGEST_PRODUCT = 2**26  # cells of a table made on the way to a margin
 
 

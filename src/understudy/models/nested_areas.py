@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.places import ELSEWHERE_CODE, Places
 from understudy.errors import InputError
 from understudy.privacy.randomness.draws import indexed_words
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 PLACE = "place"
 COUNTED_AT_ONCE = 4_096  # destinations whose cells are held while they are counted
 

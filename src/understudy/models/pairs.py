@@ -12,13 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.models.junction_tree import Margin
 from understudy.models.model import Model
 from understudy.models.propagation import axes_outside
-
-Floats = NDArray[np.float64]
 
 
 class PairMargins:

@@ -22,12 +22,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.errors import ConvergenceError, InputError
 from understudy.models.effects import Effects, Reduced
 
-Floats = NDArray[np.float64]
 DEGREES = 8  # of freedom of the proposal: tails heavier than any posterior here
 ITERATIONS = 80
 LONGEST_STEP = 2.0  # of a Newton step, on the log scale of a cell

@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
@@ -29,7 +30,6 @@ from understudy.models.model import Model
 from understudy.models.posterior import LEAST_EFFECTIVE, Posterior
 from understudy.privacy.randomness.draws import unit_interval
 
-Floats = NDArray[np.float64]
 DENSE_CELLS = 20_000
 DENSE_EFFECTS = 120
 STEPS_PER_PARAMETER = 15

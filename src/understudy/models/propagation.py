@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.models.junction_tree import JunctionTree, Margin
-
-Floats = NDArray[np.float64]
 
 
 def axes_outside(margin: Margin, kept: Sequence[str]) -> tuple[int, ...]:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.places import ELSEWHERE_CODE, Places
 from understudy.errors import InputError
 from understudy.models.gravity import GravityTree
 from understudy.privacy.mechanisms.place_bands import beyond_cut, squared_cut
 from understudy.privacy.randomness.draws import indexed_words
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 RINGS_ONLY = 8  # cells up to which only distance is told apart, and no direction
 DIVISION = 2  # of rings and sectors, as releases state it; the first one is in ``cells_of_first_division``
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.errors import InputError
 
-Floats = NDArray[np.float64]
 Blocks = Callable[[], Iterator[tuple[Floats, Floats, Floats]]]  # design, outcome, weights
 DEPENDENT = 1e-9  # share of a column's sum of squares that must be left after the columns before it
 ITERATIONS = 60

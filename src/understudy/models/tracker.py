@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.models.fit import Known, build_tree, layout, problem_for, structural_groups, tables_of
 from understudy.models.junction_tree import Margin, cells_with
 from understudy.models.model import Model
-
-Floats = NDArray[np.float64]
 
 
 class Tracker:

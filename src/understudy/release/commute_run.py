@@ -12,13 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from understudy.core.arrays import Progress
 from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.engines.commutes import open_commutes
 from understudy.engines.places_file import read_places
 from understudy.errors import InputError
-from understudy.privacy.gate.flow_gate import FlowGate, Progress
+from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.privacy.randomness.streams import SecureStream

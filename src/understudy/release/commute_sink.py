@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Codes
 from understudy.core.places import ELSEWHERE, Places
 from understudy.engines.places_file import texts
 from understudy.release.commutes import TABLE_SCHEMA
 from understudy.release.folder import hash_file
 
 ROW_GROUP = 2**20
-Codes = NDArray[np.int32]
 
 
 class ParquetSink:

@@ -11,13 +11,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.decode import decode
 from understudy.errors import InputError
-from understudy.privacy.gate.gate import Gate, Progress
+from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.accountant import compose, state

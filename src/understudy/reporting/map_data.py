@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.places import EARTH_RADIUS_MILES
 
 NOWHERE = -(2**31)  # stands for a coordinate that is not known
@@ -24,9 +25,6 @@ ALIGNMENT = 8
 KM_PER_MILE = 1.609344
 WIDEST_SPREAD_KM = 0.6
 TYPES = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "i4": "Int32Array", "f4": "Float32Array"}
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

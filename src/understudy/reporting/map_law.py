@@ -10,8 +10,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.places import DESTINATION
 from understudy.models.regions import belief
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
@@ -20,8 +20,6 @@ from understudy.reporting.map_data import MapLaw
 from understudy.synth.commutes.commute import SPREAD
 from understudy.synth.commutes.priors import noisy_cells
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 URNS = ("commute_urn", "commute_accept_reject")
 NOISY_SIZES = "the numbers of jobs at workplaces are noisy themselves, and it is not public which workplaces exist"
 NO_LAW = "the method places jobs by a fit to noisy counts of areas, and nothing public says how far that fit is off"

@@ -12,8 +12,8 @@ from fractions import Fraction
 from functools import cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.figures.copies_and_coverage import copies_and_coverage
 from understudy.figures.drawing import Drawing
 from understudy.inference.combining import coverage_of_rule
@@ -23,7 +23,6 @@ from understudy.privacy.mechanisms.dirichlet_draw import prior_for
 from understudy.privacy.promise.definition import Unit
 from understudy.reproduce.base import Computations, Compute, papers, pictures
 
-Floats = NDArray[np.float64]
 PEOPLE = ROWS = 100
 TABLE_1 = ((2, "0.25"), (2, "0.50"), (250, "0.25"))
 COPIES = (1, 2, 5, 10)

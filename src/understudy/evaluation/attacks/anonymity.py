@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import Integers
 from understudy.core.schema import Attribute
-from understudy.evaluation.shared.attack import Found, Integers, Material, attacks, columns_of
+from understudy.evaluation.shared.attack import Found, Material, attacks, columns_of
 from understudy.evaluation.shared.record_cells import cell_numbers
 
 

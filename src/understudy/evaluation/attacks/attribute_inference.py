@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.evaluation.shared.attack import Flags, Found, Integers, Material, Scene, attacks, columns_of
+from understudy.core.arrays import Flags, Integers
+from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.success import Tally, independent_guesses
 

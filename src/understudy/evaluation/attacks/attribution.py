@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import Integers
 from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Found, Integers, Material, Scene, attacks, columns_of
+from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.success import Tally, independent_guesses
 

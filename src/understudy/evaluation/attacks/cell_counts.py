@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import Integers
 from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Found, Integers, Material, Records, Scene, attacks, columns_of
+from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks, columns_of
 from understudy.evaluation.shared.success import Tally
 
 LARGEST_COUNT = 10  # greater synthetic counts are taken together

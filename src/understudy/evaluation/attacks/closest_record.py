@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import Flags, Floats
 from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Flags, Floats, Found, Material, Scene, attacks, columns_of
+from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.success import Tally
 

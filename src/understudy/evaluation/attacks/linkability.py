@@ -12,7 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from understudy.evaluation.shared.attack import Flags, Found, Integers, Material, Records, Scene, attacks
+from understudy.core.arrays import Flags, Integers
+from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.success import Tally
 

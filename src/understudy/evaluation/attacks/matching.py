@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.evaluation.shared.attack import Floats, Found, Material, Records, Scene, attacks, columns_of
+from understudy.core.arrays import Floats
+from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks, columns_of
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.success import Tally
 

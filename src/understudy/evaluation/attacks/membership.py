@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Finding
 from understudy.evaluation.shared import roc
-from understudy.evaluation.shared.attack import Floats, Found, Material, Records, attacks, columns_of
+from understudy.evaluation.shared.attack import Found, Material, Records, attacks, columns_of
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.success import Outcome, Tally
 from understudy.privacy.exact.observed import one_run_lower_bound

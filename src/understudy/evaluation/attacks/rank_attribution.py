@@ -18,18 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import (
-    Flags,
-    Floats,
-    Found,
-    Integers,
-    Material,
-    Records,
-    Scene,
-    attacks,
-    columns_of,
-)
+from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks, columns_of
 from understudy.evaluation.shared.neighbours import Neighbours, Summaries
 from understudy.evaluation.shared.ranks import mid_rank_matrix, mid_ranks, same_size
 from understudy.evaluation.shared.success import Tally, independent_guesses

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.evaluation.shared.attack import Floats, Found, Integers, Material, Scene, attacks, columns_of
+from understudy.core.arrays import Floats, Integers
+from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
 from understudy.evaluation.shared.neighbours import distinct_rows
 from understudy.evaluation.shared.rank_linking import CRITERIA, Links, link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, same_size

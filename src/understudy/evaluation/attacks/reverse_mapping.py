@@ -13,8 +13,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError
-from understudy.evaluation.shared.attack import Floats, Found, Integers, Material, Records, attacks, columns_of
+from understudy.evaluation.shared.attack import Found, Material, Records, attacks, columns_of
 from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks, same_size
 

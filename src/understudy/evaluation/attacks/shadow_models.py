@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.result import Finding
 from understudy.engines.encode import encode_table
 from understudy.errors import InputError
 from understudy.evaluation.shared import roc
-from understudy.evaluation.shared.attack import Floats, Found, Integers, Material, attacks, columns_of
+from understudy.evaluation.shared.attack import Found, Material, attacks, columns_of
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.success import Outcome, Tally
 from understudy.privacy.exact.observed import epsilon_lower_bound

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.evaluation.shared.attack import Flags, Found, Material, Records, Scene, attacks
+from understudy.core.arrays import Flags
+from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks
 from understudy.evaluation.shared.success import Tally
 
 STATEMENTS = 500

@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.table import CodedTable
 from understudy.engines.kernel import flat_cells
 from understudy.engines.tally import Tally
 
-Integers = NDArray[np.int64]
 GROUP_CELLS = 2**24  # cells counted in one scan, per table of rows: 128 MB
 DENSE_CELLS = 2**22  # a larger table is counted by sorting
 LARGEST = 2**62  # cells that a 64-bit number can name

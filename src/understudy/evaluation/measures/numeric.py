@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
 from understudy.engines.values import as_number, values_of
 from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures
 
-Floats = NDArray[np.float64]
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 HISTOGRAM_BINS = 40
 CRITICAL = 1.3581  # Kolmogorov's 95 percent point

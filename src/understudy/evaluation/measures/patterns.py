@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.arrays import Integers
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
-from understudy.evaluation.shared.measure import Collected, Comparison, Integers, frame, measures
+from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures
 from understudy.evaluation.shared.table_measures import band, measure_table, severity_of
 
 SHOWN = 50

@@ -13,18 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
 from understudy.evaluation.shared.classifier_columns import tree_features
-from understudy.evaluation.shared.measure import (
-    Collected,
-    Comparison,
-    Integers,
-    frame,
-    measures,
-    missing_extra,
-    shuffled,
-)
+from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures, missing_extra, shuffled
 
 LARGEST = 10_000  # rows to learn from, and to test on
 FEWEST = 40

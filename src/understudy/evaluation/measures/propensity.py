@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
 from understudy.evaluation.shared.classifier_columns import Features, dummy_features, tree_features
@@ -29,7 +30,6 @@ from understudy.evaluation.shared.measure import Collected, Comparison, frame, m
 from understudy.evaluation.shared.table_measures import band, severity_of
 from understudy.models.regression import fit_logit, probabilities
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
 LEAF = 20  # rows of the smallest leaf
 MOST_COLUMNS = 800  # of a logit; beyond it the interactions, and then the logit itself, are left out

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.result import Finding, Section
@@ -20,7 +19,6 @@ from understudy.evaluation.shared.measure import Collected, Comparison, frame, m
 from understudy.models.design import INTERCEPT, Design, Rows, make_design, numbers_needed
 from understudy.models.regression import Fit
 
-Floats = NDArray[np.float64]
 LEVEL = 0.95
 KARR = "Karr et al. (2006), interval overlap"
 

@@ -7,16 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.registry import Registry
 from understudy.core.result import Finding
 from understudy.core.schema import Schema
 from understudy.evaluation.shared.success import Outcome, Tally
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -9,11 +9,10 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.evaluation.shared.measure import Integers
 
-Floats = NDArray[np.float64]
 Matrix = NDArray[np.float32]
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers, Progress
 from understudy.core.registry import Registry
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Schema
@@ -23,8 +23,6 @@ from understudy.errors import MissingExtraError
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import Release
 
-Integers = NDArray[np.int64]
-Progress = Callable[[int, int | None], None]
 OMISSIONS = "omissions"
 
 

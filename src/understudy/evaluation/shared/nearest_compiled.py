@@ -11,13 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.privacy.compiling import compiled
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 LEAF = 12  # points in a leaf; between 8 and 24 the time differs by little
 DEEP = 256  # more than twice the depth of a tree of 2**63 points

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from understudy.core.arrays import Integers
 from understudy.errors import InputError, unknown_name
 from understudy.evaluation.attacks.rank_attribution import attack_attribute
 from understudy.evaluation.attacks.rank_linkage import mutual
 from understudy.evaluation.inputs.attack_inputs import material_of
-from understudy.evaluation.shared.attack import Integers, Material, Records, Scene
+from understudy.evaluation.shared.attack import Material, Records, Scene
 from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks, same_size
 from understudy.release import Release

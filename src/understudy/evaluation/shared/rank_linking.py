@@ -10,11 +10,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.evaluation.shared.neighbours import Distinct, Groups, Neighbours, as_matrix, distinct_rows
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 CRITERIA = ("sum", "maximum", "minimum", "weighted sum")
 MOST_MEMBERS = 2**27  # of all groups together, when they are asked for at once

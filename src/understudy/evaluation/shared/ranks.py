@@ -8,12 +8,10 @@ the ranks they would have (``mid_ranks``), so that records that agree are at dis
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def order_ranks(values: ArrayLike) -> Integers:

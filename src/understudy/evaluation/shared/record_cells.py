@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.evaluation.shared.neighbours import distinct_rows
-
-Integers = NDArray[np.int64]
 
 
 def numbers_of(tables: Sequence[NDArray[Any]]) -> tuple[list[Integers], int]:

@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Estimate
 from understudy.evaluation.shared.ranks import mid_ranks
 from understudy.evaluation.shared.success import LEVEL, Z
 
-Floats = NDArray[np.float64]
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
 

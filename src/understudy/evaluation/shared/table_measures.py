@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from understudy.core.arrays import Floats
 from understudy.core.result import Severity
 from understudy.errors import InputError
 
-Floats = NDArray[np.float64]
 GOOD, USABLE = 10.0, 30.0
 
 

@@ -17,15 +17,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.exact import Number, read_exact
-from understudy.core.mechanism import Integers, Stream
+from understudy.core.mechanism import Stream
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.profile import RESOLUTION
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Event, NoNoise, Sensitivity
 
-Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 Keep = Literal["good", "rep"]
 MOST_TRIES = 100_000

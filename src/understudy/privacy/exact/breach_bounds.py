@@ -17,9 +17,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.privacy.exact.dirichlet_breach import Probability
 
-Floats = NDArray[np.float64]
 TERMS = 48  # of a tail that are added one by one; the rest is bounded by a geometric series
 ROUNDING = 1e-6  # relative: more than the rounding of a probability of up to 4 million rows
 EDGE = 1e-10  # relative: a threshold this near a whole number is taken on the side that keeps the bound a bound

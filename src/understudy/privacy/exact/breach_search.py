@@ -12,8 +12,8 @@ import itertools
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.privacy.exact.breach_bounds import breach_bound, breach_least, envelope_at
 from understudy.privacy.exact.dirichlet_breach import (
     Probability,
@@ -27,8 +27,6 @@ from understudy.privacy.exact.dirichlet_profile import log_weights
 from understudy.privacy.exact.profile import RESOLUTION
 from understudy.privacy.exact.tables import tables_of
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 FEWEST_TABLES, MOST_TABLES = 8, 400  # whose probability is computed
 MOST_WORK = 40_000_000  # tables times squared rows
 LIKELY = 0.3  # a breach this likely: too many tables come near the worst one

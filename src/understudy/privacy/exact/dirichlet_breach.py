@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.privacy.exact.dirichlet_profile import log_weights
 from understudy.privacy.exact.profile import RESOLUTION
 
-Floats = NDArray[np.float64]
 Polynomial = tuple[Floats, Floats]  # coefficients where no cell is over its threshold, and where at least one is
 LARGEST_SEARCH = 3_000  # partitions of the records that are tried one by one
 

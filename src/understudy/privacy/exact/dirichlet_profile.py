@@ -14,16 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InternalError, UnsupportedError
 from understudy.privacy.exact.loss import LossDistribution
 from understudy.privacy.exact.profile import Witness
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
 from understudy.privacy.promise.definition import Unit
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 BLOCK = 2_000_000  # numbers worked on at once
 LARGEST_SCAN = 2_000_000_000  # records times rows, where all splits or all sizes are scanned
 FLOOR = 1e-60  # probabilities below it are not looked into, and count as lost

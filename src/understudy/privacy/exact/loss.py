@@ -13,11 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats
 from understudy.errors import InputError, InternalError
 
-Floats = NDArray[np.float64]
 FEW = 2**16  # combinations of losses that are listed one by one
 FEWEST_TRIMMED = 256  # shorter grids are kept whole
 GRID_POINTS = 2**15  # of the composed distribution; direct convolution then costs about a second

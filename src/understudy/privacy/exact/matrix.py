@@ -16,7 +16,8 @@ from typing import ClassVar, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy.core.mechanism import Integers, Stream
+from understudy.core.arrays import Integers
+from understudy.core.mechanism import Stream
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.tables import tables_of
 from understudy.privacy.promise.event import Event, NoNoise, Sensitivity

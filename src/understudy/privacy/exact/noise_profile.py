@@ -11,14 +11,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy.errors import UnsupportedError
 from understudy.privacy.exact.laplace import RoundedLaplace
 from understudy.privacy.exact.loss import LossDistribution
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, log_normaliser
 
-Floats = NDArray[np.float64]
 Noise = Geometric | DiscreteGaussian | RoundedLaplace
 FARTHEST = 40.0  # standard deviations of a discrete Gaussian that are summed; beyond is less than 1e-300
 LARGEST_SCALE = 50_000  # of a discrete Gaussian whose losses are listed

@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 LARGEST_EPSILON = 60.0  # beyond it a chance of e^epsilon / (1 + e^epsilon) is 1 in doubles
 CLOSE = 1e-9
 

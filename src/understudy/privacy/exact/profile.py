@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers
+from understudy.core.arrays import Floats, Integers
 
-Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 # Log odds this close above epsilon are equal to it: with exact arithmetic they often are (Abowd and Vilhuber, Fig. 4).
 RESOLUTION = 1e-12

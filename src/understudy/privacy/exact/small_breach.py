@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers
+from understudy.core.arrays import Integers
 from understudy.privacy.exact.profile import disclosure_sets
 from understudy.privacy.exact.tables import how_many, neighbours, tables_of
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial

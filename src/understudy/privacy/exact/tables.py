@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers
+from understudy.core.arrays import Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.definition import Unit
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Codes, Integers
 from understudy.core.flows import Flows
 from understudy.core.mechanism import Stream
 from understudy.core.threads import in_order
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from understudy.privacy.gate.flow_gate import FlowTable, Regions
     from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 
-Integers = NDArray[np.int64]
-Codes = NDArray[np.int32]
 Drawn = tuple[Codes, Codes, Integers]  # origins, destinations, jobs
 BLOCK_ROWS = 500_000  # synthetic jobs made at a time
 BLOCK_PLACES = 500_000

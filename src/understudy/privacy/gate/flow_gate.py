@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import COVERS
 from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Mechanism, Stream
@@ -34,8 +35,6 @@ from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan
 
-Integers = NDArray[np.int64]
-Progress = Callable[[int, int | None], None]
 PAIR = (ORIGIN, DESTINATION)
 
 

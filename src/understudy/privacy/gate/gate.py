@@ -7,14 +7,14 @@ review of this folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import COVERS, Counts, Source, SparseCounts
 from understudy.core.exact import to_text
 from understudy.core.measurement import Draw, Measurement
@@ -31,8 +31,6 @@ from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
 
-Integers = NDArray[np.int64]
-Progress = Callable[[int, int | None], None]
 Groups = Mapping[str, tuple[int, ...]]  # for each code of an attribute the code it is merged into
 CELLS_AT_ONCE = 2**25  # of fine tables that are counted together to be merged: a quarter of a gigabyte
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.counts import SparseCounts
 from understudy.core.domain import Domain
 from understudy.core.mechanism import Stream
@@ -15,8 +15,6 @@ from understudy.core.schema import Schema
 from understudy.errors import InternalError
 from understudy.privacy.mechanisms.facts import TableFacts
 from understudy.privacy.promise.event import Event
-
-Integers = NDArray[np.int64]
 
 
 class TableMechanism(Protocol):

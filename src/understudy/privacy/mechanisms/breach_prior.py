@@ -17,8 +17,8 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.exact import float_down
 from understudy.errors import InputError
 from understudy.privacy.mechanisms.commute_prior import FEW_CELLS, FEW_SHARE, FEWEST_CELLS, PRIOR_SHARE, SizedPrior
@@ -32,7 +32,6 @@ DOUBLINGS, HALVINGS = 12, 4  # of the search for shares that use up delta
 KEPT_BACK = 1e-8  # of delta, relative: for rounding in sums over draws
 LESS, MOST_TRIES = 0.8, 20
 
-Integers = NDArray[np.int64]
 CellsOf = Callable[[Fraction], Mapping[int, int]]
 
 

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.exact import float_down, to_text
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
@@ -33,7 +33,6 @@ from understudy.privacy.promise.calibrate_dirichlet import (
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import ApproxLoss, PureLoss
 
-Integers = NDArray[np.int64]
 EXACT_SIZES = 64
 STEP = 1.03
 MOST_EXACT = 4_000_000

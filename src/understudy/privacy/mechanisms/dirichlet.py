@@ -13,15 +13,14 @@ from fractions import Fraction
 from typing import ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.exact import Number, float_up, read_exact, to_text
-from understudy.core.mechanism import Integers, Stream
+from understudy.core.mechanism import Stream
 from understudy.errors import InputError, InternalError, UnsupportedError
 from understudy.privacy.exact.tables import check_size, tables_of
 from understudy.privacy.promise.event import Event, PureLoss, Sensitivity
 
-Floats = NDArray[np.float64]
 SHOWN_CELLS = 6
 
 

@@ -14,9 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from understudy.core.arrays import Integers
 from understudy.core.domain import Domain
 from understudy.core.exact import float_down, from_text, show_up, to_text
 from understudy.core.mechanism import Stream
@@ -36,7 +34,6 @@ from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.privacy.promise.event import ApproxLoss, Event, PureLoss, promises_definition_6
 from understudy.privacy.randomness.draws import polya_urn
 
-Integers = NDArray[np.int64]
 EXACT_SOURCE = "docs/theory/dirichlet.md, Theorems 3 and 4"
 MOST_EXACT = 1_000_000  # rows up to which the exact delta is computed
 

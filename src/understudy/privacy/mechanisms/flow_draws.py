@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.exact import show_up
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InternalError, UnsupportedError
@@ -35,7 +36,6 @@ from understudy.privacy.mechanisms.preconditions import (
 from understudy.privacy.promise.event import ApproxLoss, Event, NoNoise, PureLoss, promises_definition_6
 from understudy.privacy.randomness.draws import indexed_words
 
-Integers = NDArray[np.int64]
 RETAIN_BITS = 32
 MOST_WORDS = 2**31
 MOST_COUNTED = 200_000  # destinations around which places are counted

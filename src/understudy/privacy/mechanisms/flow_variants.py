@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy.core.apportion import apportion
+from understudy.core.arrays import Integers
 from understudy.core.exact import to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, UnsupportedError
@@ -21,7 +21,6 @@ from understudy.privacy.mechanisms.preconditions import exact_is_known, lemma_5_
 from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise
 from understudy.privacy.randomness.indexed_noise import ListedCells
 
-Integers = NDArray[np.int64]
 MOST_TRIES = 1_000
 CELLS_AT_ONCE = 2**21  # that get their noise together
 

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.domain import Domain
 from understudy.core.exact import Number, read_exact, to_text
 from understudy.core.mechanism import Stream
@@ -21,8 +21,6 @@ from understudy.errors import InputError
 from understudy.privacy.mechanisms.facts import TableFacts
 from understudy.privacy.promise.event import Event, NoNoise
 from understudy.privacy.randomness.draws import uniform_below, uniform_possible
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

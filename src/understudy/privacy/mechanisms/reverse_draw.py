@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.domain import Domain
 from understudy.core.exact import Number, to_text
 from understudy.core.mechanism import Stream
@@ -24,7 +24,6 @@ from understudy.privacy.mechanisms.plain import PlainMultinomial
 from understudy.privacy.promise.event import Event
 from understudy.privacy.randomness.draws import uniform_below
 
-Integers = NDArray[np.int64]
 MOST_ROUNDS = 4000
 
 

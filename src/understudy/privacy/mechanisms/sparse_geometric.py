@@ -17,8 +17,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.exact import Number, from_text, to_text
-from understudy.core.mechanism import Integers, Stream
+from understudy.core.mechanism import Stream
 from understudy.errors import InputError, InternalError
 from understudy.privacy.mechanisms.noise import Geometric, read_scale
 from understudy.privacy.promise.event import Event, GeometricNoise, Sensitivity

@@ -19,11 +19,11 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.mechanism import Stream
 from understudy.errors import DisclosureError, InputError
 from understudy.privacy.randomness.draws import KEY_BYTES, WORD_BITS, KeyedStream, encrypted_blocks
 
-Integers = NDArray[np.int64]
 MODULUS = 1 << WORD_BITS
 
 

@@ -26,7 +26,8 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers, SelectionLaw, Stream
+from understudy.core.arrays import Integers
+from understudy.core.mechanism import SelectionLaw, Stream
 from understudy.errors import DisclosureError
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, NoiseMechanism
 from understudy.privacy.randomness.draws import WORD_BITS

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers
+from understudy.core.arrays import Integers
 from understudy.privacy.randomness.draws import indexed_words
 from understudy.privacy.randomness.keyed_noise import Expansion, exponential, logistic
 

@@ -17,7 +17,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers, Stream
+from understudy.core.arrays import Integers
+from understudy.core.mechanism import Stream
 from understudy.errors import InternalError
 from understudy.privacy.randomness.draws import WORD_BITS
 

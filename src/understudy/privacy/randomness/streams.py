@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.mechanism import Integers, SelectionLaw
+from understudy.core.arrays import Integers
+from understudy.core.mechanism import SelectionLaw
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
 

@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy.core.apportion import apportion
+from understudy.core.arrays import Integers
 from understudy.core.exact import float_up
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
@@ -53,7 +53,6 @@ from understudy.synth.commutes.settings import (
     share,
 )
 
-Integers = NDArray[np.int64]
 THEOREM = "docs/theory/commute.md"
 SIZES_LABEL = "jobs by destination"
 SIZES_SHARE = Fraction(3, 10)  # of epsilon for the sizes of private destinations

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Floats, Integers
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import UnsupportedError
@@ -31,9 +32,6 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.base import Request, planned
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.synth.commutes.settings import positive
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ORIGINS, DISTANCES, PAIRS = "jobs by area of the home", "jobs by distance", "jobs by pair of areas"
 WORKPLACES = "jobs by workplace"

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.places import Places
 from understudy.models.decay import BANDS, band_of, fit_decays
 from understudy.models.gravity import GravityTree, default_decay
@@ -15,7 +16,6 @@ from understudy.models.regions import squared_miles
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable
 from understudy.privacy.mechanisms.noise import Geometric
 
-Integers = NDArray[np.int64]
 LABEL = "jobs by distance"
 JOBS_PER_CELL = 0.8  # a level is used if a cell of its table has at least this many jobs, in units of the noise scale
 MOST_GROUPS = 5_000

@@ -5,14 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.models.gravity import GravityTree
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.synth.commutes.decays import groups_of
 
-Integers = NDArray[np.int64]
 LABEL = "jobs by home area"
 JOBS_PER_AREA = 12.0  # an area of homes has at least so many jobs on average, in units of the noise scale
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Integers
 from understudy.core.exact import float_down, read_exact, show_up
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import BudgetError, UnsupportedError
@@ -41,7 +41,6 @@ from understudy.synth.commutes.settings import Shrinking
 if TYPE_CHECKING:
     from understudy.synth.commutes.commute import Commute
 
-Integers = NDArray[np.int64]
 SURELY = 0.999  # a breach probability above it is not told more precisely
 BREACH_NOTE = (
     "Breach probabilities add over destinations and copies; delta is that of all together. Priors are larger, and "
