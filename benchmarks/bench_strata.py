@@ -24,7 +24,7 @@ from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
-from understudy.synth.base import configure
+from understudy.synth.shared.method import configure
 
 AREA, AGE, YEARS = "PUMA", "AGEP", 4  # ages in twenties: four of the five-year bins together
 NAMES = (AREA, "SEX", AGE, "MSP", "HISP", "RAC1P", "EDU")

@@ -32,7 +32,7 @@ from understudy.privacy.gate.steps import query_of
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.value import Provenance, Statement
-from understudy.synth.base import Request, configure
+from understudy.synth.shared.method import Request, configure
 
 PEOPLE = 2000
 EPSILONS = ("0.5", "1", "2", "10")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from understudy.inference.validity import table_text
-from understudy.synth.base import synthesizers
+from understudy.synth.shared.method import synthesizers
 
 if __name__ == "__main__":
     page = Path(__file__).parent / "inference-table.md"

@@ -62,7 +62,7 @@ def plan(
     >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
     [('full cross-tabulation', 6, 2.8)]
     """
-    from understudy.synth.base import Request, configure, make_plan
+    from understudy.synth.shared.method import Request, configure, make_plan
 
     if isinstance(schema, Places):
         from understudy.synth.commutes.base import plan_commutes

@@ -23,9 +23,9 @@ from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.base import Request
 from understudy.synth.commutes import commute_tree
 from understudy.synth.commutes.commute_tree import ORIGINS, PAIRS, CommuteTree
+from understudy.synth.shared.method import Request
 
 CANARIES, KNOWN, CLAIM = 100, 5, Fraction(5, 2)
 CHOOSE, TEST, FALSE_ALARM = 15, 48, 1e-5

@@ -20,9 +20,9 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.steps import query_of
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth import histogram as histogram_module
-from understudy.synth import margins as margins_module
-from understudy.synth.base import configure
+from understudy.synth.methods import histogram as histogram_module
+from understudy.synth.shared import margins as margins_module
+from understudy.synth.shared.method import configure
 
 EPSILON, RUNS, FALSE_ALARM = "1.5", 1600, 1e-5
 SCHEMA = us.Schema(

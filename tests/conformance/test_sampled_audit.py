@@ -38,7 +38,7 @@ from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.promise.accountant import cdp_epsilon
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.base import Synthesis, configure, synthesizers
+from understudy.synth.shared.method import Synthesis, configure, synthesizers
 
 FALSE_ALARM, FACTOR = 1e-5, 2.0
 OTHER_ALARMS = 9 * 1e-5  # the audits of test_faults.py

@@ -24,7 +24,7 @@ from understudy.privacy.mechanisms.noise import IntegerNoise
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.definition import GUARANTEES, Definition
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.base import Request, configure, synthesizers
+from understudy.synth.shared.method import Request, configure, synthesizers
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

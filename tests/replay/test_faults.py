@@ -28,8 +28,8 @@ from understudy.privacy.mechanisms.place_tree_compiled import squared_distance
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.synth.commutes.commute import Commute
-from understudy.synth.dirichlet import Dirichlet
-from understudy.synth.independent import Independent
+from understudy.synth.methods.dirichlet import Dirichlet
+from understudy.synth.methods.independent import Independent
 
 RINGS = Case(
     method="commute", world="commutes", unit_name="destination fixed", budget_name="approx",

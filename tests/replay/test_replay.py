@@ -17,9 +17,9 @@ from replaying.replay import replay
 from replaying.verdict import Tally
 
 from understudy.privacy.promise.definition import GUARANTEES
-from understudy.synth.base import synthesizers
 from understudy.synth.commutes import commute_tree
 from understudy.synth.commutes.base import flow_synthesizers
+from understudy.synth.shared.method import synthesizers
 
 PROVE = os.environ.get("PROVE") == "1"
 FEW = 6  # neighbours in a quick run

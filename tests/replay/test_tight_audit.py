@@ -16,7 +16,7 @@ from replaying.tight import RELATIVE_ERROR, Z, measure_mu
 from understudy.privacy.mechanisms.noise import DiscreteGaussian
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity
-from understudy.synth import margins
+from understudy.synth.shared import margins
 
 LEAST = 0.95
 MOST = 1 + Z * RELATIVE_ERROR

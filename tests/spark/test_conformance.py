@@ -15,7 +15,7 @@ import pytest
 import understudy as us
 from understudy.errors import InputError
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.base import synthesizers
+from understudy.synth.shared.method import synthesizers
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

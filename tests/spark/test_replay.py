@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.synth.base import synthesizers
 from understudy.synth.commutes.base import flow_synthesizers
+from understudy.synth.shared.method import synthesizers
 
 HELPERS = str(Path(__file__).parent.parent / "replay")
 if HELPERS not in sys.path:

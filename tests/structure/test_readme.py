@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from understudy.evaluation.shared.attack import attacks
-from understudy.synth.base import synthesizers
+from understudy.synth.shared.method import synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(

@@ -90,8 +90,8 @@ def methods(*, as_json: AsJson = False) -> None:
 
     Example: `understudy methods`
     """
-    from understudy.synth.base import synthesizers
     from understudy.synth.commutes.base import flow_synthesizers
+    from understudy.synth.shared.method import synthesizers
 
     kinds: list[Any] = [synthesizers[name] for name in synthesizers]
     kinds += [flow_synthesizers[name] for name in flow_synthesizers]

@@ -25,7 +25,7 @@ from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.lifecycle import Destination
 from understudy.release.run import start_run
 from understudy.release.value import Provenance, Release, Statement
-from understudy.synth.base import Request, configure
+from understudy.synth.shared.method import Request, configure
 
 HARDLY_ANY = Fraction(1, 64)  # geometric noise of this scale is 0 but for a probability of 2 exp(-64)
 

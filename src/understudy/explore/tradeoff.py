@@ -31,7 +31,7 @@ from understudy.explore.sweep import Measurer, Point, Sweep, check_questions
 from understudy.explore.sweep_store import SweepStore
 from understudy.explore.tradeoff_result import INTERNAL_NOTE, PUBLIC_NOTE, Tradeoff
 from understudy.privacy.promise.definition import Unit
-from understudy.synth.base import synthesizers
+from understudy.synth.shared.method import synthesizers
 
 EPSILONS: tuple[Number, ...] = ("0.1", "0.5", "1", "2", "5")
 FEW_POINTS = 8  # that do not pay for starting further processes

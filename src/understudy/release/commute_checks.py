@@ -19,10 +19,10 @@ from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.commutes import CommuteRelease
-from understudy.synth.base import configure_from
 from understudy.synth.commutes.base import flow_synthesizers
 from understudy.synth.commutes.commute import Commute
 from understudy.synth.commutes.settings import read_shrinking
+from understudy.synth.shared.method import configure_from
 
 
 def pairs_fit(release: CommuteRelease) -> str:

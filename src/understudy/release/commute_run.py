@@ -41,8 +41,8 @@ from understudy.release.lifecycle import (
     state_promise,
 )
 from understudy.release.manifest import COMMUTES
-from understudy.synth.base import configure_from
 from understudy.synth.commutes.base import FlowSynthesis, FlowSynthesizer, flow_synthesizers
+from understudy.synth.shared.method import configure_from
 
 
 def configure_flows(plan: Plan) -> FlowSynthesizer:

@@ -28,7 +28,7 @@ from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.privacy.randomness.health import require_healthy_samplers
 from understudy.release.folder import read_release, require_replaceable
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
-from understudy.synth.base import Request
+from understudy.synth.shared.method import Request
 
 RUN_MARK = ".partial-"
 OTHER_ROWS = (

@@ -33,7 +33,7 @@ from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
 from understudy.release.csv_file import csv_table
 from understudy.release.folder import WrittenTables, hash_file, write_release
 from understudy.release.value import Release
-from understudy.synth.base import Request, Synthesis, configure
+from understudy.synth.shared.method import Request, Synthesis, configure
 
 BLOCK_ROWS = 2**20
 PART_BLOCKS = 8  # one fit serves a whole part, and the codes of its blocks are in memory together

@@ -11,7 +11,7 @@ from understudy.core.schema import Attribute, Schema
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.markdown import code, markdown
 from understudy.release.value import Release
-from understudy.synth.margins import total_of
+from understudy.synth.shared.margins import total_of
 
 
 def readme_text(release: Release, table_rows: Sequence[int]) -> str:

@@ -42,7 +42,7 @@ from understudy.release.lifecycle import (
 )
 from understudy.release.manifest import COMMUTES
 from understudy.release.value import Release
-from understudy.synth.base import Synthesis, configure
+from understudy.synth.shared.method import Synthesis, configure
 
 BYTES_PER_VALUE = 10  # a decoded value and its code
 BYTES_PER_ROW = 48  # the cell of a row while rows are drawn and shuffled

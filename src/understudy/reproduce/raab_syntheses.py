@@ -25,7 +25,7 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import Definition, NonPrivate, PureDP
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.base import Simulated, data_file
-from understudy.synth.base import configure
+from understudy.synth.shared.method import configure
 
 MISSING_TEXT = "NA"
 ATTRIBUTES = (

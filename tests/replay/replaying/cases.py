@@ -21,8 +21,8 @@ from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.promise.event import GaussianNoise
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.base import synthesizers
 from understudy.synth.commutes.base import flow_synthesizers
+from understudy.synth.shared.method import synthesizers
 
 BUDGETS: dict[str, Definition] = {
     "pure": us.PureDP(epsilon=1),

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from understudy.reproduce import base
-from understudy.synth.base import synthesizers
 from understudy.synth.commutes.base import flow_synthesizers
+from understudy.synth.shared.method import synthesizers
 
 DATA = "people.csv --schema people.toml"
 

@@ -22,7 +22,7 @@ from understudy.models import posterior
 from understudy.privacy.gate.steps import query_of
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.value import Provenance, Statement
-from understudy.synth.base import Request, configure
+from understudy.synth.shared.method import Request, configure
 
 SCHEMA = us.Schema(
     attributes=(

@@ -9,7 +9,7 @@ import pytest
 from understudy.errors import InternalError
 from understudy.inference import validity
 from understudy.inference.questions import KINDS
-from understudy.synth.base import synthesizers
+from understudy.synth.shared.method import synthesizers
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "inference-table.md"
 

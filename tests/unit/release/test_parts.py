@@ -16,7 +16,7 @@ from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import WrittenTables, write_release
 from understudy.release.parts import Recipe, WritePart, part_name
 from understudy.release.sampling import sample_again
-from understudy.synth.base import synthesizers
+from understudy.synth.shared.method import synthesizers
 
 SMALL = {"block_rows": 50, "part_blocks": 3}
 SCHEMA = us.Schema(

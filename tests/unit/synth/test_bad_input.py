@@ -14,7 +14,7 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.accountant import compose
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
-from understudy.synth.base import configure
+from understudy.synth.shared.method import configure
 
 EPSILON = us.PureDP(epsilon=1)
 MARGIN_METHODS = ("ipf", "mst", "aim", "independent")

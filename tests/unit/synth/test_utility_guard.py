@@ -18,7 +18,7 @@ from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
-from understudy.synth.base import configure
+from understudy.synth.shared.method import configure
 
 PEOPLE, SEEDS = 5000, 2
 

@@ -13,7 +13,7 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, Sink
 from understudy.privacy.promise.definition import Definition, Unit, read_unit
 from understudy.privacy.promise.plan import Option, Plan
-from understudy.synth.base import Request, configure_from
+from understudy.synth.shared.method import Request, configure_from
 
 UNIT_NOTE = "The unit is a job: a worker with two jobs is two units, unless rows_per_unit says otherwise."
 

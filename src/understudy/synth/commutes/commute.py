@@ -39,7 +39,6 @@ from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, ProbabilisticDP, PureDP
 from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss, breach_loss
 from understudy.privacy.promise.plan import Plan, Step
-from understudy.synth.base import Request, planned
 from understudy.synth.commutes import decays as decay_steps
 from understudy.synth.commutes import homes as home_steps
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
@@ -52,6 +51,7 @@ from understudy.synth.commutes.settings import (
     read_shrinking,
     share,
 )
+from understudy.synth.shared.method import Request, planned
 
 THEOREM = "docs/theory/commute.md"
 SIZES_LABEL = "jobs by destination"

@@ -29,9 +29,9 @@ from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric, thre
 from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
 from understudy.privacy.promise.plan import Plan, Step
-from understudy.synth.base import Request, planned
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.synth.commutes.settings import positive
+from understudy.synth.shared.method import Request, planned
 
 ORIGINS, DISTANCES, PAIRS = "jobs by area of the home", "jobs by distance", "jobs by pair of areas"
 WORKPLACES = "jobs by workplace"

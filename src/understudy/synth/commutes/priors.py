@@ -35,8 +35,8 @@ from understudy.privacy.promise.event import (
     promises_definition_6,
 )
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.base import Request
 from understudy.synth.commutes.settings import Shrinking
+from understudy.synth.shared.method import Request
 
 if TYPE_CHECKING:
     from understudy.synth.commutes.commute import Commute

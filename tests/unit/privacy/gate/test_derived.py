@@ -31,7 +31,7 @@ from understudy.privacy.mechanisms.place_bands import PlaceBands, beyond_cut, sq
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.streams import SecureStream, SeededStream
 from understudy.release.commute_checks import draws_are_charged
-from understudy.synth import dirichlet as dirichlet_method
+from understudy.synth.methods import dirichlet as dirichlet_method
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 SCHEMA = us.Schema(

@@ -11,9 +11,9 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.base import Request, Synthesis, renamed, synthesizers
-from understudy.synth.ipf import Ipf
-from understudy.synth.margins import drawn_option, rows_law
+from understudy.synth.methods.ipf import Ipf
+from understudy.synth.shared.margins import drawn_option, rows_law
+from understudy.synth.shared.method import Request, Synthesis, renamed, synthesizers
 
 
 @synthesizers.add

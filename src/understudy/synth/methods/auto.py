@@ -11,15 +11,15 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.aim import Aim
-from understudy.synth.base import Request, Synthesis, check_request, configure, synthesizers
-from understudy.synth.expected_error import expected_error
-from understudy.synth.histogram import MAX_CELLS, Histogram
-from understudy.synth.independent import Independent
-from understudy.synth.ipf import Ipf
-from understudy.synth.margins import check_copies, check_rows, rows_law
-from understudy.synth.mst import Mst
-from understudy.synth.refine import check_refined, read_refinement
+from understudy.synth.methods.aim import Aim
+from understudy.synth.methods.histogram import MAX_CELLS, Histogram
+from understudy.synth.methods.independent import Independent
+from understudy.synth.methods.ipf import Ipf
+from understudy.synth.methods.mst import Mst
+from understudy.synth.shared.expected_error import expected_error
+from understudy.synth.shared.margins import check_copies, check_rows, rows_law
+from understudy.synth.shared.method import Request, Synthesis, check_request, configure, synthesizers
+from understudy.synth.shared.refine import check_refined, read_refinement
 
 CLEARLY_BETTER = 0.5
 NOT_WORTH_IT = 0.8

@@ -30,7 +30,7 @@ from understudy.models.project import nearest_table
 from understudy.models.sample import DESCRIPTIONS, draw_cells
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.base import MAX_ROWS, Synthesis
+from understudy.synth.shared.method import MAX_ROWS, Synthesis
 
 Margin = tuple[str, ...]
 # A model of some measurements, given how many records they stand for and what is public, and a note on how it went.

@@ -3,8 +3,8 @@
 import pytest
 
 import understudy as us
-from understudy.synth.base import Request, configure
-from understudy.synth.expected_error import expected_error
+from understudy.synth.shared.expected_error import expected_error
+from understudy.synth.shared.method import Request, configure
 
 SCHEMA = us.Schema(
     attributes=tuple(

@@ -22,7 +22,7 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Plan, Step
-from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 
 PRIOR = "1"  # synthpop's default (Raab 2022, footnote 17), as in the histogram without a guarantee
 WARNING = (

@@ -14,8 +14,8 @@ from understudy.privacy.gate.steps import query_of
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
-from understudy.synth.base import configure
-from understudy.synth.refine import read_refinement
+from understudy.synth.shared.method import configure
+from understudy.synth.shared.refine import read_refinement
 
 EDGES = tuple(range(0, 101))  # a hundred bins of one
 SCHEMA = us.Schema(

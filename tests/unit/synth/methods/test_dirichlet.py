@@ -17,7 +17,7 @@ from understudy.privacy.mechanisms.preconditions import epsilon_of
 from understudy.privacy.promise.calibrate_dirichlet import round_prior
 from understudy.privacy.promise.event import PureLoss, Strata
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.base import configure
+from understudy.synth.shared.method import configure
 
 SCHEMA = us.Schema(
     attributes=(us.Attribute(name="area", levels=("n", "s", "w")), us.Attribute(name="sick", levels=("no", "yes")))

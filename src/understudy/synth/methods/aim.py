@@ -34,9 +34,8 @@ from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import GumbelMax, NoisyMax, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
-from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.currency import Currency
-from understudy.synth.margins import (
+from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.margins import (
     Margin,
     check_copies,
     check_margin_sizes,
@@ -53,8 +52,9 @@ from understudy.synth.margins import (
     synthesis_from,
     total_of,
 )
-from understudy.synth.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.strata import Strata, read_strata, synthesis_in_strata
+from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.strata import Strata, read_strata, synthesis_in_strata
 
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0

@@ -29,8 +29,7 @@ from understudy.privacy.mechanisms.noise import Exact
 from understudy.privacy.promise.definition import Definition, NonPrivate
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Option, Plan, Step
-from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.margins import (
+from understudy.synth.shared.margins import (
     Margin,
     check_copies,
     check_margin_sizes,
@@ -48,8 +47,9 @@ from understudy.synth.margins import (
     total_of,
     whole_number,
 )
-from understudy.synth.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.strata import Fitter, Strata, read_strata, synthesis_in_strata
+from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.strata import Fitter, Strata, read_strata, synthesis_in_strata
 
 SPLITS = ("optimal", "equal")
 POSTPROCESS = ("joint", "published")

@@ -81,11 +81,7 @@ class Synthesizer(Protocol):
         ...
 
 
-synthesizers: Registry[type[Synthesizer]] = Registry(
-    "method",
-    "understudy.synth",
-    not_entries=("base", "commutes", "currency", "expected_error", "margins", "refine", "strata"),
-)
+synthesizers: Registry[type[Synthesizer]] = Registry("method", "understudy.synth.methods")
 
 
 def configure(method: str, options: Mapping[str, Option]) -> Synthesizer:

@@ -30,7 +30,15 @@ from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity
-from understudy.synth.base import MAX_ROWS, Request, Synthesis, check_request, count_text, planned, synthesizers
+from understudy.synth.shared.method import (
+    MAX_ROWS,
+    Request,
+    Synthesis,
+    check_request,
+    count_text,
+    planned,
+    synthesizers,
+)
 
 MAX_CELLS = 10_000_000
 TOTAL_SHARE = Fraction(1, 50)

@@ -13,9 +13,9 @@ from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reproduce.raab_syntheses import PublicTable
-from understudy.synth import strata as strata_module
-from understudy.synth.base import configure
-from understudy.synth.strata import read_strata
+from understudy.synth.shared import strata as strata_module
+from understudy.synth.shared.method import configure
+from understudy.synth.shared.strata import read_strata
 
 SCHEMA = us.Schema(
     attributes=(

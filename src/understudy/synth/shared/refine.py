@@ -23,9 +23,9 @@ from understudy.privacy.gate.gate import Gate, Groups
 from understudy.privacy.gate.steps import query_of
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.base import Request, Synthesis, Synthesizer, count_text, planned
-from understudy.synth.currency import Currency
-from understudy.synth.margins import LARGEST_MARGIN, Margin, margin_label, measure_steps, whole_number
+from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.margins import LARGEST_MARGIN, Margin, margin_label, measure_steps, whole_number
+from understudy.synth.shared.method import Request, Synthesis, Synthesizer, count_text, planned
 
 SHARE = Fraction(1, 10)  # of the budget, for all fine one-way margins together
 LEAST, MOST = 2, 200  # merged bins of one attribute

@@ -9,9 +9,9 @@ import understudy as us
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.aim import Aim
-from understudy.synth.base import Request
-from understudy.synth.currency import Currency
+from understudy.synth.methods.aim import Aim
+from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.method import Request
 
 SCHEMA = us.Schema(
     attributes=tuple(us.Attribute(name=name, levels=("no", "yes")) for name in ("smokes", "drinks", "works"))

@@ -27,7 +27,7 @@ from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import Definition, Unit
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity
-from understudy.synth.base import MAX_ROWS, Synthesis, count_text
+from understudy.synth.shared.method import MAX_ROWS, Synthesis, count_text
 
 Margin = tuple[str, ...]
 TOTAL = "number of rows"

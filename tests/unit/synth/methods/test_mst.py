@@ -11,7 +11,7 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.base import configure
+from understudy.synth.shared.method import configure
 
 
 class Source:

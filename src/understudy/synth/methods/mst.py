@@ -35,9 +35,8 @@ from understudy.privacy.promise.definition import ApproxDP, Definition, Unit
 from understudy.privacy.promise.event import GumbelMax, NoisyMax
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import selection_sensitivity
-from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.currency import Currency
-from understudy.synth.margins import (
+from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.margins import (
     TOTAL,
     TOTAL_SHARE,
     Margin,
@@ -56,8 +55,9 @@ from understudy.synth.margins import (
     synthesis_from,
     total_of,
 )
-from understudy.synth.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.strata import Strata, known_inside, read_strata, synthesis_in_strata
+from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.strata import Strata, known_inside, read_strata, synthesis_in_strata
 
 ONE_WAY, CHOOSING = Fraction(1, 3), Fraction(1, 6)  # of the budget; the pairs get the rest
 MODEL_CELLS = 5_000_000

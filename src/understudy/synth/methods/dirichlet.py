@@ -36,7 +36,7 @@ from understudy.privacy.promise.calibrate_dirichlet import round_prior
 from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata, breach_loss, promises_definition_6
 from understudy.privacy.promise.plan import Plan, Step
-from understudy.synth.base import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 
 MAX_STRATA = 10_000
 BREACH_NOTE = (

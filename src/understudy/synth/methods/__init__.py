@@ -1,0 +1,1 @@
+"""Methods that make synthetic tables, one file each, and nothing else."""
