@@ -121,7 +121,7 @@ def country_files(size: str, folder: Path) -> None:
     import pyarrow.parquet as pq
 
     from understudy.demo.gravity import SIZES, make_world
-    from understudy.engines.places_file import places_table
+    from understudy.engines.reading.places_file import places_table
 
     if (folder / "od.parquet").exists():
         return

@@ -30,11 +30,11 @@ from rich.console import Console
 from rich.table import Table
 
 import understudy as us
-from understudy.engines.encode import Encoder
-from understudy.engines.inputs import open_local
-from understudy.engines.kernel import VARIABLE
-from understudy.engines.readers import BATCH_ROWS, ParquetReader
-from understudy.engines.tally import Tally
+from understudy.engines.counting.kernel import VARIABLE
+from understudy.engines.counting.tally import Tally
+from understudy.engines.reading.encode import Encoder
+from understudy.engines.reading.readers import BATCH_ROWS, ParquetReader
+from understudy.engines.systems.local.inputs import open_local
 
 SIZES = (2, 2, 3, 5, 7, 10, 16, 30, 60, 100)
 NAMES = tuple(f"c{number}" for number in range(len(SIZES)))

@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 sys.path.insert(0, str(Path(__file__).parent))
 import understudy as us
 from bench_count import DOCS, SIZES, machine
-from understudy.engines.spark_inputs import TASK_ROWS
-from understudy.engines.tally import covering
+from understudy.engines.counting.tally import covering
+from understudy.engines.systems.spark.inputs import TASK_ROWS
 
 HEADING = "## Spark"
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -138,7 +138,7 @@ def open_way(way: str, path: str, attributes: int) -> Any:
         return us.open_source(path, schema_of(attributes))
     if way == "files":
         return us.open_source(path, schema_of(attributes), engine="spark", master="local[2]")
-    from understudy.engines.spark_session import session_for
+    from understudy.engines.systems.spark.session import session_for
 
     return us.open_source(session_for("local[2]").read.parquet(path), schema_of(attributes))
 
@@ -180,7 +180,7 @@ def run_here(way: str, attributes: int, files: list[tuple[str, int]]) -> Iterato
 def shuffle_bytes(way: str) -> float:
     if way == "embedded":
         return 0.0
-    from understudy.engines.spark_session import session_for
+    from understudy.engines.systems.spark.session import session_for
 
     store = session_for("local[2]").sparkContext._jsc.sc().statusStore()
     return float(store.executorSummary("driver").totalShuffleWrite())

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from understudy.core.schema_file import write_schema as write_schema
     from understudy.core.structural import Condition as Condition
     from understudy.core.structural import Impossible as Impossible
-    from understudy.engines.commutes import open_commutes as open_commutes
-    from understudy.engines.draft import draft_schema as draft_schema
     from understudy.engines.opening import open_source as open_source
-    from understudy.engines.places_file import read_places as read_places
+    from understudy.engines.reading.commutes import open_commutes as open_commutes
+    from understudy.engines.reading.draft import draft_schema as draft_schema
+    from understudy.engines.reading.places_file import read_places as read_places
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
     from understudy.inference.model_check import check_model as check_model
@@ -71,10 +71,10 @@ _HOME = {
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
     "understudy.core.structural": ("Condition", "Impossible"),
-    "understudy.engines.commutes": ("open_commutes",),
-    "understudy.engines.draft": ("draft_schema",),
+    "understudy.engines.reading.commutes": ("open_commutes",),
+    "understudy.engines.reading.draft": ("draft_schema",),
     "understudy.engines.opening": ("open_source",),
-    "understudy.engines.places_file": ("read_places",),
+    "understudy.engines.reading.places_file": ("read_places",),
     "understudy.errors": ("UnderstudyError",),
     "understudy.explore.advise": ("advise",),
     "understudy.explore.tradeoff": ("tradeoff",),

@@ -15,7 +15,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.result import Evaluation, Section
 from understudy.core.schema import Level, Schema
-from understudy.engines.opening import open_source
+from understudy.engines.opening import DEFAULT_ENGINE, open_source
 from understudy.errors import InputError, UntrackedWarning, unknown_name
 from understudy.privacy.promise.definition import Definition, Unit, read_unit
 from understudy.privacy.promise.plan import Option, Plan
@@ -240,7 +240,7 @@ def evaluate(
 
 def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation:
     """Distances, flows and jobs; attacks are made for tables of people."""
-    from understudy.engines.commutes import open_commutes
+    from understudy.engines.reading.commutes import open_commutes
     from understudy.evaluation.commutes import evaluate_commutes
 
     source = confidential if holds_flows(confidential) else open_commutes(confidential, places=release.places)
@@ -369,15 +369,15 @@ def write_sample(
     from understudy.privacy.randomness.streams import SecureStream
     from understudy.release.sampling import sample_to
 
-    if engine not in (None, "duckdb", "spark"):
-        raise unknown_name("engine", str(engine), ("duckdb", "spark"))
+    if engine not in (None, DEFAULT_ENGINE, "spark"):
+        raise unknown_name("engine", str(engine), (DEFAULT_ENGINE, "spark"))
     if engine != "spark":
         if master is not None or allow_insecure_cluster:
             raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
         return sample_to(
             release, Path(out), rows=rows, copies=copies, stream=SecureStream(), overwrite=overwrite, csv=csv
         )
-    from understudy.engines.spark_session import session_for
+    from understudy.engines.systems.spark.session import session_for
 
     if csv:
         raise InputError("engine 'spark' writes Parquet only; leave csv out.")

@@ -17,7 +17,7 @@ from understudy.auditing.sampled import epsilon_lower_bound
 from understudy.core.flows import Flows
 from understudy.core.places import make_places
 from understudy.demo.gravity import make_world
-from understudy.engines.commutes import open_commutes
+from understudy.engines.reading.commutes import open_commutes
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric

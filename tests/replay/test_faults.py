@@ -16,7 +16,7 @@ from replaying.cases import Case
 from replaying.replay import replay
 from replaying.watching import mechanism_named
 
-from understudy.engines import bounding
+from understudy.engines.counting import bounding
 from understudy.models.regions import PlacesAround, cells_of_first_division
 from understudy.privacy.gate import steps
 from understudy.privacy.gate.gate import Gate

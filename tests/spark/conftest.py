@@ -28,7 +28,7 @@ def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(spark_folder: Path) -> Iterator[Any]:
     """A session on two slots of this machine, made by the package itself."""
-    from understudy.engines.spark_session import session_for
+    from understudy.engines.systems.spark.session import session_for
 
     (spark_folder / "events").mkdir()
     settings = {

@@ -90,8 +90,8 @@ def stumble(seen: str) -> None:
     """From now on, every task with a key fails once after it has drawn, and leaves a note of every attempt."""
     from pyspark import TaskContext
 
-    from understudy.engines import spark_commutes
-    from understudy.engines.spark import closure
+    from understudy.engines.systems.spark import commutes as spark_commutes
+    from understudy.engines.systems.spark.source import closure
 
     def stumbling(task: Any, *, with_key: bool = False) -> Any:
         run = closure(task, with_key=with_key)
@@ -110,7 +110,7 @@ def stumble(seen: str) -> None:
 
 def slow_rows(path: str, seen: str) -> Any:
     """The rows of a file, in parts that each take a while and leave a note when they begin."""
-    from understudy.engines.spark_session import session_for
+    from understudy.engines.systems.spark.session import session_for
 
     def part(batches: Any) -> Any:
         for batch in batches:
@@ -126,7 +126,7 @@ def slow_rows(path: str, seen: str) -> Any:
 
 def leak(path: str) -> dict[str, Any]:
     """What must never happen: the rows come to the driver. Shows that a look at the memory would tell."""
-    from understudy.engines.spark_session import session_for
+    from understudy.engines.systems.spark.session import session_for
 
     kept = session_for(os.environ["TEST_MASTER"]).read.parquet(path).collect()
     globals()["LEAKED"] = kept

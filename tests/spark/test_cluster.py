@@ -24,7 +24,7 @@ import pytest
 
 import understudy as us
 from understudy.demo.gravity import make_world
-from understudy.engines.places_file import places_table
+from understudy.engines.reading.places_file import places_table
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -204,7 +204,7 @@ def test_a_task_that_draws_twice_gives_one_draw(driver, here, folder, tmp_path):
 def test_no_row_is_in_the_memory_of_the_driver(driver):
     for pid in driver.pids():
         assert not in_memory(pid, MARKER.encode(), MARKER.encode("utf-16-le"))
-    assert in_memory(driver.process.pid, b"understudy.engines.spark_tasks")  # the look itself works
+    assert in_memory(driver.process.pid, b"understudy.engines.systems.spark.tasks")  # the look itself works
 
 
 def test_no_row_and_no_key_is_in_a_log_or_a_temporary_file(driver, folder):

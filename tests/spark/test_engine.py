@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import understudy as us
 from understudy.cli.main import app
-from understudy.engines.spark import SparkSource, closure, share
+from understudy.engines.systems.spark.source import SparkSource, closure, share
 from understudy.errors import DisclosureError, InputError, InternalError, SchemaError
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import read_release
@@ -210,6 +210,6 @@ def test_a_task_with_a_key_never_grows_so_large_that_it_would_be_broadcast(spark
     assert hasattr(share(spark, big), "destroy")  # public values may be, and are if they are large
     with pytest.raises(InternalError, match="too large"):
         closure(np.random.default_rng(1).bytes(600_000), with_key=True)
-    from understudy.engines.spark import CLOSURE_BYTES
+    from understudy.engines.systems.spark.source import CLOSURE_BYTES
 
     assert threshold > CLOSURE_BYTES

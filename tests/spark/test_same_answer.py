@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.engines import spark as spark_engine
+from understudy.engines.systems.spark import source as spark_engine
 from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

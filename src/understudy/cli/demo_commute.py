@@ -27,7 +27,7 @@ def prepare(folder: Path, jobs: int) -> World:
     from pyarrow import parquet
 
     from understudy.demo.gravity import make_world
-    from understudy.engines.places_file import places_table
+    from understudy.engines.reading.places_file import places_table
 
     with working("generating a city"):
         world = make_world("city", jobs=jobs)

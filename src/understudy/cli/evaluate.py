@@ -126,7 +126,7 @@ def _opened(release: Release | CommuteRelease, files: Sequence[str], how: Mappin
     from understudy.release import CommuteRelease as KindOfCommutes
 
     if isinstance(release, KindOfCommutes):
-        from understudy.engines.commutes import open_commutes
+        from understudy.engines.reading.commutes import open_commutes
 
         given = {name: value for name, value in how.items() if value}
         return open_commutes(files_of(files), places=release.places, **given)

@@ -129,7 +129,7 @@ DatabaseQuery = Annotated[
 ]
 Engine = Annotated[
     str | None,
-    typer.Option(metavar="duckdb|spark", help="What counts the data.", show_default="duckdb", rich_help_panel=CLUSTER),
+    typer.Option(metavar="local|spark", help="What counts the data.", show_default="local", rich_help_panel=CLUSTER),
 ]
 Master = Annotated[
     str | None,

@@ -46,7 +46,7 @@ def draft(
     It lists levels and round edges with the labels of the file, and remarks on rare levels, identifiers, free text and
     probable codes. Review it, replace what is not public knowledge, and remove the line draft = true.
     """
-    from understudy.engines.draft import draft_schema, write_draft
+    from understudy.engines.reading.draft import draft_schema, write_draft
 
     stem = Path(data[0]).name.split(".")[0]
     if out is None and (not stem or glob.has_magic(stem)):

@@ -175,7 +175,7 @@ def synthesize(
         raise InputError("name the data: files, or a quoted glob.")
     source: Any
     if isinstance(public, Places):
-        from understudy.engines.commutes import open_commutes
+        from understudy.engines.reading.commutes import open_commutes
 
         given = {name: value for name, value in how.items() if value}
         source = open_commutes(files_of(data) if data else None, places=public, **given)
@@ -196,7 +196,7 @@ def _domain(schema: Path | None, places: Path | None) -> Schema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
-    from understudy.engines.places_file import read_places
+    from understudy.engines.reading.places_file import read_places
 
     return read_schema(schema) if schema is not None else read_places(places)
 

@@ -82,7 +82,7 @@ class World:
         """Counted pairs with the ids as text, for files: columns origin, destination, jobs."""
         import pyarrow as pa
 
-        from understudy.engines.places_file import texts
+        from understudy.engines.reading.places_file import texts
 
         for origins, destinations, jobs in self.codes(batch_jobs):
             columns: list[Any] = []

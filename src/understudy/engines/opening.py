@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from understudy.core.counts import Source
 from understudy.core.schema import Schema
-from understudy.errors import InputError, unknown_name
+from understudy.errors import unknown_name
+
+DEFAULT_ENGINE = "local"
 
 
 def open_source(
@@ -40,16 +43,14 @@ def open_source(
         ...
     understudy.errors.SchemaError: the data name 0 of the 1 columns of the schema ('sex'). ...
     """
-    from understudy.engines.base import engines
-    from understudy.engines.spark_inputs import is_spark_frame, open_spark
+    from understudy.engines.engine import engines
 
-    chosen = engine or ("spark" if is_spark_frame(data) else "duckdb")
-    if chosen not in engines:
-        raise unknown_name("engine", chosen, engines)
-    if chosen == "spark":
-        return open_spark(data, schema, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading)
-    if master is not None or allow_insecure_cluster:
-        raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
-    from understudy.engines.inputs import open_local
-
-    return open_local(data, schema, **reading)
+    if engine is None:
+        plain = isinstance(data, str | Path | list)  # files: no engine claims them, so none needs to be asked
+        others = [] if plain else [name for name in engines if name != DEFAULT_ENGINE]
+        engine = next((name for name in others if engines[name].claims(data)), DEFAULT_ENGINE)
+    if engine not in engines:
+        raise unknown_name("engine", engine, engines)
+    given: dict[str, Any] = {"master": master} if master is not None else {}
+    given |= {"allow_insecure_cluster": True} if allow_insecure_cluster else {}
+    return engines[engine].open(data, schema, **given, **reading)

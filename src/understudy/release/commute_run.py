@@ -16,8 +16,8 @@ from understudy.core.arrays import Progress
 from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
-from understudy.engines.commutes import open_commutes
-from understudy.engines.places_file import read_places
+from understudy.engines.reading.commutes import open_commutes
+from understudy.engines.reading.places_file import read_places
 from understudy.errors import InputError
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.promise.plan import Plan

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Codes
 from understudy.core.places import ELSEWHERE, Places
-from understudy.engines.places_file import texts
+from understudy.engines.reading.places_file import texts
 from understudy.release.commutes import TABLE_SCHEMA
 from understudy.release.folder import hash_file
 

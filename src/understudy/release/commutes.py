@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from understudy.core.folders import publish_folder
 from understudy.core.places import ELSEWHERE, ELSEWHERE_CODE, Places
-from understudy.engines.places_file import fixed_width, places_table, read_places
+from understudy.engines.reading.places_file import fixed_width, places_table, read_places
 from understudy.errors import InputError
 from understudy.privacy.gate.flow_gate import FlowMeasurement
 from understudy.privacy.mechanisms.noise import mechanism_from_json

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from understudy.core.folders import publish_folder, release_above
 from understudy.core.schema import Attribute, Schema, level_text
-from understudy.engines.decode import restore_types
-from understudy.engines.statfiles import pyreadstat_module
+from understudy.engines.reading.decode import restore_types
+from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
 from understudy.release.export_names import short_names, shortened

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.engines.decode import decode
-from understudy.engines.spark_tasks import Shared
+from understudy.engines.reading.decode import decode
+from understudy.engines.systems.spark.tasks import Shared
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
 from understudy.privacy.promise.plan import Plan
@@ -200,7 +200,7 @@ def write_blocks(blocks: Iterator[pa.Table], path: str, csv: str | None = None) 
 
 def write_on_spark(recipe: Recipe, session: Any, key: TravellingKey, folder: Path) -> WrittenTables:
     """Every part of every copy, written by the executors into a folder that they all see."""
-    from understudy.engines.spark import map_numbers, share
+    from understudy.engines.systems.spark.source import map_numbers, share
 
     work = WritePart(recipe=share(session, recipe), key=key, folder=str(folder))
     count = recipe.parts * recipe.plan.copies

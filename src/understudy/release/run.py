@@ -16,7 +16,7 @@ from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
-from understudy.engines.decode import decode
+from understudy.engines.reading.decode import decode
 from understudy.errors import InputError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.core.mechanism import Stream
-from understudy.engines.decode import decode
+from understudy.engines.reading.decode import decode
 from understudy.errors import InputError, UnsupportedError
 from understudy.release.parts import NOTE, Recipe, sample_here, sample_on_spark
 from understudy.release.run import BYTES_PER_VALUE, available_memory

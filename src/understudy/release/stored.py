@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.core.schema import Schema
-from understudy.engines.decode import restore_types
-from understudy.engines.encode import Encoder, check_columns, columns_to_read
-from understudy.engines.readers import parquet_batches
+from understudy.engines.reading.decode import restore_types
+from understudy.engines.reading.encode import Encoder, check_columns, columns_to_read
+from understudy.engines.reading.readers import parquet_batches
 from understudy.errors import InputError
 
 FileState = tuple[int, int]  # bytes and time of the last change

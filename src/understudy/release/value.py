@@ -14,8 +14,8 @@ from understudy.core.exact import show_up
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.engines.decode import with_derived
-from understudy.engines.encode import encode_table
+from understudy.engines.reading.decode import with_derived
+from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fitted import Fitted
 from understudy.privacy.exact.gaussian_profile import Bound

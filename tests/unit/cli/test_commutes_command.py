@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from understudy.cli.main import app
 from understudy.demo.gravity import make_world
-from understudy.engines.places_file import places_table
+from understudy.engines.reading.places_file import places_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

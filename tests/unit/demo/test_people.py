@@ -181,7 +181,7 @@ def test_unknown_truth_names_the_nearest():
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_written_files_fit_the_written_schema(tmp_path, form):
     from understudy.core.schema_file import read_schema
-    from understudy.engines.inputs import open_local
+    from understudy.engines.systems.local.inputs import open_local
 
     data, described = people.write_people(tmp_path, rows=20_000, form=form)
     assert (data.name, described.name) == (f"people.{form}", "people.toml")
@@ -194,7 +194,7 @@ def test_written_files_fit_the_written_schema(tmp_path, form):
 
 
 def test_the_small_schema_counts_the_same_people():
-    from understudy.engines.inputs import open_local
+    from understudy.engines.systems.local.inputs import open_local
 
     source = open_local(make_people(5_000), small_schema())
     (counts,) = source.count([small_schema().names])

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from understudy.engines.readers import CsvReader
+from understudy.engines.reading.readers import CsvReader
 
 ROWS = b"sex,area\nF,a\nM,b\n"
 FILES = (("rows.csv", ROWS), ("rows.csv.gz", gzip.compress(ROWS)))
@@ -65,7 +65,7 @@ def test_every_ragged_row_is_counted_and_none_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_quotation_mark_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from understudy.engines import readers
+    from understudy.engines.reading import readers
 
     (tmp_path / "rows.csv").write_bytes(ROWS)
     reader = CsvReader([str(tmp_path / "rows.csv")], delimiter=",")

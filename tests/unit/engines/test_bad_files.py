@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from understudy.core.schema import Attribute, Schema
-from understudy.engines.inputs import open_local
+from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import InputError, SchemaError
 
 MARKER = "ZQ7secret"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.engines.bounding import kept_places
+from understudy.engines.counting.bounding import kept_places
 from understudy.privacy.randomness.streams import SeededStream
 
 ROWS = 4

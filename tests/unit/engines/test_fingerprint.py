@@ -8,8 +8,8 @@ import pytest
 
 import understudy as us
 from understudy.core.places import make_places
-from understudy.engines import commutes as commute_engine
-from understudy.engines.base import engines
+from understudy.engines.engine import engines
+from understudy.engines.reading import commutes as commute_engine
 from understudy.errors import InternalError
 from understudy.privacy.randomness.streams import SeededStream
 

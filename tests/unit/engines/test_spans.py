@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.core.schema import Attribute, Schema
-from understudy.engines.encode import FEW_BOUNDS, SPAN, Encoder, _last_not_above
+from understudy.engines.reading.encode import FEW_BOUNDS, SPAN, Encoder, _last_not_above
 from understudy.errors import SchemaError
 
 KINDS = {

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from understudy.engines.spark_commutes import SparseNoiseTask, added_up
-from understudy.engines.spark_tasks import TaskError, gathered
+from understudy.engines.systems.spark.commutes import SparseNoiseTask, added_up
+from understudy.engines.systems.spark.tasks import TaskError, gathered
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.randomness.draws import KeyedStream
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.engines import readers
+from understudy.engines.reading import readers
 from understudy.errors import InputError
 
 SCHEMA = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))

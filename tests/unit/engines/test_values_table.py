@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from understudy.core.schema_file import parse_schema
-from understudy.engines.inputs import open_local
+from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import SchemaError
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "tutorials" / "values.md"

@@ -11,7 +11,7 @@ import statsmodels.formula.api as smf
 
 import understudy as us
 from understudy.core.formula import parse_formula
-from understudy.engines.encode import encode_table
+from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError
 from understudy.models.design import Rows, make_design
 from understudy.models.regression import fit_linear, fit_logit, independent_columns

@@ -12,7 +12,7 @@ import pytest
 
 import understudy as us
 from understudy.core.schema_file import parse_schema
-from understudy.engines.inputs import open_local
+from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import SchemaError, UntrackedWarning
 from understudy.release import read_release, verify
 

@@ -14,7 +14,7 @@ import pytest
 
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema
-from understudy.engines.inputs import open_local
+from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import InputError, MissingExtraError, UnknownNameError
 from understudy.release import read_release, wrap
 from understudy.release.export import export

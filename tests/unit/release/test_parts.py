@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.engines.spark_tasks import Inline
+from understudy.engines.systems.spark.tasks import Inline
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import WrittenTables, write_release

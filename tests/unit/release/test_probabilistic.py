@@ -15,7 +15,7 @@ import understudy as us
 from understudy.cli.main import app
 from understudy.core.exact import from_text, to_text
 from understudy.core.places import make_places
-from understudy.engines.places_file import places_table
+from understudy.engines.reading.places_file import places_table
 from understudy.errors import BudgetError, UnsupportedError
 from understudy.privacy.exact.breach_search import breach
 from understudy.privacy.ledger.ledger import Ledger

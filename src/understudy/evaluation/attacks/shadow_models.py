@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.result import Finding
-from understudy.engines.encode import encode_table
+from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError
 from understudy.evaluation.shared import roc
 from understudy.evaluation.shared.attack import Found, Material, attacks, columns_of

@@ -12,7 +12,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
-from understudy.engines.values import as_number, values_of
+from understudy.engines.reading.values import as_number, values_of
 from understudy.errors import InputError
 from understudy.evaluation.shared.attack import Material, Records, span_of
 from understudy.evaluation.shared.record_cells import numbers_of

@@ -14,8 +14,8 @@ import numpy as np
 
 from understudy.core.arrays import Integers
 from understudy.core.table import CodedTable
-from understudy.engines.kernel import flat_cells
-from understudy.engines.tally import Tally
+from understudy.engines.counting.kernel import flat_cells
+from understudy.engines.counting.tally import Tally
 
 GROUP_CELLS = 2**24  # cells counted in one scan, per table of rows: 128 MB
 DENSE_CELLS = 2**22  # a larger table is counted by sorting

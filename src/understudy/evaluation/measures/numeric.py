@@ -9,7 +9,7 @@ import numpy as np
 from understudy.core.arrays import Floats
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
-from understudy.engines.values import as_number, values_of
+from understudy.engines.reading.values import as_number, values_of
 from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

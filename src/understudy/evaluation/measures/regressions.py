@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.result import Finding, Section
-from understudy.engines.values import values_of
+from understudy.engines.reading.values import values_of
 from understudy.errors import ConvergenceError, InputError
 from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures
 from understudy.models.design import INTERCEPT, Design, Rows, make_design, numbers_needed

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.engines.encode import encode_table
 from understudy.engines.opening import open_source
+from understudy.engines.reading.encode import encode_table
 from understudy.errors import SchemaError
 from understudy.evaluation.inputs.attack_inputs import records_of
 from understudy.evaluation.shared.ranks import order_ranks, same_size

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from understudy.demo.gravity import make_world
-from understudy.engines.commutes import open_commutes
+from understudy.engines.reading.commutes import open_commutes
 from understudy.models.gravity import default_decay
 from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions
 from understudy.privacy.gate import flow_blocks

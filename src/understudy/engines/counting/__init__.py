@@ -1,0 +1,1 @@
+"""From coded rows to counts: what every engine shares."""

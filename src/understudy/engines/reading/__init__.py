@@ -1,0 +1,1 @@
+"""From files and frames to codes, and back to values."""

@@ -1,0 +1,160 @@
+"""What one column of confidential data looks like, gathered in one pass: for the draft of a schema and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from understudy.engines.reading.readers import with_decimal_point
+from understudy.engines.reading.values import (
+    EPOCH,
+    canonical_texts,
+    check_type,
+    is_text,
+    iso_day_number,
+    plain,
+    readable_column,
+)
+from understudy.errors import SchemaError
+
+MOST_DISTINCT = 20_000  # values told apart in one column; more are no levels of anything
+NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+LEADING_ZERO = re.compile(r"\s*[+-]?0\d.*")
+CODE = re.compile(r"9{2,}|9+[678]|-[1-9]|-9{2,}|-9+[678]")  # 99, 999, 99998, -8, -99: how surveys write "no answer"
+
+
+@dataclass(slots=True, kw_only=True)
+class Profile:
+    """Counts and ranges of one column. ``counts`` is None once there are too many different values to keep."""
+
+    name: str
+    rows: int = 0
+    missing: int = 0
+    readable: bool = True
+    boolean: bool = False
+    counts: Counter[str] | None = field(default_factory=Counter)
+    distinct_seen: int = 0  # different values when counting stopped
+    rows_seen: int = 0  # rows when counting stopped
+    numbers: bool = True
+    whole: bool = True
+    plain_integers: bool = True  # every text is the one way to write its whole number
+    finite: bool = True
+    low: float = math.inf  # of values that do not look like codes
+    high: float = -math.inf
+    codes: Counter[float] = field(default_factory=Counter)
+    sizes: Counter[int] = field(default_factory=Counter)  # values by binary order of magnitude, for skewness
+    dates: bool = True
+    first: datetime.date = datetime.date.max
+    last: datetime.date = datetime.date.min
+    letters: int = 0
+    longest: int = 0
+
+    @property
+    def filled(self) -> int:
+        return self.rows - self.missing
+
+    @property
+    def nearly_distinct(self) -> bool:
+        """Whether nearly every row has a value of its own."""
+        if self.counts is None:
+            return self.distinct_seen >= 0.9 * self.rows_seen
+        return self.filled >= 20 and len(self.counts) >= 0.9 * self.filled
+
+    def add(self, array: pa.Array, *, missing_text: str | None, decimal_comma: bool) -> None:
+        """Takes in one batch of the column."""
+        self.rows += len(array)
+        array = plain(array)
+        try:
+            check_type(array.type, self.name)
+        except SchemaError:
+            self.readable = False
+            return
+        if pa.types.is_dictionary(array.type):
+            array = plain(array.dictionary_decode())
+        if pa.types.is_null(array.type):
+            self.missing += len(array)
+            return
+        typed_date = pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)
+        self.boolean |= pa.types.is_boolean(array.type)
+        text = is_text(array.type)
+        with readable_column(self.name):
+            array.validate(full=True)
+            texts = canonical_texts(array)
+        for found in pc.value_counts(texts).to_pylist():
+            value, rows = found["values"], found["counts"]
+            if value is None or (text and value == missing_text):
+                self.missing += rows
+            else:
+                self._take(value, rows, decimal_comma=text and decimal_comma, typed_date=typed_date)
+
+    def _take(self, value: str, rows: int, *, decimal_comma: bool, typed_date: bool) -> None:
+        if self.counts is not None:
+            self.counts[value] += rows
+            if len(self.counts) > MOST_DISTINCT:
+                self.distinct_seen, self.rows_seen = len(self.counts), self.counts.total()
+                self.counts = None
+        self.letters += rows * len(value)
+        self.longest = max(self.longest, len(value))
+        self._take_date(value)
+        if typed_date:
+            self.numbers = False
+        if self.numbers:
+            self._take_number(with_decimal_point(value) if decimal_comma else value, rows)
+
+    def _take_number(self, text: str, rows: int) -> None:
+        if text in ("inf", "-inf"):
+            self.finite = False
+            return
+        if not NUMBER.fullmatch(text) or LEADING_ZERO.fullmatch(text):
+            self.numbers = False
+            return
+        number = float(text)
+        if math.isinf(number):
+            self.finite = False
+            return
+        self.whole &= number == int(number)
+        self.plain_integers &= abs(number) <= 2**53 and text == str(int(number))
+        if number == int(number) and CODE.fullmatch(str(int(number))):
+            self.codes[number] += rows
+            return
+        self.low, self.high = min(self.low, number), max(self.high, number)
+        if number > 0:
+            self.sizes[math.frexp(number)[1]] += rows
+
+    def _take_date(self, text: str) -> None:
+        if not self.dates:
+            return
+        number = iso_day_number(text)
+        if number is None or text != text.strip():
+            self.dates = False
+        else:
+            day = EPOCH + datetime.timedelta(days=number)
+            self.first, self.last = min(self.first, day), max(self.last, day)
+
+    def probable_codes(self) -> list[float]:
+        """Values that look like codes and lie apart from the others; the rest of the look-alikes are ordinary."""
+        if self.low > self.high:
+            return []
+        negative = [code for code in self.codes if code < 0]
+        apart = sorted(negative) if self.low >= 0 and len(negative) <= 5 else []
+        top = max([self.high, *(code for code in self.codes if 0 < code < 1.5 * self.high)])
+        return apart + sorted(code for code in self.codes if code > 0 and code > 1.5 * top and self.high > 0)
+
+    def range_without(self, codes: list[float]) -> tuple[float, float]:
+        """Lowest and highest value, without some codes."""
+        ordinary = [code for code in self.codes if code not in codes]
+        return min([self.low, *ordinary]), max([self.high, *ordinary])
+
+    @property
+    def skewed(self) -> bool:
+        """Whether at least half of the positive values are below about a sixteenth of the largest."""
+        if not self.sizes:
+            return False
+        far_below = sum(rows for size, rows in self.sizes.items() if size <= max(self.sizes) - 4)
+        return 2 * far_below >= self.sizes.total()

@@ -1,0 +1,202 @@
+"""From codes back to values an analyst can use: the last step of every release.
+
+Law, given the code and independently for every value: a level is itself; a bin of an ``integer`` attribute or of dates
+is uniform over its whole numbers or days, the last edge included; a bin of reals is uniform over the bin, or has a
+density proportional to 1/x with ``density = "log"`` (for integers: the whole part of such a number). A value that the
+schema names as a special code is drawn again, so that every value has the code it came from. Codes are public when
+they get here, so this is post-processing and costs no privacy; randomness is explicit all the same.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from understudy.core.mechanism import Stream
+from understudy.core.schema import Attribute, Schema
+from understudy.core.table import CodedTable, Codes
+from understudy.engines.reading.values import EPOCH, calendar_days, is_text, parse_numbers, plain, readable_column
+from understudy.errors import SchemaError
+from understudy.privacy.randomness.draws import uniform_below_each, unit_interval
+
+Purpose = tuple[str | int, ...]
+
+
+def decode(table: CodedTable, stream: Stream, *purpose: str | int) -> pa.Table:
+    """Values for a coded table, drawn from the substreams ``(*purpose, attribute)``."""
+    arrays = [
+        _levels(attribute, codes)
+        if attribute.levels
+        else _numbers(attribute, codes, stream, (*purpose, attribute.name))
+        for attribute, codes in zip(table.schema.attributes, table.columns.values(), strict=True)
+    ]
+    return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(table.schema)), table.schema)
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """The Arrow types and labels of the attributes in a decoded table; derived columns follow them."""
+    return pa.schema([_field(attribute) for attribute in schema.attributes])
+
+
+def with_derived(table: pa.Table, schema: Schema) -> pa.Table:
+    """The attributes of a table, then the derived columns, computed from the values."""
+    from understudy.engines.reading.encode import encode_table
+
+    result = table.select(list(schema.names))
+    if not schema.derived:
+        return result
+    coded = encode_table(result, replace(schema, impossible=(), derived=())).columns
+    for derived in schema.derived:
+        attribute = derived.attribute(schema)
+        if attribute.levels:
+            column = _levels(attribute, derived.codes(schema, coded))
+        else:
+            column = pa.array(np.zeros(table.num_rows, np.int64))
+            for name in derived.sources:
+                special = coded[name] >= schema[name].bins  # special codes and missing, which have no amount
+                column = pc.add(column, pc.if_else(pa.array(special), None, _values(schema[name], table.column(name))))
+        result = result.append_column(_field(attribute), column)
+    return result
+
+
+def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
+    """The types of a decoded table after a trip through a file, which keeps no dictionary of integers or booleans."""
+    from understudy.engines.reading.encode import encode_table
+
+    coded = encode_table(table, schema)
+    arrays = [
+        _levels(attribute, coded.columns[attribute.name])
+        if attribute.levels
+        else _values(attribute, table.column(attribute.name))
+        for attribute in schema.attributes
+    ]
+    return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
+
+
+def _values(attribute: Attribute, column: pa.ChunkedArray) -> pa.Array:
+    """Numbers or dates in the type of their attribute, from whatever type somebody else's table has them in."""
+    with readable_column(attribute.name):
+        return _typed(attribute, plain(column.combine_chunks()))
+
+
+def _typed(attribute: Attribute, array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = plain(array.dictionary_decode())
+    kind = _field(attribute).type
+    if pa.types.is_timestamp(array.type):
+        array = calendar_days(array)
+    elif pa.types.is_floating(array.type):
+        array = pc.if_else(pc.is_nan(array), None, array)
+    elif is_text(array.type):
+        array = pc.utf8_trim_whitespace(array) if attribute.kind == "date" else parse_numbers(array)
+    elif pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
+    return array.cast(kind)
+
+
+def _field(attribute: Attribute) -> pa.Field:
+    if attribute.levels:
+        kinds = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
+        kind = pa.dictionary(pa.int32(), kinds[type(attribute.levels[0])], ordered=attribute.ordered)
+    elif attribute.kind == "date":
+        kind = pa.date32()
+    else:
+        kind = pa.int64() if attribute.integer else pa.float64()
+    metadata = {"label": attribute.label} if attribute.label else {}
+    if attribute.level_labels:
+        metadata["level_labels"] = json.dumps(list(attribute.level_labels), ensure_ascii=False)
+    return pa.field(attribute.name, kind, nullable=True, metadata=metadata or None)
+
+
+def _levels(attribute: Attribute, codes: Codes) -> pa.Array:
+    kind = _field(attribute).type
+    indices = codes.astype(np.int32)
+    missing = None if attribute.missing_code is None else indices == attribute.missing_code
+    return pa.DictionaryArray.from_arrays(
+        pa.array(indices, mask=missing), pa.array(attribute.levels, kind.value_type), ordered=attribute.ordered
+    )
+
+
+def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> pa.Array:
+    whole = attribute.integer or attribute.kind == "date"
+    values = np.zeros(len(codes), np.int64 if whole else np.float64)
+    special = [_number(code) for code, _ in attribute.special]
+    for position, code in enumerate(special):
+        values[codes == attribute.bins + position] = code
+    open_rows = np.flatnonzero(codes < attribute.bins)
+    _refuse_full_bins(attribute, special, whole)
+    while len(open_rows):  # again for draws that hit a special code; at most a few rounds, as no bin is all special
+        bins = codes[open_rows].astype(np.int64)
+        drawn = _draw_whole(attribute, bins, stream, purpose) if whole else _draw_real(attribute, bins, stream, purpose)
+        values[open_rows] = drawn
+        open_rows = open_rows[np.isin(drawn, special)]
+    missing = None if attribute.missing_code is None else np.asarray(codes) == attribute.missing_code
+    if attribute.kind == "date":
+        return pa.array(values.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+    return pa.array(values, mask=missing)
+
+
+def _draw_whole(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:
+    first, last = _whole_bins(attribute)
+    if attribute.density == "log":
+        drawn = np.floor(_log_uniform(first[bins], last[bins] + 1, stream, purpose)).astype(np.int64)
+        return np.clip(drawn, first[bins], last[bins])
+    spread = (last - first + 1)[bins].astype(np.uint64)
+    return first[bins] + uniform_below_each(stream, spread, *purpose).astype(np.int64)
+
+
+def _draw_real(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.float64]:
+    edges = np.array([_number(edge) for edge in attribute.edges], np.float64)
+    low, high = edges[:-1][bins], edges[1:][bins]
+    if attribute.density == "log":
+        drawn = _log_uniform(low, high, stream, purpose)
+    else:
+        part = unit_interval(stream, len(bins), *purpose)
+        drawn = low * (1 - part) + high * part  # never overflows, unlike low + (high - low) * part
+    # Rounding may reach the upper edge, which belongs to the next bin.
+    return np.clip(drawn, low, np.nextafter(high, low))
+
+
+def _log_uniform(
+    low: NDArray[np.generic], high: NDArray[np.generic], stream: Stream, purpose: Purpose
+) -> NDArray[np.float64]:
+    start, stop = np.log(low), np.log(high)
+    result: NDArray[np.float64] = np.exp(start + (stop - start) * unit_interval(stream, len(start), *purpose))
+    return result
+
+
+def _whole_bins(attribute: Attribute) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First and last whole number (or day) of every bin; the last bin holds its upper edge too."""
+    edges = np.array([int(_number(edge)) for edge in attribute.edges], np.int64)
+    last = edges[1:] - 1
+    last[-1] += 1
+    return edges[:-1], last
+
+
+def _refuse_full_bins(attribute: Attribute, special: list[int | float], whole: bool) -> None:
+    """A bin whose every value is a special code could not be drawn from."""
+    if not special:
+        return
+    full: list[int | float]
+    if whole:
+        first, last = _whole_bins(attribute)
+        full = [int(a) for a, b in zip(first, last, strict=True) if sum(a <= c <= b for c in set(special)) > b - a]
+    else:  # a bin of reals is full only if it is a single double
+        edges = [_number(edge) for edge in attribute.edges]
+        full = [a for a, b in pairwise(edges) if a in special and np.nextafter(a, b) >= b]
+    if full:
+        raise SchemaError(f"attribute '{attribute.name}': every value of the bin from {full[0]} on is a special code.")
+
+
+def _number(value: float | datetime.date) -> int | float:
+    if isinstance(value, datetime.date):
+        return (value - EPOCH).days
+    return int(value) if math.isfinite(value) and value == int(value) and abs(value) <= 2**53 else value

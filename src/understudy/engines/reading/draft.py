@@ -1,0 +1,269 @@
+"""The draft of a schema, made by looking at confidential data, for a person to turn into a public one.
+
+A schema must be public knowledge. What this draft says was learned from the data, so the draft is confidential itself,
+says so in its first line, and carries ``draft = true``, which everything else refuses. A person reviews each attribute,
+replaces what is not known to the public, and then removes that line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.core.folders import explained_disk_errors, release_above
+from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema
+from understudy.core.schema_file import parse_schema, write_schema
+from understudy.engines.reading.column_profile import NUMBER, Profile
+from understudy.engines.reading.edges import round_dates, round_edges, skewed_edges
+from understudy.engines.reading.readers import CsvReader
+from understudy.engines.reading.statfiles import Labels, StatReader
+from understudy.engines.systems.local.inputs import open_reader
+from understudy.errors import DisclosureError, InputError
+
+RARE = 10  # rows; a level with fewer may point at somebody
+MOST_LEVELS = 1000
+FEW_NUMBERS = 15  # whole numbers with no more different values are levels
+LONG_TEXT = 30  # letters on average
+ID_NAME = re.compile(r"(.*[_ .-])?(id|ids|uuid|key|nr|no|number|pid|hhid|ssn|serial)", re.IGNORECASE)
+HEAD = """\
+# CONFIDENTIAL: THIS DRAFT WAS MADE BY LOOKING AT THE DATA. KEEP IT INSIDE THE BUILDING.
+#
+# A schema is public, so it may say only what is known without the data: the code book, the questionnaire, the law.
+# For each attribute below: put in every level that is possible, also those that do not occur; take out or join levels
+# that few people have; choose edges and bounds that everybody could know; say missing = true only if it is possible.
+# Read the remarks, correct what they point at, and remove them. Then remove the line draft = true.
+version = 1
+draft = true
+"""
+SEEN = "the bounds were seen in the data and rounded: replace them with public ones."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """What the draft says about one column."""
+
+    attribute: Attribute | None  # None: the column is ignored
+    remarks: tuple[str, ...] = ()
+
+
+def draft_schema(
+    data: object,
+    *,
+    missing_text: str = "",
+    delimiter: str | None = None,
+    decimal_comma: bool = False,
+    table: str | None = None,
+    query: str | None = None,
+) -> str:
+    """A commented draft of a schema for some data, as text. It is confidential, and refused until it was reviewed.
+
+    It reads every row once. Levels are those that occur (and those that a Stata, SPSS or SAS file labels), edges are
+    round numbers around the range. Columns that are no attributes, such as identifiers and free text, are ignored.
+
+    >>> import pyarrow as pa
+    >>> text = draft_schema(pa.table({"sex": ["F", "M"] * 400, "age": [18 + k % 70 for k in range(800)]}))
+    >>> "levels = [" in text and "edges = [" in text
+    True
+    """
+    reader = open_reader(data, names=(), missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    if decimal_comma and not isinstance(reader, CsvReader):
+        raise InputError("decimal_comma goes with CSV files; other files hold numbers as numbers.")
+    profiles = {name: Profile(name=name) for name in reader.columns}
+    if len(profiles) != len(reader.columns):
+        raise InputError("two columns of the data have the same name; every column needs its own.")
+    for batch in reader.batches(list(profiles)):
+        for name, profile in profiles.items():
+            profile.add(
+                batch.column(name),
+                missing_text=missing_text if reader.text_only else None,
+                decimal_comma=decimal_comma,
+            )
+    if not any(profile.rows for profile in profiles.values()):
+        raise InputError("the data have no rows, so there is nothing to draft a schema from.")
+    labels = reader.labels if isinstance(reader, StatReader) else Labels()
+    return _text({name: _entry(profile, labels) for name, profile in profiles.items()})
+
+
+def write_draft(text: str, path: str | os.PathLike[str]) -> Path:
+    """Writes a draft for its owner alone (mode 0600): never over another file, never into a release."""
+    target = Path(path)
+    if (release := release_above(target.parent)) is not None:
+        raise DisclosureError(f"{target} lies in the release {release}; a draft is confidential and stays out of it.")
+    with explained_disk_errors(target):
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise InputError(f"{target} already exists; choose another name with --out.") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{target} cannot be written: its folder does not exist; create it first.") from None
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+        except BaseException:  # half a draft would be taken for a whole one
+            target.unlink(missing_ok=True)
+            raise
+    return target
+
+
+def _text(entries: dict[str, _Entry]) -> str:
+    parts, ignored = [HEAD], []
+    for name, entry in entries.items():
+        remarks = "".join(f"# {remark}\n" for remark in entry.remarks)
+        if entry.attribute is None:
+            ignored.append(f"\n{remarks}{_tables(Schema(attributes=(_ANY,), ignore=(name,)), '[[ignore]]')}")
+        else:
+            parts.append(f"\n{remarks}{_tables(Schema(attributes=(entry.attribute,)), '[[attribute]]')}")
+    if len(parts) == 1:
+        raise InputError("no column of the data could be an attribute; nothing was drafted.")
+    text = "".join(parts + ignored)
+    parse_schema(text.replace("draft = true\n", "", 1), "the draft")
+    return text
+
+
+_ANY = Attribute(name="any", levels=("any",))
+
+
+def _tables(schema: Schema, heading: str) -> str:
+    """The part of a schema file that begins with a heading."""
+    text = write_schema(schema)
+    return text[text.index(heading) :]
+
+
+def _entry(profile: Profile, labels: Labels) -> _Entry:
+    ignored = _reason_to_ignore(profile, labelled=profile.name in labels.levels)
+    if ignored is not None:
+        return _Entry(attribute=None, remarks=(f"'{_plain(profile.name)}' {ignored}",))
+    common: dict[str, Any] = {
+        "name": profile.name,
+        "label": labels.columns.get(profile.name, ""),
+        "missing": profile.missing > 0,
+    }
+    texts = _coded_labels(labels.levels.get(profile.name, {}))
+    if profile.dates:
+        edges = tuple(round_dates(profile.first, profile.last))
+        return _Entry(attribute=Attribute(edges=edges, **common), remarks=(SEEN,))
+    counts = profile.counts or Counter()
+    unlabelled = [text for text in counts if text not in texts]
+    if (
+        profile.numbers
+        and not profile.boolean
+        and (profile.counts is None or len(unlabelled) > FEW_NUMBERS or not (profile.plain_integers or texts))
+    ):
+        return _numeric(profile, texts, common)
+    return _listed(profile, texts, unlabelled, common)
+
+
+def _reason_to_ignore(profile: Profile, *, labelled: bool) -> str | None:
+    """Why a column is no attribute, in words that follow its name."""
+    counts = profile.counts
+    if not profile.name or profile.name.startswith("<"):
+        return "cannot be the name of an attribute; rename the column if it is needed."
+    if not profile.readable:
+        return "has values of a type that cannot be read."
+    if profile.filled == 0:
+        return "is never filled."
+    if profile.numbers and not profile.finite:
+        return 'holds infinite values; correct them, or describe it with edges and outside = "clip".'
+    if profile.dates or profile.boolean or labelled:
+        return None
+    if profile.numbers:
+        spread = profile.range_without([])
+        if max(map(abs, spread)) > 2**53:
+            return "holds numbers beyond 2^53, which are identifiers as a rule."
+        run = profile.whole and spread[1] - spread[0] < 2 * profile.filled
+        long = min(spread) >= 10**5 and len(str(int(spread[0]))) == len(str(int(spread[1])))
+        if profile.nearly_distinct and profile.whole and (run or long or ID_NAME.fullmatch(profile.name)):
+            return (
+                "looks like an identifier: nearly every row has its own. If it says whose a row is, it is the unit_id."
+            )
+        return None
+    if profile.letters > LONG_TEXT * profile.filled and (counts is None or len(counts) > RARE):
+        return "looks like free text, which can name people; it cannot be released."
+    if profile.nearly_distinct:
+        return "looks like an identifier: nearly every row has its own. If it says whose a row is, it is the unit_id."
+    if counts is None or len(counts) > MOST_LEVELS:
+        number = f"more than {profile.distinct_seen - 1:,}" if counts is None else f"{len(counts):,}"
+        return f"has {number} levels; join them into fewer than {MOST_LEVELS:,} in the data before it can be used."
+    if MISSING in counts:
+        return f"has the text '{MISSING}' as a value, which stands for missing values here; rename it in the data."
+    return None
+
+
+def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], common: dict[str, Any]) -> _Entry:
+    counts = profile.counts or Counter()
+    found = {*counts, *texts}
+    levels: list[Level]
+    if profile.boolean:
+        levels = [False, True]
+    elif all(re.fullmatch(r"-?(0|[1-9]\d{0,14})", text) and text != "-0" for text in found):
+        levels = sorted(map(int, found))
+    else:
+        levels = sorted(found)
+    remarks = []
+    if len(counts) == 1:
+        remarks.append("constant: every row that is filled has the same value; is it needed?")
+    rare = sum(rows < RARE for rows in counts.values())
+    if rare:
+        remarks.append(f"rare: {rare} of {len(counts)} levels occur in fewer than {RARE} rows; join them with others.")
+    if texts and unlabelled:
+        remarks.append(f"{len(unlabelled)} level(s) have no label in the file; are they errors?")
+    codes = [code for code in profile.probable_codes() if profile.numbers and code in levels and len(counts) > 2]
+    if codes and not texts:
+        remarks.append(f"probable codes for no answer among the levels: {_listed_numbers(codes)}.")
+    names = tuple(texts.get(str(level), "") for level in levels) if texts else ()
+    return _Entry(attribute=Attribute(levels=tuple(levels), level_labels=names, **common), remarks=tuple(remarks))
+
+
+def _numeric(profile: Profile, texts: dict[str, str], common: dict[str, Any]) -> _Entry:
+    labelled = {float(text): said or f"code {text}" for text, said in texts.items() if NUMBER.fullmatch(text)}
+    probable = [code for code in profile.probable_codes() if code not in labelled]
+    special = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
+    low, high = profile.range_without(list(special))
+    remarks = [SEEN]
+    if probable:
+        remarks.append(
+            f"probable codes, put under special: {_listed_numbers(probable)}. Name them, or widen the edges."
+        )
+    edges: list[Edge] = list(
+        skewed_edges(high, whole=profile.whole)
+        if low >= 0 and profile.skewed
+        else round_edges(low, high, whole=profile.whole)
+    )
+    if low == high:
+        remarks.append("constant: every row that is filled has the same value; is it needed?")
+    named: list[tuple[Edge, str]] = []
+    for code, said in sorted(special.items()):
+        taken = {text for _, text in named}
+        named.append((_whole(code), said if said not in taken else f"{said} ({_whole(code)})"))
+    return _Entry(
+        attribute=Attribute(edges=tuple(edges), integer=profile.whole, special=tuple(named), **common),
+        remarks=tuple(remarks),
+    )
+
+
+def _coded_labels(labels: dict[object, str]) -> dict[str, str]:
+    """Labels by the text of their code; letters of Stata's missing values are no codes."""
+    texts = {}
+    for code, said in labels.items():
+        if isinstance(code, float | int) and not isinstance(code, bool):
+            texts[str(_whole(float(code)))] = said
+        elif isinstance(code, str) and not any(isinstance(other, float | int) for other in labels):
+            texts[code] = said
+    return texts
+
+
+def _whole(code: float) -> int | float:
+    return int(code) if code == int(code) else code
+
+
+def _listed_numbers(codes: list[float]) -> str:
+    return ", ".join(str(_whole(code)) for code in codes)
+
+
+def _plain(name: str) -> str:
+    """A name that cannot end a comment."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)

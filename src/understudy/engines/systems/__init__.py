@@ -1,0 +1,1 @@
+"""Systems that can count a confidential table, one folder or file each, and nothing else."""

@@ -1,0 +1,241 @@
+"""Opening what a steward has: files, globs, databases, frames. What it is follows from its ending or its type."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from understudy.core.schema import Schema
+from understudy.engines.reading.readers import ArrowReader, CsvReader, DatabaseReader, ParquetReader, Reader
+from understudy.engines.reading.statfiles import READ_WITH, StatReader
+from understudy.engines.systems.local.source import LocalSource
+from understudy.errors import InputError, UnsupportedError
+
+DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+PARQUET = (".parquet", ".pq")
+DATABASE = (".duckdb", ".ddb", ".db")
+ADVICE = {
+    (
+        ".xlsx",
+        ".xls",
+        ".xlsm",
+        ".ods",
+    ): "a spreadsheet changes values such as 01 and dates; save the sheet as CSV (UTF-8)",
+    (".rds", ".rdata", ".por", ".xpt", ".feather", ".arrow", ".json"): "convert it to Parquet or CSV",
+}
+KNOWN = "CSV (.csv, .tsv, also .gz), Parquet (.parquet), Stata, SPSS, SAS (.dta, .sav, .sas7bdat) and DuckDB (.duckdb)"
+KINDS = {
+    "csv": "CSV file",
+    "parquet": "Parquet file",
+    "stat": "file of a statistics package",
+    "database": "database",
+    "frame": "frame",
+}
+# What a file with the ending of a text file may be instead, by its first bytes.
+NOT_TEXT = {
+    b"PK\x03\x04": "a ZIP archive, as Excel workbooks are; open it there and save the sheet as CSV (UTF-8)",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; open it there and save the sheet as CSV (UTF-8)",
+    b"PAR1": "a Parquet file; give it the ending .parquet",
+    b"\x1f\x8b": "compressed with gzip; give it the ending .gz",
+}
+
+
+def open_local(
+    data: object,
+    schema: Schema,
+    *,
+    missing_text: str = "",
+    delimiter: str | None = None,
+    decimal_comma: bool = False,
+    table: str | None = None,
+    query: str | None = None,
+    unit_id: str | None = None,
+) -> LocalSource:
+    """A confidential table, ready to be counted through the gate. Opening checks the columns and uses no value.
+
+    ``data``: the path of a CSV, Parquet, Stata, SPSS, SAS or DuckDB file; a glob or a list of files with the same
+    columns; or anything that speaks Arrow (``__arrow_c_stream__``: pandas, polars, pyarrow). CSV: ``missing_text`` is
+    the text that stands for a missing value, ``delimiter`` separates fields (by default a comma, or a tab in .tsv),
+    ``decimal_comma`` says that numbers are written 1,5. DuckDB: ``table`` or ``query`` says which rows. ``unit_id``
+    names a column that identifies the protected unit and need not be listed.
+    """
+    if not isinstance(schema, Schema):
+        raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
+    described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+    numeric = [attribute.name for attribute in described if attribute.kind == "numeric"]
+    reader = open_reader(
+        data,
+        names=schema.names,
+        comma_columns=numeric if decimal_comma else (),
+        missing_text=missing_text,
+        delimiter=delimiter,
+        table=table,
+        query=query,
+    )
+    if decimal_comma and not isinstance(reader, CsvReader):
+        raise InputError("decimal_comma goes with CSV files; other files hold numbers as numbers.")
+    return LocalSource(reader, schema, missing_text=missing_text if reader.text_only else None, unit_id=unit_id)
+
+
+def open_reader(
+    data: object,
+    *,
+    names: Sequence[str],
+    comma_columns: Collection[str] = (),
+    missing_text: str = "",
+    delimiter: str | None = None,
+    table: str | None = None,
+    query: str | None = None,
+) -> Reader:
+    """The rows of ``data`` as they are stored, whatever holds them. ``names`` are column names one would expect."""
+    if isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and are_paths(data)):
+        paths = paths_of(data)
+        kind = kind_of(paths)
+    else:
+        paths, kind = [], "frame"
+    _refuse_options(kind, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    if kind == "csv":
+        return _csv(paths, names, delimiter, comma_columns, missing_text)
+    if kind == "parquet":
+        return ParquetReader(paths)
+    if kind == "stat":
+        return StatReader(paths)
+    if kind == "database":
+        return _database(paths, table, query)
+    return ArrowReader(_arrow(data))
+
+
+def are_paths(data: Sequence[object]) -> bool:
+    return all(isinstance(item, str | os.PathLike) for item in data)
+
+
+def paths_of(data: Any) -> list[str]:
+    if isinstance(data, list | tuple):
+        if not data:
+            raise InputError("the list of files is empty; give at least one.")
+        return [path for item in data for path in paths_of(item)]
+    path = os.fspath(data)
+    if not isinstance(path, str) or "\0" in path:
+        raise InputError("the path of the data must be text.")
+    if not os.path.exists(path):
+        if not glob.has_magic(path):
+            raise InputError(f"{path} does not exist; check the name and the folder.")
+        found = sorted(name for name in glob.glob(path, recursive=True) if not os.path.isdir(name))
+        if not found:
+            raise InputError(f"no file matches {path}; check the pattern and the folder.")
+        return found
+    if os.path.isdir(path):
+        raise InputError(f"{path} is a directory; give a file or a glob such as {os.path.join(path, '*.parquet')}.")
+    if not os.path.isfile(path):
+        raise InputError(
+            f"{path} is not a regular file, and the data are read more than once; save them to a file first."
+        )
+    return [path]
+
+
+def kind_of(paths: Sequence[str]) -> str:
+    kinds = {_kind_of(path) for path in paths}
+    if len(kinds) > 1:
+        raise InputError(
+            f"files read together must be of one kind, not {' and '.join(sorted(KINDS[kind] for kind in kinds))}."
+        )
+    return kinds.pop()
+
+
+def _kind_of(path: str) -> str:
+    ending = ending_of(path)
+    if ending in DELIMITERS:
+        return "csv"
+    if ending in PARQUET:
+        return "parquet"
+    if ending in READ_WITH:
+        return "stat"
+    if ending in DATABASE:
+        return "database"
+    advice = next((text for endings, text in ADVICE.items() if ending in endings), "convert it to one of them")
+    raise UnsupportedError(f"{path}: files ending in '{ending}' are not read ({KNOWN} are); {advice}.")
+
+
+def ending_of(path: str) -> str:
+    name = os.path.basename(path).lower()
+    stem, last = os.path.splitext(name)
+    return os.path.splitext(stem)[1] + last if last == ".gz" else last
+
+
+def _refuse_options(
+    kind: str, *, missing_text: str, delimiter: str | None, table: str | None, query: str | None
+) -> None:
+    given = {"missing_text": missing_text != "", "delimiter": delimiter is not None}
+    for name, used in given.items():
+        if used and kind != "csv":
+            raise InputError(f"{name} goes with CSV files; this is a {KINDS[kind]}.")
+    for name, value in {"table": table, "query": query}.items():
+        if value is not None and kind != "database":
+            raise InputError(f"{name} goes with a DuckDB database file; this is a {KINDS[kind]}.")
+    if not isinstance(missing_text, str):
+        raise InputError(f"missing_text ({missing_text!r}) must be a text.")
+
+
+def _csv(
+    paths: Sequence[str],
+    names: Sequence[str],
+    delimiter: str | None,
+    comma_columns: Collection[str],
+    missing_text: str,
+) -> CsvReader:
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
+        raise InputError(f"delimiter ({delimiter!r}) must be one character such as ',' or ';'.")
+    for path in paths:
+        _refuse_binary(path)
+    chosen = delimiter or DELIMITERS[ending_of(paths[0])]
+    reader = CsvReader(paths, delimiter=chosen, comma_columns=comma_columns, missing_text=missing_text)
+    if len(reader.columns) == 1 and reader.columns[0] not in names:
+        for other in ";\t|,":
+            if other in reader.columns[0]:
+                raise InputError(f"{paths[0]} has one column when read with {chosen!r}; try the delimiter {other!r}.")
+    return reader
+
+
+def _refuse_binary(path: str) -> None:
+    """A file that was given the ending of a text file and is none."""
+    if ending_of(path).endswith(".gz"):
+        return
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(4)
+    except PermissionError:
+        raise InputError(f"{path} may not be read by this user.") from None
+    for mark, text in NOT_TEXT.items():
+        if begin.startswith(mark):
+            raise InputError(f"{path} is no text file in spite of its ending; it is {text}.")
+
+
+def _database(paths: Sequence[str], table: str | None, query: str | None) -> DatabaseReader:
+    if len(paths) > 1:
+        raise InputError("give one DuckDB database file, not several.")
+    if (table is None) == (query is None):
+        raise InputError(f"{paths[0]} is a database: say which rows with either table= or query=.")
+    return DatabaseReader(paths[0], table=table, query=query)
+
+
+def _arrow(data: object) -> pa.Table:
+    """One Arrow table. A stream that can be read only once is read into memory, for it is counted more than once."""
+    if not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.RecordBatch):
+        hint = "; call .collect() first" if hasattr(data, "collect") else ""
+        raise UnsupportedError(
+            f"a {type(data).__name__} cannot be opened{hint}; give a path, a list of paths, or a frame that speaks "
+            "Arrow (pandas, polars, pyarrow)."
+        )
+    try:
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as problem:  # their texts quote values
+        raise InputError(
+            f"the {type(data).__name__} cannot be handed over as Arrow columns ({type(problem).__name__}); does it "
+            "have a column of mixed types, or two columns of one name?"
+        ) from None
+    index = [name for name in table.column_names if name.startswith("__index_level_")]  # pandas' nameless index
+    return table.drop_columns(index) if index else table

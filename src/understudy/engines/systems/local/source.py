@@ -1,0 +1,278 @@
+"""The embedded engine: a table on one machine, streamed as Arrow batches and counted by ``tally``.
+
+The file is scanned out of core: memory does not grow with the number of rows. While they fit ``REMEMBERED_BYTES``, the
+codes of the first scan are kept (one byte per value for up to 256 codes), so that an adaptive method, which counts
+again and again, does not read the file again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from understudy.core.arrays import Progress
+from understudy.core.counts import Counts, SparseCounts
+from understudy.core.mechanism import Words
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable, Codes
+from understudy.engines.counting.bounding import rows_to_leave_out
+from understudy.engines.counting.kernel import flat_cells
+from understudy.engines.counting.packing import hash_rows, pack, word_groups
+from understudy.engines.counting.requests import (
+    DENSE_FIRST,
+    check_margin,
+    dense_cells,
+    filled_cells,
+    must_be_bounded,
+    needed_attributes,
+    sparse_domain,
+)
+from understudy.engines.counting.tally import Tally
+from understudy.engines.engine import engines
+from understudy.engines.reading.encode import Encoder, check_columns, check_header, code_type, columns_to_read
+from understudy.engines.reading.readers import Reader
+from understudy.engines.systems.local.sparse import count_cells
+from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.randomness.fingerprint import RowSum
+
+REMEMBERED_BYTES = 100_000_000
+DENSE_CELLS_PER_SCAN = 2**28
+
+Batch = dict[str, Codes]
+
+
+@engines.add
+class LocalSource:
+    """A confidential table behind its public schema. It answers with counts, which only the gate may hold."""
+
+    name: ClassVar[str] = "local"
+
+    @classmethod
+    def claims(cls, data: object) -> bool:  # noqa: ARG003 - it takes what nobody else claims
+        return False
+
+    @classmethod
+    def open(cls, data: Any, schema: Schema, **reading: Any) -> LocalSource:
+        from understudy.engines.systems.local.inputs import open_local
+
+        if {"master", "allow_insecure_cluster"} & set(reading):
+            raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
+        return open_local(data, schema, **reading)
+
+    def __init__(
+        self,
+        reader: Reader,
+        schema: Schema,
+        *,
+        missing_text: str | None = None,
+        unit_id: str | None = None,
+        remembered_bytes: int = REMEMBERED_BYTES,
+        kernel: str | None = None,
+    ) -> None:
+        check_header(reader.columns, schema)
+        if unit_id is not None and unit_id not in reader.columns:
+            raise unknown_name("the unit's id:", unit_id, reader.columns, error=InputError)
+        check_columns(reader.columns, schema, unit_id=unit_id)
+        self.schema = schema
+        self._reader = reader
+        self._unit_id = unit_id
+        self._missing_text = missing_text
+        self._remembered_bytes = remembered_bytes
+        self._kernel = kernel
+        self._remembered: list[Batch] | None = None
+        self._total: int | None = None
+        self._unit: Unit | None = None
+        self._left_out: NDArray[np.int64] = np.empty(0, np.int64)
+        self._fingerprint_key: bytes | None = None
+        self._fingerprint: str | None = None
+
+    def __repr__(self) -> str:
+        return f"LocalSource({len(self.schema.names)} attributes, confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
+
+    def total(self) -> int:
+        if self._total is None:
+            for _ in self._scan(None):
+                pass
+        assert self._total is not None  # noqa: S101  (a scan that ends has set it)
+        return self._total
+
+    def identify(self, key: bytes) -> None:
+        """From now on know the rows by this key: the next scan, whatever it is for, hashes them on its way."""
+        self._fingerprint_key, self._fingerprint = key, None
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all rows (see ``privacy.randomness.fingerprint``). Confidential."""
+        if self._fingerprint is None:
+            for _ in self._scan(None):
+                pass
+        if self._fingerprint is None:
+            raise InternalError("a source has a fingerprint only under a key; identify it first.")
+        return self._fingerprint
+
+    def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
+        """Dense counts of many margins in one scan; the first scan checks every row against the schema."""
+        wanted = [check_margin(self.schema, margin) for margin in margins]
+        sizes = [dense_cells(self.schema, margin) for margin in wanted]
+        if sum(sizes) > DENSE_CELLS_PER_SCAN:
+            raise UnsupportedError(
+                f"the margins asked for have {sum(sizes):,} cells together, above {DENSE_CELLS_PER_SCAN:,} in one "
+                "scan; count them in several calls."
+            )
+        names = needed_attributes(self.schema, wanted)
+        places = {name: place for place, name in enumerate(names)}
+        with Tally(
+            self.schema.shape(names),
+            [tuple(places[name] for name in margin) for margin in wanted],
+            rows=self._total or self._reader.rows,
+            kernel=self._kernel,
+        ) as tally:
+            for batch in self._scan(progress, names):
+                tally.add([batch[name] for name in names])
+            tables = tally.tables()
+        return [Counts(margin=margin, values=table) for margin, table in zip(wanted, tables, strict=True)]
+
+    def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
+        """The non-empty cells by flat number, last attribute fastest; memory grows with them, not with the domain."""
+        wanted = check_margin(self.schema, margin)
+        domain = sparse_domain(self.schema, wanted)
+        if domain <= DENSE_FIRST:
+            return filled_cells(self.count([wanted], progress)[0])
+        shape = self.schema.shape(wanted)
+        scan = self._scan(progress, needed_attributes(self.schema, [wanted]))
+        cells, values = count_cells(flat_cells([batch[name] for name in wanted], shape) for batch in scan)
+        return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells, _values=values)
+
+    def confidential_codes(self) -> CodedTable:
+        """Every row as codes, in memory: for evaluation inside the building, whose findings are internal.
+
+        Synthesizers cannot reach this: the gate gives them no source.
+        """
+        batches = list(self._scan(None))
+        return CodedTable(
+            schema=self.schema,
+            columns={
+                name: np.concatenate([batch[name] for batch in batches])
+                if batches
+                else np.empty(0, code_type(self.schema[name]))
+                for name in self.schema.names
+            },
+        )
+
+    def confidential_rows(self) -> pa.Table:
+        """Every row as it stands in the data, after it was checked: for evaluation inside the building."""
+        self.total()  # checks every row
+        kept, done = [], 0
+        for raw in self._reader.batches(self.schema.names):
+            keep = np.ones(raw.num_rows, bool)
+            first, last = np.searchsorted(self._left_out, [done, done + raw.num_rows])
+            keep[self._left_out[first:last] - done] = False
+            done += raw.num_rows
+            kept.append(raw.filter(pa.array(keep)))
+        if not kept:  # no row says which type a column would have
+            return pa.table({name: pa.array([], pa.null()) for name in self.schema.names})
+        return pa.Table.from_batches(kept).select(list(self.schema.names))
+
+    def bounded(self, unit: Unit, stream: Words) -> LocalSource:
+        """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
+        if not must_be_bounded(unit, self._unit, self._reader.columns):
+            return self
+        assert unit.unit_id is not None  # noqa: S101  (else there is nothing to bound by)
+        bounded = LocalSource(
+            self._reader,
+            self.schema,
+            missing_text=self._missing_text,
+            unit_id=self._unit_id,
+            remembered_bytes=self._remembered_bytes,
+            kernel=self._kernel,
+        )
+        bounded._unit = unit
+        bounded._left_out = rows_to_leave_out(
+            self._ids_and_words(unit.unit_id, unit.fixed),
+            words=len(word_groups(self.schema, unit.fixed)),
+            column=unit.unit_id,
+            limit=unit.rows_per_unit,
+            stream=stream,
+            missing_text=self._missing_text,
+        )
+        return bounded
+
+    def _ids_and_words(
+        self, unit_id: str, fixed: tuple[str, ...]
+    ) -> Iterator[tuple[pa.Array, list[NDArray[np.int64]]]]:
+        """The id of every row and its codes as words, fixed attributes first.
+
+        Rows that break the schema are counted by the first scan.
+        """
+        encoder = Encoder(self.schema, missing_text=self._missing_text)
+        wanted = list(dict.fromkeys((*self.schema.names, unit_id)))
+        for raw in self._reader.batches(wanted):
+            yield raw.column(unit_id), pack(encoder.encode(raw), self.schema, fixed)
+
+    def _scan(self, progress: Progress | None, names: tuple[str, ...] | None = None) -> Iterator[Batch]:
+        """Every row once, as codes of (at least) the attributes named, or of all.
+
+        The first scan reads and checks every attribute; a scan that ends without an error knows the number of rows,
+        and their fingerprint if a key was given. Later ones read what is needed, and check that.
+        """
+        done = 0
+        sums = RowSum(self._fingerprint_key) if self._fingerprint_key is not None and not self._fingerprint else None
+        if self._remembered is not None:
+            for batch in self._remembered:
+                if sums is not None:
+                    hash_rows(sums, batch, self.schema)
+                yield batch
+                done += _rows(batch)
+                if progress is not None:
+                    progress(done, self._total)
+            self._fingerprint = self._fingerprint if sums is None else sums.text
+            return
+        every = self._total is None or names is None or sums is not None
+        wanted = self.schema.names if every else names or ()
+        encoder = Encoder(self.schema, wanted, missing_text=self._missing_text)
+        kept: list[Batch] | None = [] if wanted == self.schema.names and self._may_be_remembered() else None
+        room, total = self._remembered_bytes, 0
+        for raw in self._reader.batches(columns_to_read(self._reader.columns, self.schema, wanted)):
+            batch = self._without_left_out(encoder.encode(raw), done, raw)
+            done += raw.num_rows
+            total += _rows(batch)
+            room -= sum(column.nbytes for column in batch.values())
+            if kept is not None and room >= 0:
+                kept.append(batch)
+            else:
+                kept = None
+            if sums is not None:
+                hash_rows(sums, batch, self.schema)
+            yield batch
+            if progress is not None:
+                progress(done, self._reader.rows)
+        encoder.violations.check()
+        if self._total is not None and total != self._total:
+            raise InputError("the data changed between two scans; nothing may write to them during a run.")
+        self._total, self._remembered = total, kept
+        self._fingerprint = self._fingerprint if sums is None else sums.text
+
+    def _may_be_remembered(self) -> bool:
+        """Not if it is known beforehand that the codes will not fit: half of them would be kept for nothing."""
+        bytes_per_row = sum(code_type(attribute).itemsize for attribute in self.schema.attributes)
+        rows = (self._reader.rows or 0) - len(self._left_out)
+        return rows * bytes_per_row <= self._remembered_bytes
+
+    def _without_left_out(self, batch: Batch, start: int, raw: pa.RecordBatch) -> Batch:
+        first, last = np.searchsorted(self._left_out, [start, start + raw.num_rows])
+        if first == last:
+            return batch
+        keep = np.ones(raw.num_rows, bool)
+        keep[self._left_out[first:last] - start] = False
+        return {name: column[keep] for name, column in batch.items()}
+
+
+def _rows(batch: Batch) -> int:
+    return len(next(iter(batch.values())))

@@ -1,0 +1,382 @@
+"""The engine for tables that outgrow a machine: Apache Spark counts, the driver sees counts and never a row.
+
+Every scan is one ``mapInArrow``: executors read or receive Arrow batches, encode and check them, and add them up with
+the kernel of the embedded engine; the counts of the tasks are summed in one small aggregation. Selection, noise on
+dense counts, fitting and the ledger stay on the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from understudy.core.arrays import Integers, Progress
+from understudy.core.counts import Counts, SparseCounts
+from understudy.core.mechanism import Stream, Words
+from understudy.core.schema import Schema
+from understudy.engines.counting.bounding import PURPOSE, refuse_missing_ids
+from understudy.engines.counting.requests import (
+    DENSE_FIRST,
+    check_margin,
+    dense_cells,
+    filled_cells,
+    must_be_bounded,
+    needed_attributes,
+    sparse_domain,
+)
+from understudy.engines.engine import engines
+from understudy.engines.reading.encode import check_columns, columns_to_read
+from understudy.engines.systems.spark.session import explained_failures
+from understudy.engines.systems.spark.tasks import (
+    CHUNK,
+    COUNTS,
+    MESSAGE,
+    SPARSE_CELLS,
+    CountTask,
+    EncodedRows,
+    Inline,
+    News,
+    NumberTask,
+    PackedRows,
+    Rows,
+    Scan,
+    Shared,
+    SparseTask,
+    sum_messages,
+)
+from understudy.engines.systems.spark.units import (
+    CELLS,
+    DRAWN,
+    DrawTask,
+    KeepTask,
+    StratumTask,
+    UnitRowsTask,
+    word_names,
+)
+from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
+from understudy.privacy.gate.table_draws import TableMechanism
+from understudy.privacy.promise.definition import Unit
+
+# Cells of margins counted in one scan: 128 MB in a task. More margins are counted in several scans.
+CELLS_PER_SCAN = 2**24
+INLINE_BYTES = 2**16  # a public value up to this size travels with its task
+CLOSURE_BYTES = 2**19  # pyspark broadcasts a larger closure, through a file; one with a key must not be
+ARROW_ROWS = 2**17  # rows of a batch, for the work that is done once per batch; a batch is all a task holds
+ARROW_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """Where rows come from: a frame (of rows, or of numbers of tasks that read files) and how a task reads it."""
+
+    session: Any
+    frame: Any
+    rows: Rows
+    columns: tuple[str, ...]
+    read_by_tasks: bool  # whether the frame holds numbers of tasks
+    kinds: tuple[dict[str, str], ...] = ()  # the types of columns, of every file, where a type says anything
+    missing_text: str | None = None
+
+    def select(self, columns: Sequence[str]) -> Any:
+        if self.read_by_tasks:
+            return self.frame
+        return self.frame.select(*(f"`{name.replace('`', '``')}`" for name in columns))
+
+
+@engines.add
+class SparkSource:
+    """A confidential table on Spark behind its public schema. It answers with counts, which only the gate may hold."""
+
+    name: ClassVar[str] = "spark"
+
+    @classmethod
+    def claims(cls, data: object) -> bool:
+        from understudy.engines.systems.spark.inputs import is_spark_frame
+
+        return is_spark_frame(data)
+
+    @classmethod
+    def open(cls, data: Any, schema: Schema, **reading: Any) -> SparkSource:
+        from understudy.engines.systems.spark.inputs import open_spark
+
+        return open_spark(data, schema, **reading)
+
+    def __init__(self, table: Table, schema: Schema, *, unit_id: str | None = None) -> None:
+        if unit_id is not None and unit_id not in table.columns:
+            raise unknown_name("the unit's id:", unit_id, table.columns, error=InputError)
+        check_columns(table.columns, schema, unit_id=unit_id)
+        self.schema = schema
+        self._table = table
+        self._shared_schema = share(table.session, schema)
+        self._unit_id = unit_id
+        self._unit: Unit | None = None
+        self._kept: Any = None  # of a bounded source: the rows that are kept, as words
+        self._total: int | None = None
+        self._fingerprint_key: bytes | None = None
+        self._fingerprint: str | None = None
+
+    def __repr__(self) -> str:
+        return f"SparkSource({len(self.schema.names)} attributes, confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
+
+    def total(self) -> int:
+        if self._total is None:
+            self._scan([])
+        assert self._total is not None  # noqa: S101  (a scan that ends has set it)
+        return self._total
+
+    def identify(self, key: bytes) -> None:
+        """From now on know the rows by this key: the next scan hashes them on its way, on the executors."""
+        self._fingerprint_key, self._fingerprint = key, None
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all rows, that of the embedded engine. Confidential."""
+        if self._fingerprint is None:
+            self._scan([])
+        if self._fingerprint is None:
+            raise InternalError("a source has a fingerprint only under a key; identify it first.")
+        return self._fingerprint
+
+    def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
+        """Dense counts of many margins; the first scan checks every row against the schema."""
+        wanted = [check_margin(self.schema, margin) for margin in margins]
+        for margin in wanted:
+            dense_cells(self.schema, margin)
+        found: list[Counts] = []
+        for part in self._parts(wanted):
+            found += self._scan(part)
+            if progress is not None and self._total is not None:
+                progress(self._total * len(found) // len(wanted), self._total)
+        return found
+
+    def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
+        """The non-empty cells by flat number, last attribute fastest. They are grouped on the executors; the driver
+        holds the result, as the embedded engine does."""
+        wanted = check_margin(self.schema, margin)
+        domain = sparse_domain(self.schema, wanted)
+        if domain <= DENSE_FIRST:
+            return filled_cells(self.count([wanted], progress)[0])
+        with self._running("counting cells"):
+            grouped = self._grouped(wanted).toArrow()
+        cells, values = (grouped.column(name).to_numpy().astype(np.int64) for name in ("cell", "rows"))
+        order = np.argsort(cells)
+        return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells[order], _values=values[order])
+
+    def draw_strata(
+        self,
+        mechanisms: Sequence[TableMechanism],
+        *,
+        margin: tuple[str, ...],
+        strata: tuple[str, ...],
+        stream: Stream,
+        purpose: tuple[str | int, ...],
+    ) -> tuple[Integers, Integers]:
+        """What ``privacy.table_draws.draw_strata`` draws, drawn on the executors: no cell of the data comes here.
+
+        A stratum is one task's work, so its non-empty cells must fit a task's memory.
+        """
+        if len(mechanisms) != self.schema.cells(strata):
+            raise InternalError(f"{len(mechanisms)} mechanisms for {self.schema.cells(strata)} strata.")
+        session, wanted = self._table.session, check_margin(self.schema, margin)
+        task = DrawTask(
+            key=key_of(stream, *purpose),
+            schema=self._shared_schema,
+            mechanisms=share(session, list(mechanisms)),
+            margin=wanted,
+            strata=strata,
+            purpose=purpose,
+        )
+        split = StratumTask(schema=self._shared_schema, margin=wanted, strata=strata)
+        with self._running("drawing"):
+            cells = self._grouped(wanted).mapInArrow(closure(split), CELLS)
+            every = session.range(len(mechanisms)).selectExpr("id AS stratum", "-1L AS inner", "0L AS rows")
+            parts = min(len(mechanisms), self._parallelism())
+            by_stratum = cells.union(every).repartition(parts, "stratum").sortWithinPartitions("stratum", "inner")
+            drawn = by_stratum.mapInArrow(closure(task, with_key=True), DRAWN).toArrow()
+        flat, times = (drawn.column(name).to_numpy() for name in ("cell", "times"))
+        order = np.argsort(flat, kind="stable")
+        return flat[order], times[order]
+
+    def bounded(self, unit: Unit, stream: Words) -> SparkSource:
+        """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``).
+
+        Rows are brought together by unit once, and those that are kept stay on the executors as codes.
+        """
+        if not must_be_bounded(unit, self._unit, self._table.columns):
+            return self
+        assert unit.unit_id is not None  # noqa: S101  (else there is nothing to bound by)
+        self._scan([], unit_id=unit.unit_id)
+        key = key_of(stream, PURPOSE)
+        names = word_names(self.schema, unit.fixed)
+        encoded = self._encoded(self.schema.names, unit.unit_id)
+        rows = UnitRowsTask(scan=encoded, unit_id=unit.unit_id, fixed=unit.fixed)
+        keep = KeepTask(key=key, limit=unit.rows_per_unit, words=len(names))
+        columns = self._columns(self.schema.names, unit.unit_id)
+        with self._running("grouping rows by unit"):
+            longs = ", ".join(f"{name} long" for name in names)
+            by_unit = self._table.select(columns).mapInArrow(closure(rows), f"id string, {longs}")
+            by_unit = by_unit.repartition(self._parallelism(), "id").sortWithinPartitions("id", *names)
+            kept = by_unit.mapInArrow(closure(keep, with_key=True), longs).persist()
+        bounded = SparkSource(self._table, self.schema, unit_id=self._unit_id)
+        bounded._unit, bounded._kept = unit, kept
+        weakref.finalize(bounded, kept.unpersist).atexit = False
+        return bounded
+
+    def _parts(self, margins: Sequence[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
+        part: list[tuple[str, ...]] = []
+        cells = 0
+        for margin in margins:
+            size = self.schema.cells(margin)
+            if part and cells + size > CELLS_PER_SCAN:
+                yield part
+                part, cells = [], 0
+            part.append(margin)
+            cells += size
+        if part:
+            yield part
+
+    def _parallelism(self) -> int:
+        return int(self._table.session.sparkContext.defaultParallelism)
+
+    def _columns(self, names: tuple[str, ...], unit_id: str | None = None) -> list[str]:
+        found = columns_to_read(self._table.columns, self.schema, names)
+        return list(dict.fromkeys([*found, *([unit_id] if unit_id is not None else [])]))
+
+    def _encoded(self, names: tuple[str, ...], unit_id: str | None = None) -> EncodedRows:
+        return EncodedRows(
+            rows=self._table.rows,
+            schema=self._shared_schema,
+            names=names,
+            columns=tuple(self._columns(names, unit_id)),
+            missing_text=self._table.missing_text,
+            unit_id=unit_id,
+        )
+
+    def _source(self, names: tuple[str, ...], unit_id: str | None = None) -> tuple[Any, Scan]:
+        """The frame to scan and how a task reads codes of (at least) the attributes named from it."""
+        if self._kept is not None and self._unit is not None:
+            return self._kept, PackedRows(schema=self._shared_schema, first=self._unit.fixed)
+        return self._table.select(self._columns(names, unit_id)), self._encoded(names, unit_id)
+
+    def _scan(self, margins: list[tuple[str, ...]], unit_id: str | None = None) -> list[Counts]:
+        """One scan. The first reads and checks every attribute; later ones read what is needed, and check that."""
+        needed = needed_attributes(self.schema, margins)
+        key = self._fingerprint_key if self._fingerprint is None else None
+        names = self.schema.names if self._total is None or unit_id is not None or key is not None else needed
+        sizes = [self.schema.cells(margin) for margin in margins]
+        with self._running("counting"):
+            frame, scan = self._source(names, unit_id)
+            shared = share(self._table.session, margins)
+            task = CountTask(scan=scan, schema=self._shared_schema, margins=shared, fingerprint_key=key)
+            counts, news = receive_counts(frame, task, sum(sizes), with_key=key is not None)
+        news.violations.check()
+        if unit_id is not None:
+            refuse_missing_ids(news.missing_ids, unit_id)
+        if self._total is not None and news.rows != self._total:
+            raise InputError("the data changed between two scans; nothing may write to them during a run.")
+        self._total = news.rows
+        self._fingerprint = self._fingerprint if key is None else news.hashed.text
+        tables = np.split(counts, np.cumsum(sizes)[:-1]) if margins else []
+        return [
+            Counts(margin=margin, values=table.reshape(self.schema.shape(margin)))
+            for margin, table in zip(margins, tables, strict=True)
+        ]
+
+    def _grouped(self, margin: tuple[str, ...]) -> Any:
+        """A frame of the non-empty cells of a margin with their rows; the data are checked first."""
+        self.total()
+        frame, scan = self._source(self.schema.margin(margin))
+        task = SparseTask(scan=scan, schema=self._shared_schema, margin=margin)
+        return frame.mapInArrow(closure(task), SPARSE_CELLS).groupBy("cell").agg({"rows": "sum"}).toDF("cell", "rows")
+
+    def _running(self, what: str) -> AbstractContextManager[None]:
+        return running(self._table.session, what)
+
+
+@contextmanager
+def running(session: Any, what: str) -> Iterator[None]:
+    """Around everything that starts a job over confidential rows."""
+    with larger_batches(session), explained_failures(what):
+        yield
+
+
+def receive_counts(frame: Any, task: Any, cells: int, *, with_key: bool = False) -> tuple[Integers, News]:
+    """One scan by a task that sends counts and news: the counts of ``cells`` cells, summed on the executors."""
+    slots = int(frame.sparkSession.sparkContext.defaultParallelism)
+    parts = max(1, min(-(-cells // CHUNK), slots))
+    messages = frame.mapInArrow(closure(task, with_key=with_key), MESSAGE).repartition(parts, "number")
+    counts, news = np.zeros(cells, np.int64), News()
+    for kind, number, data in messages.mapInArrow(sum_messages, MESSAGE).collect():
+        if kind == COUNTS:
+            part = np.frombuffer(data, "<i8")
+            counts[number * CHUNK : number * CHUNK + len(part)] = part
+        else:
+            news.add_json(json.loads(bytes(data)))
+    return counts, news
+
+
+def share(session: Any, value: Any) -> Shared:
+    """A public value for every task: within the closure if it is small, broadcast if not."""
+    if _serialized_bytes(value) <= INLINE_BYTES:
+        return Inline(value)
+    shared: Shared = session.sparkContext.broadcast(value)
+    return shared
+
+
+def closure(task: Any, *, with_key: bool = False) -> Any:
+    """The function that Spark sends to executors. One that holds a key must stay so small that it is not broadcast."""
+
+    def run(batches: Any) -> Any:
+        return task(batches)
+
+    if with_key and _serialized_bytes(run) > CLOSURE_BYTES:
+        raise InternalError("a task with a key is too large to travel in its closure; nothing was drawn.")
+    return run
+
+
+def _serialized_bytes(value: Any) -> int:
+    from pyspark import serializers
+
+    serializer: Any = serializers.CloudPickleSerializer  # what Spark itself uses for closures
+    return len(serializer().dumps(value))
+
+
+def key_of(stream: Words, *purpose: str | int) -> Any:
+    """The key of a stream for tasks that draw under ``purpose``."""
+    if not hasattr(stream, "hand_out"):
+        raise UnsupportedError(f"a {type(stream).__name__} cannot be used on Spark: it has no key that could travel.")
+    return stream.hand_out(*purpose)
+
+
+@contextmanager
+def larger_batches(session: Any) -> Iterator[None]:
+    """Batches of a size that is worth a kernel's while, for the jobs started inside."""
+    before = session.conf.get(ARROW_SETTING)
+    session.conf.set(ARROW_SETTING, str(ARROW_ROWS))
+    try:
+        yield
+    finally:
+        session.conf.set(ARROW_SETTING, before)
+
+
+def map_numbers(session: Any, work: Any, count: int, *, tasks: int | None = None, with_key: bool = False) -> list[Any]:
+    """What ``work`` (a picklable callable) answers for the numbers 0 to ``count`` - 1, in order, from the executors."""
+    parts = max(1, min(count, tasks or session.sparkContext.defaultParallelism))
+    numbers = session.range(0, count, 1, parts)
+    with explained_failures("the work on the executors"):
+        received = numbers.mapInArrow(closure(NumberTask(work=work), with_key=with_key), MESSAGE).collect()
+    found: dict[int, Any] = {}
+    for _, number, data in received:
+        answer = json.loads(bytes(data))
+        if "problem" in answer:
+            News().add_json(answer)
+        found[number] = answer
+    return [found[number] for number in range(count)]

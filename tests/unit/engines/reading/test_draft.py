@@ -1,0 +1,236 @@
+"""Drafts: what they list, what they flag, that they are private and refused, and that a reviewed one fits the data."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import stat
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyreadstat
+import pytest
+
+from understudy.core.schema_file import parse_schema, read_schema
+from understudy.engines.reading import column_profile as profile
+from understudy.engines.reading.draft import HEAD, draft_schema, write_draft
+from understudy.engines.systems.local.inputs import open_local
+from understudy.errors import DisclosureError, InputError, SchemaError
+
+ROWS = 600
+RNG = np.random.default_rng(5)
+FRAME = pd.DataFrame(
+    {
+        "pid": np.arange(ROWS) + 1000,
+        "name": [f"person {number}" for number in range(ROWS)],
+        "sex": ["F", "M"] * (ROWS // 2),
+        "age": RNG.integers(16, 97, ROWS),
+        "income": np.where(np.arange(ROWS) % 10 == 0, 99998, np.exp(RNG.normal(7, 1, ROWS)).astype(int).clip(1, 60000)),
+        "wage": np.where(np.arange(ROWS) % 9 == 0, -8, np.round(RNG.normal(20, 4, ROWS).clip(1, 39), 2)),
+        "kids": RNG.integers(0, 6, ROWS),
+        "grade": [f"{number % 12:02d}" for number in range(ROWS)],
+        "born": [datetime.date(1930, 3, 1) + datetime.timedelta(days=41 * number) for number in range(ROWS)],
+        "note": [f"a long remark about somebody and about the number {number % 90}" for number in range(ROWS)],
+        "always": ["x"] * ROWS,
+        "rare": ["common"] * (ROWS - 3) + ["uncommon"] * 3,
+        "gaps": [None if number % 7 else "a" for number in range(ROWS)],
+        "flag": [True, False] * (ROWS // 2),
+        "empty": pd.array([None] * ROWS, "string"),
+    }
+)
+
+
+def reviewed(text):
+    assert text.splitlines()[0] == HEAD.splitlines()[0]
+    assert "CONFIDENTIAL" in text.splitlines()[0]
+    with pytest.raises(SchemaError, match="is a draft"):
+        parse_schema(text)
+    return parse_schema(text.replace("draft = true\n", "", 1))
+
+
+def remarks(text, name):
+    """The comments above what the draft says about a column."""
+    block = next(part for part in text.split("\n\n") if f'name = "{name}"' in part or f'columns = ["{name}"]' in part)
+    return " ".join(line for line in block.splitlines() if line.startswith("#"))
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+def test_a_draft_describes_the_data_and_fits_them_once_reviewed(kind, tmp_path):
+    data = FRAME
+    if kind == "csv":
+        data = tmp_path / "people.csv"
+        FRAME.to_csv(data, index=False)
+    elif kind == "parquet":
+        data = tmp_path / "people.parquet"
+        FRAME.to_parquet(data)
+    text = draft_schema(data)
+    schema = reviewed(text)
+    assert set(schema.ignore) == {"pid", "name", "note", "empty"}
+    assert schema["sex"].levels == ("F", "M")
+    assert schema["kids"].levels == (0, 1, 2, 3, 4, 5)
+    assert schema["grade"].levels[:3] == ("00", "01", "02")
+    assert schema["age"].edges == (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+    assert schema["age"].integer
+    assert not schema["wage"].integer
+    assert schema["income"].special == ((99998, "code 99998"),)
+    assert schema["wage"].special == ((-8, "code -8"),)
+    assert schema["born"].edges[0] == datetime.date(1930, 1, 1)
+    assert 'seen in the data and rounded: replace them with public ones.\n[[attribute]]\nname = "born"' in text
+    assert schema["gaps"].missing
+    assert not schema["sex"].missing
+    for attribute in schema.attributes:
+        if attribute.edges:
+            assert 1 <= attribute.bins <= 10
+    source = open_local(data, schema)
+    assert source.total() == ROWS
+    assert source.count([("sex", "kids")])[0].values.sum() == ROWS
+
+
+def test_remarks():
+    text = draft_schema(FRAME)
+    assert "identifier" in remarks(text, "pid")
+    assert "identifier" in remarks(text, "name")
+    assert "free text" in remarks(text, "note")
+    assert "never filled" in remarks(text, "empty")
+    assert "constant" in remarks(text, "always")
+    assert "rare: 1 of 2 levels" in remarks(text, "rare")
+    assert "uncommon" not in remarks(text, "rare")
+    assert "probable codes" in remarks(text, "income")
+    assert "rounded" in remarks(text, "age")
+    assert remarks(text, "sex") == ""
+
+
+def test_a_column_with_too_many_levels():
+    values = [f"place {number % 1100}" for number in range(4400)]
+    text = draft_schema(pd.DataFrame({"place": values, "sex": ["F", "M"] * 2200}))
+    assert "has 1,100 levels" in remarks(text, "place")
+    assert reviewed(text).ignore == ("place",)
+
+
+def test_columns_with_more_values_than_are_told_apart(monkeypatch):
+    monkeypatch.setattr(profile, "MOST_DISTINCT", 50)
+    frame = pd.DataFrame(
+        {
+            "id": [f"k{number}" for number in range(400)],
+            "place": [f"p{number % 60}" for number in range(400)],
+            "amount": np.arange(400) * 1.5 - 3,
+            "sex": ["F", "M"] * 200,
+        }
+    )
+    frame["place"] = ["p0"] * 200 + list(frame["place"][:200])
+    text = draft_schema(frame)
+    assert "identifier" in remarks(text, "id")
+    assert "has more than 50 levels" in remarks(text, "place")
+    schema = reviewed(text)
+    assert schema["amount"].edges[0] == -100
+    assert open_local(frame, schema).total() == 400
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+def test_labels_of_the_file_go_into_the_draft(ending, tmp_path):
+    path = tmp_path / f"a.{ending}"
+    frame = pd.DataFrame(
+        {
+            "sex": [*([1.0, 2.0] * 30)[:59], 7.0],
+            "income": [-8.0, *np.arange(59) * 10.5],
+            "place": ["a", "", "b"] * 20,
+            "answer": ([1.0, 2.0, 9.0] * 20),
+        }
+    )
+    options = {
+        "column_labels": {"sex": "Sex at birth"},
+        "variable_value_labels": {
+            "sex": {1: "male", 2: "female", 3: "other"},
+            "income": {-8: "refused"},
+            "answer": {1: "yes", 2: "no", 9: "no answer"},
+        },
+    }
+    if ending == "sav":
+        pyreadstat.write_sav(frame, path, missing_ranges={"answer": [9]}, **options)
+    else:
+        pyreadstat.write_dta(frame, path, **options)
+    text = draft_schema(path)
+    schema = reviewed(text)
+    assert schema["sex"].label == "Sex at birth"
+    assert schema["sex"].levels == (1, 2, 3, 7)  # 3 is labelled and does not occur, 7 occurs and is not labelled
+    assert schema["sex"].level_labels == ("male", "female", "other", "")
+    assert "1 level(s) have no label" in remarks(text, "sex")
+    assert schema["income"].special == ((-8, "refused"),)
+    assert schema["place"].levels == ("a", "b")
+    assert schema["place"].missing
+    declared = ending == "sav"
+    assert schema["answer"].levels == ((1, 2) if declared else (1, 2, 9))
+    assert schema["answer"].missing == declared
+    assert open_local(path, schema).total() == 60
+
+
+def test_decimal_commas(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("wage;size\n" + "".join(f"{number},25;{number % 3}\n" for number in range(40)))
+    schema = reviewed(draft_schema(path, delimiter=";", decimal_comma=True))
+    assert schema["wage"].kind == "numeric"
+    assert schema["size"].levels == (0, 1, 2)
+    assert open_local(path, schema, delimiter=";", decimal_comma=True).total() == 40
+    assert reviewed(draft_schema(path, delimiter=";")).ignore == ("wage",)
+    with pytest.raises(InputError, match="goes with CSV"):
+        draft_schema(FRAME, decimal_comma=True)
+
+
+def test_missing_texts(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\nNA,1\nx,NA\ny,2\n")
+    schema = reviewed(draft_schema(path, missing_text="NA"))
+    assert schema["a"].levels == ("x", "y")
+    assert schema["b"].levels == (1, 2)
+    assert schema["a"].missing
+    assert open_local(path, schema, missing_text="NA").total() == 3
+
+
+def test_odd_columns():
+    table = pa.table(
+        {
+            "list": [[1], [2]],
+            "<odd": ["a", "b"],
+            "mark": ["<missing>", "b"],
+            "huge": [2**60, 1],
+            "endless": [float("inf"), 1.0],
+            "same": [2.5, 2.5],
+            'quo"te\n[[x]]': ["a", 'b"\n'],
+        }
+    )
+    text = draft_schema(table)
+    schema = reviewed(text)
+    assert set(schema.ignore) == {"list", "<odd", "mark", "huge", "endless"}
+    assert schema.names == ("same", 'quo"te\n[[x]]')
+    assert "constant" in remarks(text, "same")
+    assert open_local(table, schema).total() == 2
+
+
+def test_nothing_to_draft_from(tmp_path):
+    with pytest.raises(InputError, match="no rows"):
+        draft_schema(FRAME.iloc[:0])
+    with pytest.raises(InputError, match="no column of the data"):
+        draft_schema(FRAME[["pid", "name"]])
+    with pytest.raises(InputError, match="same name"):
+        draft_schema(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]))
+    with pytest.raises(InputError, match="does not exist"):
+        draft_schema(tmp_path / "none.csv")
+
+
+def test_a_draft_is_for_its_owner_alone(tmp_path):
+    path = write_draft(draft_schema(FRAME[["sex"]]), tmp_path / "people.toml")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    with pytest.raises(SchemaError, match="is a draft"):
+        read_schema(path)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="already exists"):
+        write_draft("other", path)
+    assert path.read_bytes() == before
+    with pytest.raises(InputError, match="does not exist"):
+        write_draft("other", tmp_path / "none" / "people.toml")
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release" / "manifest.json").write_text("{}")
+    with pytest.raises(DisclosureError, match="confidential and stays out"):
+        write_draft("other", tmp_path / "release" / "people.toml")
+    assert os.listdir(tmp_path / "release") == ["manifest.json"]
