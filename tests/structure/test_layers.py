@@ -134,13 +134,13 @@ def test_packages_that_matter_for_privacy_stay_in_their_files(package):
     [
         ("understudy.core.table", "from understudy.privacy.promise.plan import Plan"),
         ("understudy.core.table", "def f():\n    import understudy.api"),
-        ("understudy.core.table", "if TYPE_CHECKING:\n    from understudy.synth import base"),
-        ("understudy.models.project", "from understudy.engines import duckdb"),
+        ("understudy.core.table", "if TYPE_CHECKING:\n    from understudy.synth.shared import method"),
+        ("understudy.models.project", "from understudy.engines import opening"),
         ("understudy.synth.methods.histogram", "from understudy import api"),
         ("understudy.synth.methods.histogram", "from understudy import errors, synthesize"),
         ("understudy.synth.methods.histogram", "import understudy as us"),
         ("understudy.synth.methods.histogram", "import importlib\nimportlib.import_module('understudy.release.value')"),
-        ("understudy.synth.methods.histogram", "from ..release import value"),
+        ("understudy.synth.methods.histogram", "from ...release import value"),
         ("understudy.demo.people", "from understudy.cli import main"),
     ],
 )
