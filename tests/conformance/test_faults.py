@@ -94,8 +94,8 @@ def test_levels_read_from_the_data(make, monkeypatch):
     occurring = []
     honest = Gate._measure_one
 
-    def only_occurring(self, query):
-        measured = honest(self, query)
+    def only_occurring(self, query, **more):
+        measured = honest(self, query, **more)
         seen = self._counts(query.margin) > 0
         occurring.append(int(seen.sum()))
         return replace(measured, values=np.where(seen, measured.values, 0))

@@ -14,7 +14,8 @@ import understudy as us
 from understudy.errors import InternalError, UnsupportedError
 from understudy.privacy.exact.dirichlet_breach import highest_safe, partitions
 from understudy.privacy.exact.tables import tables_of
-from understudy.privacy.mechanisms.dirichlet_draw import epsilon_of, prior_for
+from understudy.privacy.mechanisms.dirichlet_draw import prior_for
+from understudy.privacy.mechanisms.preconditions import epsilon_of
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.streams import SeededStream
 
