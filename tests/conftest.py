@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,18 @@ def data_folder() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the public data sets: {folder} is not a folder; set UNDERSTUDY_DATA to theirs")
     return folder
+
+
+SLOWEST_SHOWN = 10
+_seconds_by_file: Counter[str] = Counter()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds_by_file[report.nodeid.split("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Which files take longest, so that a suite that grows says where."""
+    terminalreporter.section(f"the {SLOWEST_SHOWN} slowest files, in seconds")
+    for name, seconds in _seconds_by_file.most_common(SLOWEST_SHOWN):
+        terminalreporter.write_line(f"{seconds:8.1f}  {name}")

@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from understudy.engines.engine import engines
+from understudy.evaluation.shared.attack import attacks
+from understudy.evaluation.shared.measure import measures
+from understudy.synth.shared.method import synthesizers
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "understudy"
 LONGEST_FILE = 400  # lines
@@ -121,3 +126,17 @@ def test_every_version_of_the_changelog_has_a_privacy_section():
     assert sections
     for section in sections:
         assert re.search(r"^### Privacy$", section, flags=re.MULTILINE), section.splitlines()[0]
+
+
+def test_the_map_of_the_tree_is_true():
+    """CONTRIBUTING names every folder of the package down to the second level, and no other."""
+    table = re.findall(r"^\| (`.*?) \|", (REPOSITORY / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    named = {name for row in table for name in re.findall(r"`([a-z_/]+)`", row)}
+    folders = {inside(path.parent) for path in PACKAGE.rglob("__init__.py")} - {"."}
+    assert named == {folder for folder in folders if folder.count("/") < 2}
+
+
+def test_a_folder_of_plug_ins_holds_plug_ins_only():
+    for registry in (synthesizers, attacks, measures, engines):
+        for name in registry:
+            assert registry[name], name

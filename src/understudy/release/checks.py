@@ -62,7 +62,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> tuple[Check, .
     except UnderstudyError as problem:
         return (Check(name="files", passed=False, detail=str(problem)), *signature)
     return (
-        Check(name="files", passed=True, detail=f"{len(manifest['files'])} files listed, none else, every hash right"),
+        Check(name="files", passed=True, detail=f"{len(manifest['files'])} files listed, no others, all hashes match"),
         *signature,
         *_checks(release),
     )

@@ -48,7 +48,7 @@ class ReverseMappedDraw:
         if not counts.sum() or not self.base.rows:
             return drawn, times
         synthetic = _codes(domain, np.repeat(drawn, times))
-        # Other numbers of rows: every so manieth record, so that what is mapped to is a table that could exist.
+        # Another number of rows: a systematic sample of the records, so that the target is a table that could exist.
         people, rows = int(counts.sum()), self.base.rows
         chosen = (2 * np.arange(rows, dtype=np.int64) + 1) * people // (2 * rows)
         original = _codes(domain, cells[np.searchsorted(np.cumsum(counts), chosen, side="right")])

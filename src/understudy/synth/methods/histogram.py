@@ -161,7 +161,7 @@ class Histogram:
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
-        """Tables from what was measured: post-processing, as often as anybody likes."""
+        """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
         if not measured:
             raise UnsupportedError(
                 "this release was drawn from the data themselves; nothing was measured to draw from."

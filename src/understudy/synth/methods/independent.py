@@ -49,5 +49,5 @@ class Independent:
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
-        """Tables from what was measured: post-processing, as often as anybody likes."""
+        """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
         return self._ipf().again(plan, schema, measured, records, stream)

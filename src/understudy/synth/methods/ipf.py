@@ -200,7 +200,7 @@ class Ipf:
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
-        """Tables from what was measured: post-processing, as often as anybody likes."""
+        """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
         refuse_without_model(self.refine)
         return self._rows(plan, schema, measured, records=records, stream=stream, known={})
 

@@ -210,7 +210,7 @@ class Mst:
     def again(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
-        """Tables from what was measured: post-processing, as often as anybody likes."""
+        """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
         refuse_without_model(self.refine)
         strata = read_strata(schema, self.strata)
         total = total_of(schema, records, measured)

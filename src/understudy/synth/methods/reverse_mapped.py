@@ -30,7 +30,7 @@ WARNING = (
     "bins of the schema, rare levels and extremes included; for comparison inside the building."
 )
 REPAIRED = "Where the mapping broke a structural zero, values were exchanged between rows; no margin was changed by it."
-SCALED = "With a number of rows of its own the margins are those of every so manieth record, not of all."
+SCALED = "The number of rows was set: the margins are those of a systematic sample of the records, not of all records."
 
 
 @synthesizers.add

@@ -249,8 +249,9 @@ def synthesis_from(
         notes = (*notes, how)
     tables = tuple(one.draw(schema, rows, rows_by, stream, "rows", copy) for copy, one in enumerate(models, start=1))
     fitted = (
-        f"Fitted with {report.prior:g} records for independence (median of tables) in {report.iterations} iterations; "
-        f"largest remaining error {report.residual:.2g} noise standard deviations; {report.cells:,} cells in the model."
+        f"The model was fitted in {report.iterations} iterations. Each noisy table was shrunk towards independence by "
+        f"a prior worth {report.prior:g} records (median over tables). The largest remaining error is "
+        f"{report.residual:.2g} standard deviations of the noise. The model has {report.cells:,} cells."
     )
     return Synthesis(
         tables=tables,

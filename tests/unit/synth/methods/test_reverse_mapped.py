@@ -91,4 +91,4 @@ def test_another_number_of_rows_keeps_the_shares(source):
     for name in SCHEMA.names:
         true = np.array(source.count([(name,)])[0].values)
         assert np.abs(np.array(margin(release.frame(), name)) - true / 4).max() <= len(true) * 4
-    assert any("so manieth" in note for note in release.provenance.notes)
+    assert any("systematic sample" in note for note in release.provenance.notes)

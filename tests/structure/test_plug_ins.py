@@ -1,0 +1,98 @@
+"""One file is all it takes: a method, an attack, a measure and an engine are put into the folders and are found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from textwrap import dedent
+
+METHOD = """
+from understudy.synth.methods.histogram import Histogram
+from understudy.synth.shared.method import synthesizers
+
+
+@synthesizers.add
+class Mine(Histogram):
+    name = "mine"
+    summary = "a method in one file"
+"""
+ATTACK = """
+from understudy.evaluation.shared.attack import Found, attacks
+from understudy.evaluation.shared.success import Tally
+
+
+@attacks.add
+class Mine:
+    name = "mine"
+    summary = "an attack in one file"
+    needs = ()
+
+    def run(self, material):
+        return Found(outcomes=tuple(material.play(self.name, lambda _: {"coin": Tally(successes=1, guesses=2)})))
+"""
+MEASURE = """
+from understudy.core.result import Section
+from understudy.evaluation.shared.measure import frame, measures
+
+
+@measures.add
+def mine(comparison):
+    return Section(findings=(), frames={"mine": frame([{"rows": comparison.original.rows}])})
+"""
+ENGINE = """
+from understudy.engines.engine import engines
+from understudy.engines.systems.local.source import LocalSource
+
+
+@engines.add
+class Mine(LocalSource):
+    name = "mine"
+
+    @classmethod
+    def claims(cls, data):
+        return isinstance(data, dict)
+
+    @classmethod
+    def open(cls, data, schema, **reading):
+        import pyarrow as pa
+
+        print("opened by mine")
+        return LocalSource.open(pa.table(data), schema, **reading)
+"""
+USE = """
+import importlib, sys, warnings
+for package in ("synth.methods", "evaluation.attacks", "evaluation.measures", "engines.systems"):
+    importlib.import_module(f"understudy.{package}").__path__.append(f"{sys.argv[1]}/{package}")
+warnings.simplefilter("ignore")
+import understudy as us
+
+schema = us.Schema(attributes=(us.Attribute(name="a", levels=("x", "y")), us.Attribute(name="b", levels=("p", "q"))))
+people = us.open_source({"a": list("xyxyyxxyyx"), "b": list("ppqqpqpqpq")}, schema)
+release = us.synthesize(people, method="mine", budget=us.PureDP(epsilon=1), out=sys.argv[1] + "/release")
+assert all(check.passed for check in us.verify(sys.argv[1] + "/release"))
+found = us.evaluate(release, people, ways=(1,))
+assert found.utility.frames["mine"].to_pylist() == [{"rows": 10}]
+assert "mine" in found.risk.frames["attacks"]["attack"].to_pylist()
+from typer.testing import CliRunner
+from understudy.cli.main import app
+print(CliRunner().invoke(app, ["methods"]).output)
+"""
+
+
+def test_a_file_in_a_folder_is_found_by_everything(tmp_path):
+    """In a process of its own: what is registered stays registered."""
+    files = {
+        "synth.methods": METHOD,
+        "evaluation.attacks": ATTACK,
+        "evaluation.measures": MEASURE,
+        "engines.systems": ENGINE,
+    }
+    for package, text in files.items():
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "mine.py").write_text(text)
+    run = subprocess.run(
+        [sys.executable, "-c", dedent(USE), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert "opened by mine" in run.stdout
+    assert "a method in one file" in run.stdout
