@@ -4,7 +4,8 @@ Every ``python``, ``console`` and ``sh`` block of README.md and docs/ is execute
 one Python namespace per page, so that a later block can use what an earlier one made:
 
 - ``python`` with ``>>>``: a doctest (``...`` in the output stands for anything); without: executed as it stands;
-- ``console``: the lines after ``$ `` (a backslash at the end continues one) are run by bash and must succeed;
+- ``console``: the lines after ``$ `` (a backslash at the end continues one) are run by bash and must succeed; a plain
+  ``understudy`` command is run in this process instead, which saves a start of Python for each, except in README.md;
 - ``sh``: the whole block is run by ``bash -e``;
 - ``<!-- exit 3 -->`` on a line above a console or sh block: its last command must end with that code;
 - ``<!-- not executed: reason -->`` on a line above a block: left out, and the reason is there for the reader.
@@ -17,6 +18,7 @@ import doctest
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -24,7 +26,9 @@ from pathlib import Path
 
 import pytest
 
+from understudy.engines.engine import engines
 from understudy.evaluation.shared.attack import attacks
+from understudy.evaluation.shared.measure import measures
 from understudy.synth.shared.method import synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -34,6 +38,7 @@ BLOCK = re.compile(
 )
 MARK = re.compile(r"<!--\s*(not executed:\s*(?P<reason>.*?)|exit (?P<code>\d+))\s*-->\s*\Z", re.DOTALL)
 SECONDS = 300
+SHELL = re.compile(r"[|<>&;`*\n]|\$\(")  # what bash would do something with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,19 +111,44 @@ def run_shell(listed: list[str], folder: Path, where: str, code: int) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {**os.environ, "PATH": path, "HOME": str(folder), "COLUMNS": "120"}
     for number, command in enumerate(listed, start=1):
-        run = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        if command.startswith("understudy ") and not SHELL.search(command) and not where.startswith("README"):
+            run = run_here(shlex.split(command), folder, environment)
+        else:
+            run = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", command],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
         expected = code if number == len(listed) else 0
         assert run.returncode == expected, (
             f"{where}: '{command}' ended with {run.returncode}, not {expected}\n{run.stdout}\n{run.stderr}"
         )
+
+
+def run_here(words: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """One command of ours as the installed script runs it, but in this process."""
+    from understudy.cli.main import main
+
+    shown, told = io.StringIO(), io.StringIO()
+    code: object = 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(shown),
+        contextlib.redirect_stderr(told),
+    ):
+        patch.setattr(sys, "argv", words)
+        for name in ("PATH", "HOME", "COLUMNS"):
+            patch.setenv(name, environment[name])
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+    return subprocess.CompletedProcess(words, int(str(code)), shown.getvalue(), told.getvalue())
 
 
 def pages() -> list[Path]:
@@ -129,7 +159,7 @@ def pages() -> list[Path]:
 def registries_as_before():
     """A page may register a method or an attack of its own; later tests must not meet it."""
     yield
-    for registry in (synthesizers, attacks):
+    for registry in (synthesizers, attacks, measures, engines):
         for name, entry in list(registry._entries.items()):
             if not entry.__module__.startswith("understudy."):
                 del registry._entries[name]

@@ -142,7 +142,7 @@ def test_one_database_can_be_opened_twice(tmp_path):
 
 def test_the_engine_is_registered():
     assert engines.names() == ("local", "spark")
-    assert isinstance(open_local(frame(), SCHEMA), engines["duckdb"])
+    assert isinstance(open_local(frame(), SCHEMA), engines["local"])
     assert isinstance(open_local(frame(), SCHEMA), Engine)
 
 
