@@ -83,9 +83,9 @@ def test_the_full_epsilon_for_every_fresh_copy(make):
     def rows(synthesis):
         return np.array([sum(int(table.counts(SCHEMA.names).ravel()[5]) for table in synthesis.tables)])
 
-    sound = make("dirichlet", "replace", people=few, copies=4, rows=2)
+    sound = make("dirichlet", "replace", people=few, copies=8, rows=2)
     assert not audit(lambda side, seed: rows(sound(side, seed))).caught
-    wrong = make("dirichlet", "replace", people=few, copies=4, rows=2, change=every_copy)
+    wrong = make("dirichlet", "replace", people=few, copies=8, rows=2, change=every_copy)
     assert audit(lambda side, seed: rows(wrong(side, seed))).caught
 
 
