@@ -116,8 +116,12 @@ class SizedPrior:
         for size, cells, text in zip(data["sizes_from"], data["cells"], data["priors"], strict=True):
             prior = Fraction(text)
             shift = prior.denominator.bit_length() - 1
+            if prior <= 0 or prior.denominator != 2**shift or int(cells) < 1 or int(size) in entries:
+                raise InputError("a prior that is stated is not one that can be drawn with.")
             entries[int(size)] = (int(cells), prior.numerator, shift)
         times = {int(size): int(count) for size, count in zip(data["sizes_from"], data["rows_per_job"], strict=True)}
+        if any(count < 1 for count in times.values()):
+            raise InputError("at least one row is drawn for each job.")
         return cls(entries=entries, times=times)
 
 
