@@ -151,7 +151,7 @@ def _draws_are_charged(release: Release) -> str:
             facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
             asked.append((mechanism, facts))
         if asked:
-            _require_drawn(release, copy, draw, plan, strata, records)
+            _require_drawn(release, copy, draw, strata, records)
         try:
             for mechanism, facts in asked:
                 mechanism.event_for(facts)
@@ -162,7 +162,7 @@ def _draws_are_charged(release: Release) -> str:
 
 
 def _require_drawn(
-    release: Release, copy: int, draw: Mapping[str, Any], plan: Plan, strata: tuple[str, ...], records: list[int | None]
+    release: Release, copy: int, draw: Mapping[str, Any], strata: tuple[str, ...], records: list[int | None]
 ) -> None:
     """The rows that a draw states are those of the released table, and as many as the plan makes of the public sizes:
     a cost that rests on other numbers is the cost of another draw."""
@@ -176,8 +176,8 @@ def _require_drawn(
     if stated != found:
         raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its table has.")
     sizes = [size for size in records if size is not None]
-    asked = sizes or stated
-    if plan.rows is not None:
+    asked, plan = sizes or stated, release.provenance.plan
+    if plan is not None and plan.rows is not None:
         asked = apportion(np.array(sizes), plan.rows).tolist() if strata else [plan.rows]
     if stated != asked:
         raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its plan and records ask for.")

@@ -191,3 +191,18 @@ def test_a_draw_that_does_not_say_how_it_was_made(village, tmp_path, change):
     change(manifest["draws"][0])
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert [check.name for check in us.verify(folder) if not check.passed] == ["draws"]
+
+
+NO_PRIOR = {"theorem": us.ApproxDP(epsilon=1, delta="1e-5"), "accept_reject": us.ApproxDP(epsilon="0.1", delta="0.2")}
+
+
+@pytest.mark.parametrize("rule", NO_PRIOR)
+def test_a_rule_that_has_no_prior_for_a_budget_is_refused_before_the_charge(village, tmp_path, rule):
+    ledger, unit = us.Ledger.create(tmp_path / "l.db"), us.Unit(fixed=("destination",))
+    ledger.create_account("a", unit=unit, limit=us.ApproxDP(epsilon=9, delta="0.5"))
+    with pytest.raises(us.errors.UnsupportedError):
+        us.synthesize(
+            village, method="commute", budget=NO_PRIOR[rule], unit=unit, rule=rule, out=tmp_path / "r",
+            ledger=tmp_path / "l.db", account="a",
+        )  # fmt: skip
+    assert ledger.account("a").runs == 0
