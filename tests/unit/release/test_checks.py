@@ -121,3 +121,8 @@ def test_what_a_run_that_chooses_happened_to_spend_is_no_guarantee(tmp_path):
         assert forge(folder, lambda manifest, new=stated: manifest.update(guarantee=new.to_json())) == ["guarantee"]
     assert forge(folder, lambda manifest: manifest.update(guarantee=APPROX.to_json())) == []
     assert forge(folder, lambda manifest: manifest.update(guarantee=us.NonPrivate().to_json())) == []
+
+
+def test_an_empty_stratum_with_a_prior_of_many_digits_is_drawn(tmp_path):
+    """Nobody is in the west; a ball of the prior is then 2^-70 of a row, and no row is drawn."""
+    made(tmp_path, method="dirichlet", budget=us.PureDP(epsilon=50), unit=us.Unit(fixed=("area",)))
