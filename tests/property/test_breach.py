@@ -113,6 +113,28 @@ def test_tails_are_bounded_from_both_sides(inside, outside, rows):
     assert (low[rows // 2 :] >= 0.9 * truth[rows // 2 :] * (rows <= 2 * 48)).all()
 
 
+@pytest.mark.parametrize("cells", [10**9, 2**46, 2**50, 2**52, 2**61])
+@pytest.mark.parametrize(("prior", "first"), [(0.75, 2), (1.5, 3)])
+def test_tails_in_a_domain_of_any_size_are_bounded_from_both_sides(cells, prior, first):
+    """Differences of log gammas of such numbers have no right digit; the true tail is computed with whole numbers."""
+    rows, inside = 40, Fraction(prior)
+    size = inside * cells + rows
+    outside, exact = size - inside, Fraction(0)
+    for count in range(first, rows + 1):
+        ways = math.comb(rows, count) * math.prod(inside + step for step in range(count))
+        exact += ways * math.prod(outside + step for step in range(rows - count))
+    exact /= math.prod(size + step for step in range(rows))
+    low, high = upper_tail(np.array([float(first)]), np.array([prior]), np.array([float(outside)]), rows)
+    assert low[0] <= exact <= high[0] <= exact * (1 + 1e-4)
+
+
+def test_a_draw_that_breaches_with_every_row_is_refused_in_a_huge_domain():
+    """With (e - 1) prior below 1 every row in an empty cell is a breach, and nearly all cells are empty."""
+    law = DrawLaw(Fraction("0.47286224365234375"), 2**52, 1_000, 1_000)
+    assert breach_at_most(law, Fraction(1)) > 0.99
+    assert not theorem_9_holds(breach_loss(Fraction(1), Fraction(1, 10**8)), [law])
+
+
 def test_the_envelope_is_the_best_spread():
     """Sums over cells, all spreads of the records: none is above, and where its corners fit one reaches it."""
     values = np.array([0.1, 0.9, 0.5, 2.0, 1.0, 2.1])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats
 from understudy.explore.rehearsal import prior_of
-from understudy.inference.exact import log_rising
+from understudy.privacy.exact.dirichlet_profile import log_rising
 from understudy.release.value import Release
 
 

@@ -19,24 +19,9 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.inference.latent import LatentTable
 from understudy.inference.noise_law import SumOfNoise
 from understudy.inference.windows import find_columns
+from understudy.privacy.exact.dirichlet_profile import log_rising
 
 WIDEST = 20_000_000  # how far noise on an unknown number of people may reach
-LARGE = 1e4  # from here on Stirling's series gives the difference of two log gammas without cancellation
-
-
-def log_rising(start: ArrayLike, steps: ArrayLike) -> Floats:
-    """log of G(start + steps) / G(start), to full precision for large ``start`` too.
-
-    >>> round(float(log_rising(3.0, 2)), 12), round(float(log_rising(1e12, 3)), 9)  # log 12, and 3 log 1e12
-    (2.484906649788, 82.893063348)
-    """
-    from scipy.special import gammaln
-
-    a, m = np.broadcast_arrays(np.asarray(start, np.float64), np.asarray(steps, np.float64))
-    b = a + m
-    with np.errstate(all="ignore"):
-        series = m * np.log(a) + ((b - 0.5) * np.log1p(m / a) - m) + (1 / b - 1 / a) / 12 - (b**-3 - a**-3) / 360
-        return np.asarray(np.where(a >= LARGE, series, gammaln(b) - gammaln(a)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

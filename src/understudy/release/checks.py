@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.apportion import apportion
+from understudy.engines.reading.encode import encode_table
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
@@ -129,7 +131,7 @@ def _draws_are_charged(release: Release) -> str:
         raise InputError(f"the plan announces {len(steps)} draw(s) and the release records {len(draws)}.")
     if plan is None or not draws:
         return "no draw straight from the data"
-    for step, draw in zip(steps, draws, strict=True):
+    for copy, (step, draw) in enumerate(zip(steps, draws, strict=True), start=1):
         strata = release.schema.margin(plan.unit.fixed) if isinstance(step.event, Strata) else ()
         losses = step.event.strata if isinstance(step.event, Strata) else ((step.event,),)
         if len(losses) != len(draw["mechanisms"]):
@@ -148,6 +150,8 @@ def _draws_are_charged(release: Release) -> str:
             mechanism = DirichletDraw.from_json(stated, loss)
             facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
             asked.append((mechanism, facts))
+        if asked:
+            _require_drawn(release, copy, draw, strata, records)
         try:
             for mechanism, facts in asked:
                 mechanism.event_for(facts)
@@ -155,6 +159,28 @@ def _draws_are_charged(release: Release) -> str:
         except BudgetError:
             raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.") from None
     return f"{len(draws)} draw(s), each charged with what its mechanism costs"
+
+
+def _require_drawn(
+    release: Release, copy: int, draw: Mapping[str, Any], strata: tuple[str, ...], records: list[int | None]
+) -> None:
+    """The rows that a draw states are those of the released table, and as many as the plan makes of the public sizes:
+    a cost that rests on other numbers is the cost of another draw."""
+    stated = [int(one["rows"]) for one in draw["mechanisms"]]
+    found = [release.rows[copy - 1]]
+    if strata:
+        counts = np.zeros(release.schema.shape(strata), dtype=np.int64)
+        for piece in release.batches(copy):
+            counts += encode_table(piece, release.schema).counts(strata)
+        found = counts.ravel().tolist()
+    if stated != found:
+        raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its table has.")
+    sizes = [size for size in records if size is not None]
+    asked, plan = sizes or stated, release.provenance.plan
+    if plan is not None and plan.rows is not None:
+        asked = apportion(np.array(sizes), plan.rows).tolist() if strata else [plan.rows]
+    if stated != asked:
+        raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its plan and records ask for.")
 
 
 def _records(release: Release, plan: Plan, draw: Mapping[str, Any]) -> list[int | None]:

@@ -71,6 +71,8 @@ def draws_are_charged(release: CommuteRelease) -> str:
     for copy, (step, draw) in enumerate(zip(steps, draws, strict=True), start=1):
         if isinstance(step.event, NoNoise):
             continue  # no guarantee is claimed for it
+        if len(draw["mechanisms"]) != 1:
+            raise InputError(f"the draw '{step.label}' does not state the one mechanism it was made by.")
         for record in draw["mechanisms"]:
             mechanism = _mechanism(record, step, plan, release)
             facts = _facts(release, copy, plan, record, int(draw.get("division", 1)))
@@ -92,6 +94,8 @@ def _facts(release: CommuteRelease, copy: int, plan: Plan, record: Mapping[str, 
     method = configure_from(flow_synthesizers, plan.method, plan.options)
     if not isinstance(method, Commute):
         raise InputError(f"method '{plan.method}' makes no draw straight from the data.")
+    if "sizes_from" in record and len(drawing) and not min(record["sizes_from"], default=np.inf) <= rows[drawing].min():
+        raise InputError("no prior is stated for the smallest destinations.")
     chosen = SizedPrior.from_json(record).of(rows[drawing])[0] if "sizes_from" in record else rows[drawing]
     return FlowFacts(
         unit=plan.unit,

@@ -50,6 +50,24 @@ def test_half_the_prior_of_a_draw(tmp_path, budget, fixed):
     assert forge(folder, halve) == ["draws"]
 
 
+@pytest.mark.parametrize("fixed", [(), ("area",)], ids=["whole", "strata"])
+@pytest.mark.parametrize("rows", [None, 100], ids=["as many", "more"])
+def test_fewer_rows_than_the_table_has(tmp_path, fixed, rows):
+    """With few rows a small prior costs little, so the rows that a draw states must be those that were drawn."""
+    folder = made(tmp_path, method="dirichlet", budget=PURE, unit=us.Unit(fixed=fixed), rows=rows)
+
+    def shrink(manifest):
+        for mechanism in manifest["draws"][0]["mechanisms"]:
+            mechanism.update(prior="1", rows="1")
+
+    assert forge(folder, shrink) == ["draws"]
+
+
+def test_more_records_than_the_draw_was_set_for(tmp_path):
+    folder = made(tmp_path, method="dirichlet", budget=APPROX)
+    assert forge(folder, lambda manifest: manifest.update(records=1_000_000)) == ["draws"]
+
+
 def test_the_exact_delta_of_one_row_does_not_speak_for_a_unit_of_three(tmp_path):
     folder = made(tmp_path, method="dirichlet", budget=APPROX)
 
@@ -103,3 +121,8 @@ def test_what_a_run_that_chooses_happened_to_spend_is_no_guarantee(tmp_path):
         assert forge(folder, lambda manifest, new=stated: manifest.update(guarantee=new.to_json())) == ["guarantee"]
     assert forge(folder, lambda manifest: manifest.update(guarantee=APPROX.to_json())) == []
     assert forge(folder, lambda manifest: manifest.update(guarantee=us.NonPrivate().to_json())) == []
+
+
+def test_an_empty_stratum_with_a_prior_of_many_digits_is_drawn(tmp_path):
+    """Nobody is in the west; a ball of the prior is then 2^-70 of a row, and no row is drawn."""
+    made(tmp_path, method="dirichlet", budget=us.PureDP(epsilon=50), unit=us.Unit(fixed=("area",)))

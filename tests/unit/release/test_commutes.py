@@ -170,3 +170,39 @@ def test_verify_notices_a_measurement_of_another_law(village, tmp_path, mechanis
         manifest["files"]["measurements.parquet"] = hash_file(folder / "measurements.parquet")
 
     assert _forged(folder, rehash) == ["measurements"]
+
+
+FALSE_DRAWS = {
+    "no mechanism": lambda draw: draw.update(mechanisms=[]),
+    "no rows for a job": lambda draw: draw["mechanisms"][0].update(
+        rows_per_job=[0, 0], priors=["0.0009765625", "0.0009765625"]
+    ),
+    "no prior": lambda draw: draw["mechanisms"][0].update(sizes_from=[], cells=[], priors=[], rows_per_job=[]),
+    "a prior that no urn has": lambda draw: draw["mechanisms"][0].update(priors=["1000000/3", "1000000/3"]),
+}
+
+
+@pytest.mark.parametrize("change", FALSE_DRAWS.values(), ids=FALSE_DRAWS)
+def test_a_draw_that_does_not_say_how_it_was_made(village, tmp_path, change):
+    budget = us.ApproxDP(epsilon=2, delta="1e-5")
+    folder = us.synthesize(village, method="commute", budget=budget).write(tmp_path / "r")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert len(manifest["draws"][0]["mechanisms"][0]["sizes_from"]) == 2
+    change(manifest["draws"][0])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert [check.name for check in us.verify(folder) if not check.passed] == ["draws"]
+
+
+NO_PRIOR = {"theorem": us.ApproxDP(epsilon=1, delta="1e-5"), "accept_reject": us.ApproxDP(epsilon="0.1", delta="0.2")}
+
+
+@pytest.mark.parametrize("rule", NO_PRIOR)
+def test_a_rule_that_has_no_prior_for_a_budget_is_refused_before_the_charge(village, tmp_path, rule):
+    ledger, unit = us.Ledger.create(tmp_path / "l.db"), us.Unit(fixed=("destination",))
+    ledger.create_account("a", unit=unit, limit=us.ApproxDP(epsilon=9, delta="0.5"))
+    with pytest.raises(us.errors.UnsupportedError):
+        us.synthesize(
+            village, method="commute", budget=NO_PRIOR[rule], unit=unit, rule=rule, out=tmp_path / "r",
+            ledger=tmp_path / "l.db", account="a",
+        )  # fmt: skip
+    assert ledger.account("a").runs == 0

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats
 from understudy.privacy.exact.dirichlet_breach import Probability
+from understudy.privacy.exact.dirichlet_profile import log_rising
 
 TERMS = 48  # of a tail that are added one by one; the rest is bounded by a geometric series
 ROUNDING = 1e-6  # relative: more than the rounding of a probability of up to 4 million rows
@@ -60,8 +61,7 @@ def upper_tail(first: Floats, inside: Floats, outside: Floats, rows: int, terms:
     start = np.clip(first, 0, rows)
     log_first = (
         gammaln(rows + 1) - gammaln(start + 1) - gammaln(rows - start + 1)
-        + gammaln(inside + outside) - gammaln(inside) - gammaln(outside)
-        + gammaln(inside + start) + gammaln(outside + rows - start) - gammaln(inside + outside + rows)
+        + log_rising(inside, start) + log_rising(outside, rows - start) - log_rising(inside + outside, rows)
     )  # fmt: skip
     at = start[:, None] + np.arange(terms)[None, :]
     ahead = np.maximum(rows - at, 0.0)
@@ -196,14 +196,12 @@ def breach_least(prior: float, cells: int, records: int, rows: int, epsilon: flo
 
 def some_stay_empty(prior: float, empty: int, size: float, rows: int) -> float:
     """P(at least one of ``empty`` cells without records gets no row), by inclusion and exclusion."""
-    from scipy.special import gammaln
-
     total = 0.0
     for chosen in range(1, empty + 1):
         rest = size - chosen * prior
         if rest <= 0:
             return 0.0
-        none = math.exp(gammaln(rest + rows) - gammaln(rest) + gammaln(size) - gammaln(size + rows))
+        none = math.exp(float(log_rising(rest, rows) - log_rising(size, rows)))
         total += (1 if chosen % 2 else -1) * math.comb(empty, chosen) * none
     return min(max(total - 1e-9, 0.0), 1.0)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InternalError, UnsupportedError
@@ -25,6 +26,7 @@ from understudy.privacy.promise.definition import Unit
 BLOCK = 2_000_000  # numbers worked on at once
 LARGEST_SCAN = 2_000_000_000  # records times rows, where all splits or all sizes are scanned
 FLOOR = 1e-60  # probabilities below it are not looked into, and count as lost
+LARGE = 1e4  # from here on Stirling's series gives the difference of two log gammas without cancellation
 NEGLIGIBLE = 1e-15  # of the sum so far: the outputs left out have together less than this, and are counted as lost
 
 
@@ -65,6 +67,21 @@ def log_weights(size: float, rows: int) -> Floats:
         steps = np.arange(rows, dtype=float)
         weights[1:] = np.cumsum(np.log((size + steps) / (steps + 1)))
     return weights
+
+
+def log_rising(start: ArrayLike, steps: ArrayLike) -> Floats:
+    """log of G(start + steps) / G(start), to full precision for large ``start`` too.
+
+    >>> round(float(log_rising(3.0, 2)), 12), round(float(log_rising(1e12, 3)), 9)  # log 12, and 3 log 1e12
+    (2.484906649788, 82.893063348)
+    """
+    from scipy.special import gammaln
+
+    a, m = np.broadcast_arrays(np.asarray(start, np.float64), np.asarray(steps, np.float64))
+    b = a + m
+    with np.errstate(all="ignore"):
+        series = m * np.log(a) + ((b - 0.5) * np.log1p(m / a) - m) + (1 / b - 1 / a) / 12 - (b**-3 - a**-3) / 360
+        return np.asarray(np.where(a >= LARGE, series, gammaln(b) - gammaln(a)))
 
 
 def delta(shape: PriorShape, records: int, unit: Unit, epsilon: float) -> float:

@@ -116,8 +116,12 @@ class SizedPrior:
         for size, cells, text in zip(data["sizes_from"], data["cells"], data["priors"], strict=True):
             prior = Fraction(text)
             shift = prior.denominator.bit_length() - 1
+            if prior <= 0 or prior.denominator != 2**shift or int(cells) < 1 or int(size) in entries:
+                raise InputError("a prior that is stated is not one that can be drawn with.")
             entries[int(size)] = (int(cells), prior.numerator, shift)
         times = {int(size): int(count) for size, count in zip(data["sizes_from"], data["rows_per_job"], strict=True)}
+        if any(count < 1 for count in times.values()):
+            raise InputError("at least one row is drawn for each job.")
         return cls(entries=entries, times=times)
 
 
@@ -220,11 +224,17 @@ def _prior_of_total(epsilon: float, promise: float, total: float, records: int, 
     return high
 
 
-def _accepting_prior(epsilon: float, promise: float, cells: int, records: int, rows: int) -> float:
-    """Lemma 5.2: with gamma + 1 = (1 - delta) e^epsilon and breach probability at most delta at ln(gamma + 1)."""
+def accepting_level(epsilon: float, promise: float) -> float:
+    """ln(gamma + 1) of Lemma 5.2, what is left of epsilon for a draw that is accepted."""
     level = epsilon + math.log1p(-promise)
     if level <= 0:
         raise UnsupportedError("accept/reject needs a larger epsilon.")
+    return level
+
+
+def _accepting_prior(epsilon: float, promise: float, cells: int, records: int, rows: int) -> float:
+    """Lemma 5.2: with gamma + 1 = (1 - delta) e^epsilon and breach probability at most delta at ln(gamma + 1)."""
+    level = accepting_level(epsilon, promise)
     if records * rows > 40_000:  # too many jumps to certify: with Theorem 4.1's prior nothing is ever rejected
         return pure_prior(level, rows)
     return exact_breach_prior(level, promise, cells, records, rows, bound=True)[0]

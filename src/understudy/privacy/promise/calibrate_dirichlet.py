@@ -81,6 +81,12 @@ def reference_sample(prior: float, cells: int, records: int, epsilon: float) -> 
     return float(np.exp(logs.max()))
 
 
+def require_theorem_4_4(epsilon: float) -> None:
+    """Refuses what Theorem 4.4 does not speak of."""
+    if epsilon <= math.log(3):
+        raise UnsupportedError(f"Theorem 4.4 is stated for epsilon above ln 3 = 1.0986; epsilon is {epsilon:g}.")
+
+
 def theorem_prior(epsilon: float, promise: float, cells: int, records: int) -> float:
     """Theorem 4.4, rows = records: the smallest prior with reference 0-sample at most delta (e^eps - 2) / (2 k e^eps).
 
@@ -90,8 +96,7 @@ def theorem_prior(epsilon: float, promise: float, cells: int, records: int) -> f
     >>> round(theorem_prior(4.6, 1e-5, 120_690, 12), 5)
     0.03976
     """
-    if epsilon <= math.log(3):
-        raise UnsupportedError(f"Theorem 4.4 is stated for epsilon above ln 3 = 1.0986; epsilon is {epsilon:g}.")
+    require_theorem_4_4(epsilon)
     allowed = promise * (math.exp(epsilon) - 2) / (2 * cells * math.exp(epsilon))
     top = pure_prior(epsilon, records)
     grid = np.geomspace(top, max(top * 1e-6, SMALLEST), 6_000)

@@ -297,7 +297,7 @@ def _balls(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[Any]]:
     """The ball of each row: whether it is of the prior, of a record or of an earlier row, and its number there."""
     first = of_prior + records * unit
-    if first + rows * unit < 2**63:
+    if first + max(rows, 1) * unit < 2**63:
         steps = np.arange(rows, dtype=np.uint64)
         bounds = np.uint64(first) + steps * np.uint64(unit)
         ball: NDArray[Any] = uniform_below_each(stream, bounds, *purpose, "ball").astype(np.int64)

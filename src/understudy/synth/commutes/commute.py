@@ -42,7 +42,7 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.commutes import decays as decay_steps
 from understudy.synth.commutes import homes as home_steps
 from understudy.synth.commutes.base import PAIR, UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
-from understudy.synth.commutes.priors import build_mechanism, definition_6_notes
+from understudy.synth.commutes.priors import build_mechanism, check_rule, definition_6_notes
 from understudy.synth.commutes.settings import (
     AREAS,
     Shrinking,
@@ -156,6 +156,7 @@ class Commute:
         self._check_unit(request)
         steps = [*self._measure_steps(request, places)]
         event = self._draw_event(request)
+        check_rule(self, event, request)
         steps += [
             Step(label=f"copy {copy}", margin=PAIR, action="draw", event=event, cells=len(places))
             for copy in range(1, request.copies + 1)

@@ -17,14 +17,14 @@ from understudy.models.regions import RingRegions, usable_cells
 from understudy.privacy.exact.breach_bounds import breach_bounds
 from understudy.privacy.gate.flow_gate import Regions
 from understudy.privacy.mechanisms.breach_prior import BreachRule
-from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, size_step
+from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, accepting_level, size_step
 from understudy.privacy.mechanisms.facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, breach_laws, drawn_laws
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells, gamma_for
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.mechanisms.preconditions import REPLACE, breach_of_all, loss_of_one_job
 from understudy.privacy.mechanisms.shrinking import published_epsilon, shrunk_prior, surely_retained
-from understudy.privacy.promise.calibrate_dirichlet import round_prior, theorem_prior
+from understudy.privacy.promise.calibrate_dirichlet import require_theorem_4_4, round_prior, theorem_prior
 from understudy.privacy.promise.definition import ProbabilisticDP
 from understudy.privacy.promise.event import (
     ApproxLoss,
@@ -100,6 +100,17 @@ def build_mechanism(
         note = "The sizes of destinations are private; their draws hold for any (docs/theory/commute.md, Theorem 6)."
         return urn, regions, (note,)
     return urn, regions, _definition_6(loss, priors, rows, regions)
+
+
+def check_rule(method: Commute, event: Event, request: Request) -> None:
+    """Refuses, before anything is charged, a loss that the rule has no prior for, whatever the sizes."""
+    if not isinstance(event, ApproxLoss) or method.shrinking is not None:
+        return
+    epsilon = float_down(loss_of_one_job(event, request.unit).epsilon)
+    if method.rule == "theorem":
+        require_theorem_4_4(epsilon)
+    if method.rule == "accept_reject":
+        accepting_level(epsilon, float_down(event.delta))
 
 
 def definition_6_notes(method: Commute, request: Request) -> list[str]:
