@@ -317,3 +317,51 @@ def test_the_release_folder_is_found_by_its_kind(source, tmp_path):
     assert type(us.read_release(tmp_path / "r")).__name__ == "CommuteRelease"
     assert "elsewhere" in set(release.flows()["origin"].to_pylist()) | {"elsewhere"}
     assert isinstance(Path(release.files[0]), Path)
+
+
+HUGE = {
+    "pure 60": {"budget": us.PureDP(epsilon=60)},
+    "pure 5000": {"budget": us.PureDP(epsilon=5000)},
+    "approx 100": {"budget": us.ApproxDP(epsilon=100, delta="1e-5")},
+    "approx 2000": {"budget": us.ApproxDP(epsilon=2000, delta="1e-5")},
+    "almost no delta left": {"budget": us.ApproxDP(epsilon=1, delta="0.999")},
+    "probabilistic 800": {"budget": us.ProbabilisticDP(epsilon=800, delta="1e-5")},
+    "private destinations": {"budget": us.ApproxDP(epsilon=3000, delta="1e-5"), "unit": us.Unit(kind="replace")},
+    "accept_reject": {"budget": us.ApproxDP(epsilon=900, delta="1e-5"), "rule": "accept_reject"},
+    "shrunk": {"budget": us.ApproxDP(epsilon=900, delta="1e-5"), "coarsen": "none", "shrink": "3:1,20:0.8"},
+    "areas": {"budget": us.ApproxDP(epsilon=900, delta="1e-5"), "coarsen": "area:county"},
+}
+
+
+def account_of(path, budget, unit):
+    limit = budget.implied() if isinstance(budget, us.ProbabilisticDP) else budget
+    us.Ledger.create(path).create_account("jobs", unit=unit, limit=limit)
+    return {"ledger": path, "account": "jobs"}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_a_huge_epsilon_is_drawn_with_no_more_cells_than_places(source, places, tmp_path, name):
+    """A budget that buys more than there is to buy must not end in an overflow after it was charged."""
+    asked = {"unit": us.Unit(kind="replace", fixed=("destination",)), **HUGE[name]}
+    account = account_of(tmp_path / "budget.db", asked["budget"], asked["unit"])
+    us.synthesize(source, method="commute", out=tmp_path / "release", **account, **asked)
+    assert [check for check in us.verify(tmp_path / "release") if not check.passed] == []
+    (draw,) = us.read_release(tmp_path / "release").provenance.draws
+    assert max(draw["mechanisms"][0]["cells"]) <= len(places)
+
+
+@pytest.mark.parametrize("name", ["rings", "areas", "accept_reject", "theorem", "pure"])
+def test_a_draw_that_would_cost_too_much_is_refused_before_the_charge(source, tmp_path, name, monkeypatch):
+    honest = SizedPrior.of
+
+    def a_quarter(self, sizes):
+        cells, weights, shifts = honest(self, sizes)
+        return cells, weights, shifts + 2
+
+    monkeypatch.setattr(SizedPrior, "of", a_quarter)
+    asked = settings(name)
+    account = account_of(tmp_path / "budget.db", asked["budget"], us.Unit(kind="replace", fixed=("destination",)))
+    with pytest.raises(BudgetError, match="costs more than"):
+        us.synthesize(source, out=tmp_path / "release", **account, **asked)
+    assert [path.name for path in tmp_path.iterdir()] == ["budget.db"]
+    assert us.Ledger.open(tmp_path / "budget.db").account("jobs").spent["epsilon"] == 0

@@ -68,6 +68,17 @@ def cells_of_first_division(cells: Integers) -> Integers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RingCells:
+    """How many rings times sectors each place has as a destination, before anything is known about distances."""
+
+    cells: Integers
+    cut: float | None = None
+
+    def cells_of(self, destinations: Integers) -> Integers:
+        return usable_cells(self.cells[destinations]) + int(self.cut is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingRegions:
     """Rings of equal gravity mass around each destination, cut into sectors where there are many cells.
 
@@ -88,7 +99,7 @@ class RingRegions:
         return squared_cut(self.cut)
 
     def cells_of(self, destinations: Integers) -> Integers:
-        return usable_cells(self.cells[destinations]) + int(self.cut is not None)
+        return RingCells(cells=self.cells, cut=self.cut).cells_of(destinations)
 
     def around(self, destinations: Integers) -> RingsAround:
         from understudy.models import regions_compiled as loops

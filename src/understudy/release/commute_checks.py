@@ -10,7 +10,7 @@ import numpy as np
 from understudy.core.exact import from_text
 from understudy.core.places import DESTINATION
 from understudy.errors import BudgetError, InputError
-from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, SizedPrior
 from understudy.privacy.mechanisms.facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
@@ -97,6 +97,8 @@ def _facts(release: CommuteRelease, copy: int, plan: Plan, record: Mapping[str, 
     if "sizes_from" in record and len(drawing) and not min(record["sizes_from"], default=np.inf) <= rows[drawing].min():
         raise InputError("no prior is stated for the smallest destinations.")
     chosen = SizedPrior.from_json(record).of(rows[drawing])[0] if "sizes_from" in record else rows[drawing]
+    if len(chosen) and "sizes_from" in record and int(chosen.min()) < FEWEST_CELLS:
+        raise InputError("a draw over a single cell is recorded, which no method makes.")
     return FlowFacts(
         unit=plan.unit,
         destinations=drawing,

@@ -77,12 +77,16 @@ class Around(Protocol):
         ...
 
 
-class Regions(Protocol):
-    """A public division of the origins that may differ from destination to destination."""
+class Division(Protocol):
+    """How many cells a public division of the origins has, which may differ from destination to destination."""
 
     def cells_of(self, destinations: Integers) -> Integers:
         """How many cells each destination has, ``elsewhere`` included: what a draw over them is charged for."""
         ...
+
+
+class Regions(Division, Protocol):
+    """A division that can be drawn over."""
 
     def around(self, destinations: Integers) -> Around:
         """Looks around some destinations, once for all that is done with them; several threads may look at a time."""

@@ -28,6 +28,7 @@ from understudy.privacy.promise.event import ApproxLoss, PureLoss
 
 SLACK = Fraction(1, 2**48)  # covers the last digits of log and exp
 REPLACE = Unit(kind="replace")
+SHRUNK_LEVEL = 16.0
 LISTED = 20_000  # tables times outputs, where few cells are computed by listing the outputs
 ROUNDING = 1e-9  # relative, of sums over draws
 
@@ -134,12 +135,13 @@ def shrunk_bound(
     """Theorem 4 of docs/theory/commute.md: an upper bound of the delta of a draw over a shrunk domain in which
     ``expected`` places more than the two in question are retained on average, at the destination that has fewest.
 
-    No retained place is always allowed, and may be the better bound.
+    No retained place is always allowed, and may be the better bound. A delta at a smaller epsilon is one at a larger;
+    the error of the tables that draw retained places grows with epsilon, so it is computed at ``SHRUNK_LEVEL`` at most.
     """
     surely = surely_retained(expected, float_down(loss.delta))
     return min(
         shrunk_delta(
-            float_down(prior), epsilon=float_down(loss.epsilon), least_keep=float_down(least_keep),
+            float_down(prior), epsilon=min(float_down(loss.epsilon), SHRUNK_LEVEL), least_keep=float_down(least_keep),
             records=records, rows=rows, others=others,
         ) + (TAIL_SHARE * float_up(loss.delta) if others else 0.0)
         for others in {0, surely}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -87,6 +87,7 @@ def require_theorem_4_4(epsilon: float) -> None:
         raise UnsupportedError(f"Theorem 4.4 is stated for epsilon above ln 3 = 1.0986; epsilon is {epsilon:g}.")
 
 
+@lru_cache(maxsize=4096)
 def theorem_prior(epsilon: float, promise: float, cells: int, records: int) -> float:
     """Theorem 4.4, rows = records: the smallest prior with reference 0-sample at most delta (e^eps - 2) / (2 k e^eps).
 

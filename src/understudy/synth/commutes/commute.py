@@ -28,12 +28,14 @@ from understudy.models.regions import (
     DIVISION,
     AreaRegions,
     PlaceRegions,
+    RingCells,
     RingRegions,
     belief,
     cells_of_first_division,
     usable_cells,
 )
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
+from understudy.privacy.mechanisms.facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, ProbabilisticDP, PureDP
@@ -277,10 +279,15 @@ class Commute:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def check_sizes(self, plan: Plan, places: Places, sizes: Integers) -> None:
-        """Domain shrinking may have no prior that keeps the budget at some size."""
+        """Refuses, before the charge, what public sizes make impossible: the draw is built and asked for its cost."""
         event = next(step.event for step in plan.steps if step.action == "draw")
-        if self.shrinking is not None:
-            build_mechanism(self, plan, places, sizes, event=event, regions=PlaceRegions(places=places, cut=self.cut))
+        rings = RingCells(cells=np.ones_like(sizes), cut=self.cut)
+        mechanism, division, _ = build_mechanism(
+            self, plan, places, sizes, event=event, regions=self._areas(places) or rings
+        )
+        drawing = np.flatnonzero(sizes)
+        rows, cells = sizes[drawing], division.cells_of(drawing)
+        mechanism.event_for(FlowFacts(unit=plan.unit, destinations=drawing, rows=rows, records=rows, cells=cells))
 
     def run(self, plan: Plan, places: Places, gate: FlowGate, stream: Stream, sink: Sink) -> FlowSynthesis:
         del stream  # every draw is made behind the gate

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -13,18 +14,23 @@ from understudy.core.arrays import Integers
 from understudy.core.exact import float_down, read_exact, show_up
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import BudgetError, UnsupportedError
-from understudy.models.regions import RingRegions, usable_cells
+from understudy.models.regions import RingCells, RingRegions, usable_cells
 from understudy.privacy.exact.breach_bounds import breach_bounds
-from understudy.privacy.gate.flow_gate import Regions
+from understudy.privacy.gate.flow_gate import Division
 from understudy.privacy.mechanisms.breach_prior import BreachRule
-from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, accepting_level, size_step
+from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, PriorRule, SizedPrior, accepting_level, size_step
 from understudy.privacy.mechanisms.facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, breach_laws, drawn_laws
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells, gamma_for
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.mechanisms.preconditions import REPLACE, breach_of_all, loss_of_one_job
 from understudy.privacy.mechanisms.shrinking import published_epsilon, shrunk_prior, surely_retained
-from understudy.privacy.promise.calibrate_dirichlet import require_theorem_4_4, round_prior, theorem_prior
+from understudy.privacy.promise.calibrate_dirichlet import (
+    LARGEST_EXPONENT,
+    require_theorem_4_4,
+    round_prior,
+    theorem_prior,
+)
 from understudy.privacy.promise.definition import ProbabilisticDP
 from understudy.privacy.promise.event import (
     ApproxLoss,
@@ -46,19 +52,21 @@ BREACH_NOTE = (
     "Breach probabilities add over destinations and copies; delta is that of all together. Priors are larger, and "
     "cells fewer, than under approx with the same delta (docs/theory/probabilistic-dp.md has a table)."
 )
-Built = tuple[FlowMechanism, Regions, tuple[str, ...]]
+# Beyond it nothing more is asked of the data: a prior for a smaller epsilon protects more, and fits in the urn's words.
+LARGEST_CALIBRATED = Fraction(16)
+AnyDivision = TypeVar("AnyDivision", bound=Division)
 
 
 def build_mechanism(
-    method: Commute, plan: Plan, places: Places, rows: Integers, *, event: Event, regions: Regions
-) -> Built:
+    method: Commute, plan: Plan, places: Places, rows: Integers, *, event: Event, regions: AnyDivision
+) -> tuple[FlowMechanism, AnyDivision, tuple[str, ...]]:
     """The mechanism, the division that it draws over, and notes about what it rests on.
 
     Here priors and cells are chosen. What the draw then costs is not taken from here: the gate asks the division how
     many cells it has, and the mechanism what a draw over so many costs.
     """
     if isinstance(event, GeometricNoise):
-        if isinstance(regions, RingRegions):
+        if isinstance(regions, RingRegions | RingCells):
             regions = replace(regions, cells=noisy_cells(rows, event.l1, event.scale))
         return NoisyCells(scale=event.scale), regions, ()
     loss: PureLoss | ApproxLoss
@@ -70,6 +78,8 @@ def build_mechanism(
             delta=read_exact(method.published_delta, "published_delta"),
             source="Theorem 4.4 of the paper",
         )
+    asked = loss
+    loss = replace(loss, epsilon=min(loss.epsilon, LARGEST_CALIBRATED))
     shrinking = method.shrinking
     if shrinking is not None and isinstance(loss, ApproxLoss):
         return _shrunk(method, shrinking, places, rows, event=event, loss=loss, regions=regions)
@@ -81,12 +91,12 @@ def build_mechanism(
         rule=method.rule,
         extra_cells=int(method.cut is not None),
         public_sizes=DESTINATION in plan.unit.fixed,
-        usable=_usable,
+        usable=partial(_usable, len(places)),
         **shares,
     )
     if isinstance(loss, ApproxLoss) and promises_definition_6(loss):
         return _probabilistic(rule, loss, rows, event=event, regions=regions)
-    if isinstance(regions, RingRegions):
+    if isinstance(regions, RingRegions | RingCells):
         priors = rule.table(rows)
         regions = replace(regions, cells=priors.of(rows)[0])
     else:
@@ -99,7 +109,7 @@ def build_mechanism(
     if not rule.public_sizes and isinstance(loss, ApproxLoss):
         note = "The sizes of destinations are private; their draws hold for any (docs/theory/commute.md, Theorem 6)."
         return urn, regions, (note,)
-    return urn, regions, _definition_6(loss, priors, rows, regions)
+    return urn, regions, _definition_6(asked, priors, rows, regions)
 
 
 def check_rule(method: Commute, event: Event, request: Request) -> None:
@@ -132,7 +142,7 @@ def definition_6_notes(method: Commute, request: Request) -> list[str]:
     return [BREACH_NOTE]
 
 
-def _facts(rows: Integers, regions: Regions) -> FlowFacts:
+def _facts(rows: Integers, regions: Division) -> FlowFacts:
     """The public facts of a draw from fixed destinations over a division."""
     drawing = np.flatnonzero(rows)
     return FlowFacts(
@@ -140,11 +150,13 @@ def _facts(rows: Integers, regions: Regions) -> FlowFacts:
     )
 
 
-def _probabilistic(rule: PriorRule, loss: ApproxLoss, rows: Integers, *, event: Event, regions: Regions) -> Built:
+def _probabilistic(
+    rule: PriorRule, loss: ApproxLoss, rows: Integers, *, event: Event, regions: AnyDivision
+) -> tuple[FlowMechanism, AnyDivision, tuple[str, ...]]:
     """Priors for which the breach probabilities of all destinations add up to delta."""
     drawing = np.flatnonzero(rows)
     measured = BreachRule(loss=loss, share=rule.share, extra_cells=rule.extra_cells, usable=rule.usable)
-    if isinstance(regions, RingRegions):
+    if isinstance(regions, RingRegions | RingCells):
         priors = measured.table(rows)
         regions = replace(regions, cells=priors.of(rows)[0])
     else:
@@ -178,8 +190,9 @@ def noisy_cells(rows: Integers, moved: Fraction | int, scale: Fraction) -> Integ
     return np.clip(np.rint(rows * float(moved / scale) / 8), 2, 64).astype(np.int64)
 
 
-def _usable(cells: int) -> int:
-    return int(usable_cells(np.array([cells]))[0])
+def _usable(places: int, cells: int) -> int:
+    """The cells that rings can have, up to so many. More than there are places would only tell nobody from nobody."""
+    return int(usable_cells(np.array([min(cells, max(places, FEWEST_CELLS))]))[0])
 
 
 def _shrunk(
@@ -190,8 +203,8 @@ def _shrunk(
     *,
     event: Event,
     loss: ApproxLoss,
-    regions: Regions,
-) -> Built:
+    regions: AnyDivision,
+) -> tuple[FlowMechanism, AnyDivision, tuple[str, ...]]:
     """Algorithm 2, its prior by the sound bound, or by the published rule and then checked against that bound."""
     destinations = np.flatnonzero(rows)
     empty = ShrunkUrn(
@@ -243,14 +256,17 @@ def _published_part(total: Fraction, shrinking: Shrinking) -> Fraction:
     return Fraction(left)
 
 
-def _definition_6(loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integers, regions: Regions) -> tuple[str, ...]:
+def _definition_6(
+    loss: PureLoss | ApproxLoss, priors: SizedPrior, rows: Integers, regions: Division
+) -> tuple[str, ...]:
     """What Definition 6 of the paper says of the same draw: its breach probabilities add over destinations."""
     if isinstance(loss, PureLoss):
         return ("Every destination is pure; nothing adds over destinations (docs/theory/commute.md, Theorem 1).",)
     total, largest, surest = 0.0, 0.0, 0.0
     none = 0.0  # the log of the most that the chance of no breach can be
+    level = min(float_down(loss.epsilon), LARGEST_EXPONENT)
     for law in breach_laws(priors, _facts(rows, regions)):
-        found = breach_bounds(float_down(law.prior), law.cells, law.records, law.rows, float_down(loss.epsilon))
+        found = breach_bounds(float_down(law.prior), law.cells, law.records, law.rows, level)
         total, largest = min(1.0, total + found * law.times), max(largest, float(found))
         none, surest = none + law.times * math.log1p(-min(found.low, 1 - 1e-16)), max(surest, found.low)
     return (
