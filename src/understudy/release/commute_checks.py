@@ -97,8 +97,8 @@ def _facts(release: CommuteRelease, copy: int, plan: Plan, record: Mapping[str, 
     if "sizes_from" in record and len(drawing) and not min(record["sizes_from"], default=np.inf) <= rows[drawing].min():
         raise InputError("no prior is stated for the smallest destinations.")
     chosen = SizedPrior.from_json(record).of(rows[drawing])[0] if "sizes_from" in record else rows[drawing]
-    if len(chosen) and "sizes_from" in record and int(chosen.min()) < FEWEST_CELLS:
-        raise InputError("a draw over a single cell is recorded, which no method makes.")
+    if method.coarsen == "rings" and "sizes_from" in record and int(chosen.min(initial=FEWEST_CELLS)) < FEWEST_CELLS:
+        raise InputError("a draw over a single ring is recorded, which is never made.")
     return FlowFacts(
         unit=plan.unit,
         destinations=drawing,
