@@ -50,12 +50,15 @@ class Statement:
         else:
             tracked = f"Privacy account: {self.ledger['account']}, run {self.ledger['run']}."
         warnings = tuple(f"WARNING: {text}." for text in self.warnings)
-        drawn = (_of_the_raw_draw(self.guarantee),) if isinstance(self.guarantee, ProbabilisticDP) else ()
-        return (*warnings, f"Guarantee: {self.guarantee}.", *drawn, self.guarantee.protects(self.unit), tracked)
+        drawn = of_the_raw_draw(self.guarantee)
+        said = (f"Guarantee: {self.guarantee}.", *([drawn] if drawn else []), self.guarantee.protects(self.unit))
+        return (*warnings, *said, tracked)
 
 
-def _of_the_raw_draw(guarantee: ProbabilisticDP) -> str:
-    """Over what Definition 6 is a probability, and what it is not a statement about."""
+def of_the_raw_draw(guarantee: Definition) -> str | None:
+    """Over what Definition 6 is a probability, and what it is not a statement about; for other guarantees nothing."""
+    if not isinstance(guarantee, ProbabilisticDP):
+        return None
     factor, delta = f"e^{show_up(guarantee.epsilon)}", show_up(guarantee.delta)
     return (
         "This is Definition 6 of Machanavajjhala et al. (2008), for what was drawn. Whatever the table with these "

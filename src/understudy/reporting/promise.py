@@ -17,7 +17,7 @@ from understudy.core.exact import show_up
 from understudy.privacy.exact.gaussian_profile import gaussian_delta, gaussian_mu_squared
 from understudy.privacy.promise.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
-from understudy.release.value import NOT_TRACKED
+from understudy.release.value import NOT_TRACKED, of_the_raw_draw
 from understudy.reporting.subject import Subject
 
 READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is read
@@ -156,6 +156,8 @@ def _percent(share: float) -> str:
 
 def _not_protected(subject: Subject) -> tuple[str, ...]:
     unit, lines = subject.statement.unit, []
+    if subject.statement.protects_nobody:
+        return ("Everything: any value of any person in the data.",)
     if unit.fixed:
         lines.append(f"Taken as known for everybody: {', '.join(unit.fixed)}.")
     if unit.public_total and subject.provenance.records is not None:
@@ -221,8 +223,10 @@ def exact_lines(subject: Subject) -> list[tuple[str, str]]:
         said = statement.guarantee.protects(statement.unit)
         return [("Guarantee", str(statement.guarantee)), ("Unit", said), ("Composed from", composed),
                 ("Privacy account", account)]  # fmt: skip
+    drawn = of_the_raw_draw(statement.guarantee)
     return [
         ("Guarantee", str(statement.guarantee)),
+        *([("What it says", drawn)] if drawn else []),
         ("Neighbours", "one unit's rows replaced" if statement.unit.kind == "replace" else "one unit added or removed"),
         ("Unit", statement.unit.describe()),
         ("Composed from", composed),

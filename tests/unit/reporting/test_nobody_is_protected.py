@@ -14,7 +14,7 @@ from understudy.cli.show import show_plan, show_release
 from understudy.privacy.promise.definition import NOBODY
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reporting.map_words import promise_html, promise_text
-from understudy.reporting.promise import exact_lines
+from understudy.reporting.promise import exact_lines, label_of
 from understudy.reporting.pyramid import pyramid
 from understudy.reporting.registry import registry_fields
 from understudy.reporting.subject import subject_of
@@ -78,3 +78,18 @@ def test_a_map_says_it_too() -> None:
     for text in (promise_text(release.statement), promise_html(release.statement, "")):
         assert "protects nobody" in text
         assert "home" not in text
+
+
+def test_the_report_does_not_list_exceptions_to_a_promise_that_was_not_made() -> None:
+    release = us.synthesize(us.open_source(ROWS, SCHEMA), method="ipf", budget=us.NonPrivate())
+    assert label_of(subject_of(release)).not_protected == ("Everything: any value of any person in the data.",)
+
+
+def test_the_report_says_what_definition_6_speaks_of() -> None:
+    budget = us.ProbabilisticDP(epsilon=4, delta="1e-3")
+    release = us.synthesize(us.open_source(ROWS, SCHEMA), method="dirichlet", budget=budget)
+    said = dict(exact_lines(subject_of(release)))
+    assert "Definition 6" in said["What it says"]
+    assert "probability over the randomness of the draws alone" in said["What it says"]
+    other = us.synthesize(us.open_source(ROWS, SCHEMA), method="dirichlet", budget=us.PureDP(epsilon=4))
+    assert "What it says" not in dict(exact_lines(subject_of(other)))
