@@ -17,7 +17,7 @@ from replaying.replay import replay
 from replaying.watching import mechanism_named
 
 from understudy.engines.counting import bounding
-from understudy.models.regions import PlacesAround, cells_of_first_division
+from understudy.models.regions import PlacesAround
 from understudy.privacy.gate import steps
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
@@ -65,13 +65,13 @@ def reported(case: Case, *words: str) -> list[str]:
 
 
 def test_an_urn_over_fewer_cells_than_its_prior_was_set_for(monkeypatch):
-    """Rounding a number of rings and sectors twice, as the first versions did."""
+    """As when the first versions rounded a number of rings and sectors twice: 40 cells where 48 were paid for."""
     honest = CellUrn.draw
 
-    def rounded_again(urn, block, domains, *given):
-        return honest(urn, block, cells_of_first_division(domains), *given)
+    def over_fewer(urn, block, domains, *given):
+        return honest(urn, block, np.maximum(domains * 5 // 6, 2), *given)
 
-    monkeypatch.setattr(CellUrn, "draw", rounded_again)
+    monkeypatch.setattr(CellUrn, "draw", over_fewer)
     reported(RINGS, "at worst at epsilon 4.5")
 
 
