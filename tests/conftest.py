@@ -79,6 +79,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Which files take longest, so that a suite that grows says where."""
+    if not _seconds_by_file:
+        return
     terminalreporter.section(f"the {SLOWEST_SHOWN} slowest files, in seconds")
     for name, seconds in _seconds_by_file.most_common(SLOWEST_SHOWN):
         terminalreporter.write_line(f"{seconds:8.1f}  {name}")

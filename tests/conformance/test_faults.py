@@ -71,6 +71,7 @@ def test_sensitivity_forgotten_under_replace(make, monkeypatch):
     assert audit(lambda side, seed: values_of(wrong(side, seed))).caught
 
 
+@pytest.mark.full
 def test_the_full_epsilon_for_every_fresh_copy(make):
     few = {"replace": ((0, 0), (0, 5))}
 

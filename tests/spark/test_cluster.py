@@ -187,6 +187,7 @@ def charges(ledger: us.Ledger) -> list[Any]:
     return [entry for entry in ledger.entries() if entry.kind == "charge"]
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 def test_a_task_that_draws_twice_gives_one_draw(driver, here, folder, tmp_path):
     """Every task that draws noise of commutes fails after its first draw and runs again: the release of one machine."""
@@ -215,6 +216,7 @@ def test_no_row_and_no_key_is_in_a_log_or_a_temporary_file(driver, folder):
     assert in_files(folder, MARKER.encode(), *keys) == []
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_changes_nothing(driver, cluster, path, folder, expected):
     """Its tasks run again elsewhere: the same table, and one charge."""
     ledger, seen = ledger_at(folder / "second.db"), folder / "seen"

@@ -150,6 +150,7 @@ def test_digits_of_a_probability_agree_with_an_independent_evaluation(rate):
     assert [tail_word(rate, None, k) for k in range(3)] == [(words >> shift) & (2**64 - 1) for shift in (128, 64, 0)]
 
 
+@pytest.mark.full
 def test_a_sparse_table_has_the_law_of_the_dense_one_cut_at_the_threshold():
     """Whole tables of 5 cells, two of them filled: what is reported, and how large, against the product of the cells'
     laws; 0.7 and 1.4 times the scale are rejected."""

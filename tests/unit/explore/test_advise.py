@@ -325,6 +325,7 @@ def test_bad_input_is_refused(changes, says):
         us.advise(SMOKES, SHARE, **asked)
 
 
+@pytest.mark.full
 def test_a_wide_schema_has_more_cells_than_a_machine_number():
     wide = us.Schema(attributes=tuple(us.Attribute(name=f"a{place}", levels=("x", "y")) for place in range(65)))
     advice = us.advise(

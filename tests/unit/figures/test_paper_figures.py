@@ -7,6 +7,7 @@ import pytest
 from understudy.reproduce import base
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("paper", "rows"), [("av", 36 + 30 + 36 + 30), ("charest", 2 * 3 * 6 + 5)])
 def test_a_papers_figures_are_drawn_again(paper, rows):
     drawing = base.draw(paper, full=False)

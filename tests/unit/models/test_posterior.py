@@ -176,6 +176,7 @@ def test_an_unknown_number_of_records_is_estimated():
     assert totals.std() == pytest.approx(np.sqrt(6 * 25), rel=0.15)
 
 
+@pytest.mark.full
 def test_the_rule_of_effective_draws_has_two_sides(monkeypatch):
     tables = [noisy(("a", "b"), [[50, 30, 20], [40, 10, 90]], 25.0)]
     good = posterior_of(SCHEMA, tables, 240).draw(rng(1))

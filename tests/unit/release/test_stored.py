@@ -82,6 +82,7 @@ def large(tmp_path_factory):
     return put_tables(tmp_path_factory.mktemp("large") / "release", rows(GROUP), GROUPS)
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_rows(large, tmp_path):
     """Six million rows; the last line shows that the limit would notice a table that is loaded whole."""
     small = peak_mb(put_tables(tmp_path / "small", rows(10), 1), "verify")
