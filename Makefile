@@ -42,7 +42,7 @@ test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
 	@FULL="$(FULL)" PROVE="$(PROVE)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-prove: ## Replay every method on neighbouring tables, and audit its Gaussian noise: all that is offered (about half an hour)
+prove: ## Replay every method on neighbouring tables, and audit its Gaussian noise: all that is offered
 	@$(MAKE) --no-print-directory test FULL=1 PROVE=1 PYTEST_ARGS="tests/replay tests/spark/test_replay.py --dist worksteal"
 
 coverage: $(DEV_MARK) ## Say how much of src the tests run: at least 90 of 100 lines, of privacy/ at least 98 (FULL=1 counts everything)
