@@ -27,7 +27,7 @@ DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
 PIP_PROGRESS = 2> >(sed -u '/^WARNING: /d' >&2) | sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
 
-.PHONY: help demo test prove coverage lint format docs bench clean check-python
+.PHONY: help demo test oldest prove coverage lint format docs bench clean check-python
 
 help: ## Show this list
 	@echo "make targets:"
@@ -41,6 +41,10 @@ demo: $(VENV)/.installed-package ## The whole story on generated data: plan, rel
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
 	@FULL="$(FULL)" PROVE="$(PROVE)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+oldest: | check-python ## Run the tests with the oldest versions of the dependencies that pyproject.toml allows
+	@$(PYTHON) tools/oldest.py > $(VENV)-oldest.txt
+	@PIP_CONSTRAINT="$(CURDIR)/$(VENV)-oldest.txt" $(MAKE) --no-print-directory test VENV=$(VENV)-oldest
 
 prove: ## Replay every method on neighbouring tables, and audit its Gaussian noise: all that is offered
 	@$(MAKE) --no-print-directory test FULL=1 PROVE=1 PYTEST_ARGS="tests/replay tests/spark/test_replay.py --dist worksteal"
@@ -71,7 +75,7 @@ bench: $(DEV_MARK) ## Run every benchmark in benchmarks/ and print its table
 	  echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean: ## Remove what the targets made: .venv, caches, site/, demo output
-	@rm -rf "$(VENV)" "$(DEMO_OUT)" site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf "$(VENV)" "$(VENV)-oldest" "$(VENV)-oldest.txt" "$(DEMO_OUT)" site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "removed the virtual environment, caches and built files"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_is_the_default_and_lists_the_targets():
     shown = make()
     assert shown.returncode == 0
-    for target in ("demo", "test", "prove", "lint", "docs", "bench", "clean"):
+    for target in ("demo", "test", "oldest", "prove", "lint", "docs", "bench", "clean"):
         assert re.search(rf"^  {target} +\S", shown.stdout, re.MULTILINE), target
 
 
@@ -60,3 +61,13 @@ def test_the_check_of_everything_runs_lint_and_every_test():
     assert re.search(r"^make lint FULL=1$", text, re.MULTILINE)
     assert re.search(r"^make test FULL=1$", text, re.MULTILINE)
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
+
+
+def test_the_oldest_versions_are_those_that_the_project_allows():
+    shown = subprocess.run(
+        [sys.executable, REPOSITORY / "tools" / "oldest.py"], capture_output=True, text=True, check=True
+    )
+    pins = dict(line.split("==") for line in shown.stdout.split())
+    assert pins["duckdb"] == "1.5.*"
+    assert pins["scikit-learn"] == "1.5.*"  # an extra counts too
+    assert "pytest" not in pins  # users never meet it

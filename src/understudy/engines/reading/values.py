@@ -75,6 +75,8 @@ def plain(array: pa.Array) -> pa.Array:
         array = array.storage
     if pa.types.is_run_end_encoded(array.type):
         array = pc.run_end_decode(array)
+    if pa.types.is_float16(array.type):  # older versions of Arrow have few functions for it; nothing is rounded
+        return array.cast(pa.float32())
     return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
 
 
