@@ -9,9 +9,9 @@ import typer
 
 from understudy.cli.bundles import Cluster, bundled
 from understudy.cli.options import AsJson, read_output_path
-from understudy.cli.output import print_json, say, show_table
+from understudy.cli.output import print_json, say, show_facts, show_table
 from understudy.cli.show import release_document, show_release
-from understudy.errors import InputError
+from understudy.errors import InputError, unknown_name
 
 
 def verify(
@@ -85,23 +85,40 @@ def sample(
         say(f"{len(written['rows'])} table(s) of {rows:,} rows in {len(written['files'])} files: {target}")
 
 
-def methods(*, as_json: AsJson = False) -> None:
-    """List the methods of synthesis with the guarantees each can give.
+def methods(
+    *,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[METHOD]", help="One method, to see its options.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods of synthesis with the guarantees each can give, or the options of one method.
 
-    Example: `understudy methods`
+    Example: `understudy methods ipf`
     """
     from understudy.synth.commutes.base import flow_synthesizers
-    from understudy.synth.shared.method import synthesizers
+    from understudy.synth.shared.method import options_of, synthesizers
 
-    kinds: list[Any] = [synthesizers[name] for name in synthesizers]
-    kinds += [flow_synthesizers[name] for name in flow_synthesizers]
+    kinds: dict[str, Any] = {one: synthesizers[one] for one in synthesizers}
+    kinds |= {one: flow_synthesizers[one] for one in flow_synthesizers}
+    if name is not None and name not in kinds:
+        raise unknown_name("method", name, kinds)
+    listed = [
+        {"name": kind.name, "summary": kind.summary, "guarantees": list(kind.guarantees)}
+        | ({} if name is None else {"options": options_of(kind)})
+        for kind in kinds.values()
+        if name in (None, kind.name)
+    ]
     if as_json:
-        print_json(
-            [{"name": kind.name, "summary": kind.summary, "guarantees": list(kind.guarantees)} for kind in kinds]
+        print_json(listed if name is None else listed[0])
+    elif name is None:
+        rows = [(one["name"], ", ".join(one["guarantees"]), one["summary"]) for one in listed]
+        show_table("Methods", ("method", "guarantees", "what it does"), rows)
+    else:
+        (method,) = listed
+        show_facts([("method", name), ("guarantees", ", ".join(method["guarantees"])), ("does", method["summary"])])
+        show_table(
+            "Options (--option NAME=VALUE)",
+            ("option", "default", "what it says"),
+            [(one["name"], one["default"], one["description"].replace("``", "")) for one in method["options"]],
         )
-        return
-    show_table(
-        "Methods",
-        ("method", "guarantees", "what it does"),
-        [(kind.name, ", ".join(kind.guarantees), kind.summary) for kind in kinds],
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -9,6 +10,7 @@ import pytest
 
 from understudy.reproduce import base
 from understudy.synth.commutes.base import flow_synthesizers
+from understudy.synth.methods.ipf import Ipf
 from understudy.synth.shared.method import synthesizers
 
 DATA = "people.csv --schema people.toml"
@@ -35,6 +37,16 @@ def test_methods_are_those_of_the_registry(run):
     assert [method["name"] for method in listed] == [*synthesizers, *flow_synthesizers]
     table = run("methods").stdout
     assert all(method["name"] in table for method in listed)
+
+
+def test_a_method_shows_its_options(run, refused):
+    method = json.loads(run("methods ipf --json").stdout)
+    assert [option["name"] for option in method["options"]] == [field.name for field in dataclasses.fields(Ipf)]
+    assert all(option["description"] for option in method["options"])
+    shown = run("methods commute").stdout
+    assert "cut_miles" in shown
+    assert "farther away" in shown
+    refused("methods ipff", says="did you mean 'ipf'")
 
 
 def test_schema_describe_is_public_until_data_are_given(folder, run):

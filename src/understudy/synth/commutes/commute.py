@@ -73,14 +73,10 @@ def _scale(moved: int, epsilon: Fraction) -> Fraction:
 class Commute:
     """Synthetic commutes, destination by destination.
 
-    ``coarsen``: ``rings`` (adaptive, the default), ``area:LEVEL`` (the areas of a level, or a partition of one's own
-    given as a level), ``areas:place:2,tract:10,county`` (areas by distance, nearby ones fine), or ``none`` (single
-    places). ``cut_miles``: workers beyond it are ``elsewhere``. ``shrink``:
-    Algorithm 2 for single places, as MILES:PROBABILITY pairs. ``rule``: ``exact``, ``theorem`` (4.4; with shrink 5.2)
-    or ``accept_reject``. ``mechanism``: ``urn``, or ``geometric`` noise on every cell. ``decay_share``: part of
-    epsilon that measures jobs by distance; ``decay_level``: by areas of which level. ``home_share``: part of epsilon
-    that measures jobs by area of the home. ``prior_share``: prior mass per record.
-    ``suppress_as_published``, ``published_epsilon`` and ``published_delta`` go with no guarantee only.
+    Raises
+    ------
+    InputError
+        If an option is not what it should be, or options do not go together.
     """
 
     name: ClassVar[str] = "commute"
@@ -88,18 +84,37 @@ class Commute:
     guarantees: ClassVar[tuple[str, ...]] = ("approx", "pure", "probabilistic", "none")
 
     coarsen: str = "rings"
+    """Into which areas the homes around a destination are grouped: ``rings`` (adaptive; the default), ``area:LEVEL``
+    (the areas of one level), ``areas:place:2,tract:10,county`` (areas by distance in miles, fine ones nearby) or
+    ``none`` (single places)."""
     cut_miles: str = ""
+    """Workers who live farther away than this many miles are drawn as ``elsewhere``; empty: no cut."""
     shrink: str = ""
+    """Domain shrinking (Algorithm 2) for single places: MILES:PROBABILITY pairs such as ``10:1,50:0.2,200:0.0378``, the
+    probability with which an empty place stays in the domain."""
     rule: str = "exact"
+    """How the prior is calibrated: ``exact`` (the exact privacy loss), ``theorem`` (Theorem 4.4; with ``shrink``
+    Theorem 5.2) or ``accept_reject``."""
     mechanism: str = "urn"
+    """``urn`` draws from the Dirichlet posterior; ``geometric`` adds noise to every cell."""
     decay_share: str = "0.05"
+    """The part of epsilon that measures how many jobs there are by distance."""
     decay_level: str = "auto"
+    """The level of areas for which jobs by distance are measured: ``auto`` takes the finest that stands out from the
+    noise, ``none`` one table for all."""
     home_share: str = "0.03"
+    """The part of epsilon that measures how many workers live in each area."""
     prior_share: str = "auto"
+    """Prior strength per record of a destination: a positive number, or ``auto``."""
     blend: str = "auto"
+    """Whether workers are placed inside their ring by a mixture of the drawn rows and the measured decay: ``auto``
+    weighs them for the least expected squared error, ``none`` uses the drawn rows alone. For ``rings`` only."""
     suppress_as_published: bool = False
+    """Leave out workers beyond the cut, as the published release did. Without a guarantee only."""
     published_epsilon: str = "4.6"
+    """The epsilon for which the published prior is computed where there is no guarantee."""
     published_delta: str = "1e-5"
+    """The delta for which the published prior is computed where there is no guarantee."""
 
     def __post_init__(self) -> None:
         if self.coarsen not in COARSENINGS and not self.coarsen.startswith(("area:", AREAS)):

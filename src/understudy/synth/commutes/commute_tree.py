@@ -45,17 +45,15 @@ REPORTED_EMPTY = 1_000_000  # empty cells that are then expected to be
 @flow_synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommuteTree:
-    """Synthetic commutes from noisy flows between areas.
-
-    ``near``: pairs of areas whose gap is at most so many miles are split into pairs of their parts, down to the finest
-    level of the places' areas; pairs farther apart stay whole.
-    """
+    """Synthetic commutes from noisy flows between areas."""
 
     name: ClassVar[str] = "commute_tree"
     summary: ClassVar[str] = "commuting patterns: noisy flows between nested areas; destinations public or private"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
 
     near: str = "50"
+    """Pairs of areas whose gap is at most this many miles are split into pairs of their parts, down to the finest
+    level; pairs farther apart stay whole."""
 
     def __post_init__(self) -> None:
         positive(self.near, "near")

@@ -36,8 +36,7 @@ class Auto:
     The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
     two-way tables themselves; those are measured all where one model can hold them (one-way margins alone, where the
     number of rows is public and noise would leave two-way tables clearly more wrong); otherwise they are chosen
-    adaptively, or as a tree where attributes are very many. The plan it makes is the chosen method's own. ``rows_by``,
-    ``draws`` and ``refine``: as in ``ipf``; with ``refine`` neither the full table nor one-way margins alone are taken.
+    adaptively, or as a tree where attributes are very many. The plan it makes is the chosen method's own.
     """
 
     name: ClassVar[str] = "auto"
@@ -45,8 +44,14 @@ class Auto:
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
 
     rows_by: str | None = None
+    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
+    (independent rows; the default of ``draws = posterior``)."""
     draws: str = "fit"
+    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
+    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
     refine: str = ""
+    """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
+    income:10``. A tenth of the budget pays for it. The full table and one-way margins alone are then not considered."""
 
     def __post_init__(self) -> None:
         check_rows(self.draws, self.rows_by)

@@ -52,10 +52,10 @@ ROWS_DRAWN = "drawn from the Dirichlet posterior of the data (each copy a fresh 
 class Dirichlet:
     """Posterior-predictive draws with a Dirichlet prior.
 
-    ``prior`` is the prior count of each possible cell; by default the smallest that keeps the budget: under an
-    approximate budget that of the exact delta (``replace``, one row per unit; else the pure one, which keeps it too).
-    ``strata``: ``auto`` draws within each combination of the ``fixed`` attributes, ``none`` from the full
-    cross-tabulation.
+    Raises
+    ------
+    InputError
+        If an option is not what it should be, or options do not go together.
     """
 
     name: ClassVar[str] = "dirichlet"
@@ -63,7 +63,12 @@ class Dirichlet:
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "probabilistic")
 
     prior: str = "auto"
+    """Prior strength in records of each possible cell. ``auto`` takes the smallest that keeps the budget: under an
+    approximate budget that of the exact delta (unit ``replace``, one row per unit), otherwise the pure one, which keeps
+    the budget too."""
     strata: str = "auto"
+    """``auto`` draws within each combination of the unit's ``fixed`` attributes; ``none`` draws from the full
+    cross-tabulation."""
 
     def __post_init__(self) -> None:
         if self.strata not in ("auto", "none"):

@@ -52,10 +52,12 @@ TABLE, TOTAL = "full cross-tabulation", "number of rows"
 class Histogram:
     """Noise on the full cross-tabulation.
 
-    ``rows_by``: ``rounding`` (low variance; the default) or ``multinomial``. ``postprocess``: ``nearest`` (the nearest
-    table of counts), or ``published`` for what Raab (2022) published: negative counts set to zero, scaled to shares, a
-    constant number of independent rows. ``prior`` is its prior count, and that of the version without a guarantee
-    (``NonPrivate``), spread over all possible cells.
+    Raises
+    ------
+    UnknownNameError
+        If a value is none of those that an option offers.
+    InputError
+        If an option is not what it should be, or options do not go together.
     """
 
     name: ClassVar[str] = "histogram"
@@ -63,8 +65,15 @@ class Histogram:
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
 
     rows_by: str | None = None
+    """How synthetic rows are drawn from the table: ``rounding`` (low variance; the default) or ``multinomial``
+    (independent rows)."""
     postprocess: str = "nearest"
+    """``nearest`` takes the nearest table of counts that are not negative. ``published`` does what Raab (2022)
+    published: negative counts become zero, counts are scaled to shares, and a constant number of independent rows is
+    drawn."""
     prior: str = PRIOR
+    """Prior strength in records, spread over all possible cells. Used with ``postprocess = published`` and without a
+    guarantee only."""
 
     def __post_init__(self) -> None:
         if self.rows_by is not None and self.rows_by not in ROWS_BY:

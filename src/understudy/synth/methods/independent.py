@@ -19,18 +19,21 @@ from understudy.synth.shared.method import Request, Synthesis, renamed, synthesi
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independent:
-    """Noisy one-way margins and no dependence beyond structural zeros: what ``ipf`` does with ``margins = 1``.
-
-    ``rows_by``, ``strata`` and ``draws``: as there.
-    """
+    """Noisy one-way margins and no dependence beyond structural zeros: what ``ipf`` does with ``margins = 1``."""
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "one-way margins only, attributes independent; a baseline"
     guarantees: ClassVar[tuple[str, ...]] = Ipf.guarantees
 
     rows_by: str | None = None
+    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
+    (independent rows; the default of ``draws = posterior``)."""
     strata: str = ""
+    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
+    all rows."""
     draws: str = "fit"
+    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
+    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
 
     def __post_init__(self) -> None:
         self._ipf()  # checks the options

@@ -62,14 +62,12 @@ TINY = 1e-6  # what the published method makes of a count that is not positive
 class Ipf:
     """Noisy margins chosen beforehand, and the model nearest to independence that they allow.
 
-    ``margins``: a number of ways (``2``: all pairs) or a list (``sex+age, age+income``). ``split`` divides the budget
-    over the tables: ``optimal`` (the default) for the least total variance, or ``equal``. ``rows_by``: ``rounding``
-    (the default) or ``multinomial``. ``strata``: attributes whose cells get a model each. ``postprocess``: ``joint``,
-    or ``published`` for Raab's own, with equal shares and multinomial rows; ``prior`` is its prior count, and that of
-    the version without a guarantee, in records over all cells of a table. ``draws``: ``fit`` for copies from one fitted
-    model, ``posterior`` for copies that differ as the noise-aware posterior does, so that ``T_f*`` reads them.
-    ``refine``: numeric attributes with a fine public grid and the number of bins each is to be merged into, by noisy
-    counts (``age:8, income:10``); a tenth of the budget pays for it.
+    Raises
+    ------
+    UnknownNameError
+        If a value is none of those that an option offers.
+    InputError
+        If an option is not what it should be, or options do not go together.
     """
 
     name: ClassVar[str] = "ipf"
@@ -77,13 +75,28 @@ class Ipf:
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
 
     margins: str = "2"
+    """Which tables are measured: a number of ways (``2``: all pairs) or a list (``sex+age, age+income``)."""
     split: str | None = None
+    """How the budget is divided over the tables: ``optimal`` (least total variance; the default) or ``equal``."""
     rows_by: str | None = None
+    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
+    (independent rows; the default of ``draws = posterior``)."""
     strata: str = ""
+    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
+    all rows."""
     postprocess: str = "joint"
+    """``joint`` fits all tables together, with the noise of each known. ``published`` does what Raab (2022) published:
+    equal shares of the budget, negative counts set to a tiny positive number, iterative proportional fitting,
+    multinomial rows."""
     prior: str = PRIOR
+    """Prior strength in records, spread over all cells of a table. Used with ``postprocess = published`` and without a
+    guarantee only."""
     draws: str = "fit"
+    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
+    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
     refine: str = ""
+    """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
+    income:10``. A tenth of the budget pays for it."""
 
     def __post_init__(self) -> None:
         check_rows(self.draws, self.rows_by)

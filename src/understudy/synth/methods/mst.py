@@ -67,11 +67,12 @@ PRIOR_WHILE_CHOOSING = 100.0
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mst:
-    """A tree of pairs.
+    """A tree of two-way tables, chosen privately.
 
-    ``strata``: attributes whose cells get a model each, with one tree for all. ``model_cells``: the largest model, in
-    cells of all its tables. ``rows_by``: ``rounding`` (the default) or ``multinomial``. ``draws``: ``fit``, or
-    ``posterior`` for copies that differ as the noise-aware posterior does. ``refine``: as in ``ipf``.
+    Raises
+    ------
+    InputError
+        If an option is not what it should be, or options do not go together.
     """
 
     name: ClassVar[str] = "mst"
@@ -79,10 +80,19 @@ class Mst:
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
 
     strata: str = ""
+    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
+    all rows. One tree serves all."""
     model_cells: int = MODEL_CELLS
+    """The largest model that may be fitted, in cells of all its tables together."""
     rows_by: str | None = None
+    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
+    (independent rows; the default of ``draws = posterior``)."""
     draws: str = "fit"
+    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
+    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
     refine: str = ""
+    """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
+    income:10``. A tenth of the budget pays for it."""
 
     def __post_init__(self) -> None:
         check_refined(self.refine, self.draws)

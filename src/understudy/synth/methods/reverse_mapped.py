@@ -38,8 +38,12 @@ SCALED = "The number of rows was set: the margins are those of a systematic samp
 class ReverseMapped:
     """Rows drawn from the full cross-tabulation, every value replaced by the original value of the same rank.
 
-    ``prior`` is the prior count spread over all possible cells before rows are drawn. Levels are ranked in the order of
-    the schema, missing and special codes last.
+    Levels are ranked in the order of the schema, missing and special codes last.
+
+    Raises
+    ------
+    InputError
+        If an option is not what it should be, or options do not go together.
     """
 
     name: ClassVar[str] = "reverse_mapped"
@@ -47,6 +51,7 @@ class ReverseMapped:
     guarantees: ClassVar[tuple[str, ...]] = ("none",)
 
     prior: str = PRIOR
+    """Prior strength in records, spread over all possible cells before rows are drawn."""
 
     def __post_init__(self) -> None:
         if read_exact(self.prior, "prior") < 0:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, get_type_hints
 
+from understudy.core.field_docs import field_docs
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
@@ -101,6 +102,30 @@ def configure_from(registry: Registry[Any], method: str, options: Mapping[str, O
             raise unknown_name(f"option of {method}:", name, known)
         values[name] = _read_option(method, name, value, known[name])
     return kind(**values)
+
+
+def options_of(kind: type[Any]) -> list[dict[str, Any]]:
+    """The options of a method: the fields of its class, each with its default and the text under it.
+
+    Parameters
+    ----------
+    kind
+        The class of the method, as the registry gives it.
+
+    Returns
+    -------
+    list[dict[str, Any]]
+        For every option its ``name``, its ``default`` (``None``: the method chooses) and its ``description``.
+    """
+    texts = field_docs(kind)
+    return [
+        {
+            "name": field.name,
+            "default": None if field.default is dataclasses.MISSING else field.default,
+            "description": texts.get(field.name, ""),
+        }
+        for field in dataclasses.fields(kind)
+    ]
 
 
 def _read_option(method: str, name: str, value: Option, kind: Any) -> Option:
