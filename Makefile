@@ -27,7 +27,7 @@ DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
 PIP_PROGRESS = 2> >(sed -u '/^WARNING: /d' >&2) | sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
 
-.PHONY: help demo test oldest prove coverage lint format docs bench clean check-python
+.PHONY: help demo test oldest prove papers coverage lint format docs bench clean check-python
 
 help: ## Show this list
 	@echo "make targets:"
@@ -48,6 +48,9 @@ oldest: | check-python ## Run the tests with the oldest versions of the dependen
 
 prove: ## Replay every method on neighbouring tables, and audit its Gaussian noise: all that is offered
 	@$(MAKE) --no-print-directory test FULL=1 PROVE=1 PYTEST_ARGS="tests/replay tests/spark/test_replay.py --dist worksteal"
+
+papers: $(DEV_MARK) ## Compute again the numbers that papers printed (FULL=1: the long computations too)
+	@$(BIN)/understudy reproduce $(if $(FULL),--full,--quick)
 
 coverage: $(DEV_MARK) ## Say how much of src the tests run: at least 90 of 100 lines, of privacy/ at least 98 (FULL=1 counts everything)
 	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report= $(PYTEST_ARGS)
@@ -76,7 +79,7 @@ bench: $(DEV_MARK) ## Run every benchmark in benchmarks/ and print its table
 
 clean: ## Remove what the targets made: .venv, caches, site/, demo output
 	@rm -rf "$(VENV)" "$(VENV)-oldest" "$(VENV)-oldest.txt" "$(DEMO_OUT)" site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src papers tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "removed the virtual environment, caches and built files"
 
 check-python:

@@ -18,12 +18,11 @@ import numpy as np
 
 import understudy as us
 from margin_data import load
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.shared.method import configure
 
 AREA, AGE, YEARS = "PUMA", "AGEP", 4  # ages in twenties: four of the five-year bins together
@@ -80,7 +79,7 @@ def main() -> None:
                 scores, start = [], time.process_time()
                 for seed in range(seeds):
                     stream = SeededStream(seed)
-                    gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+                    gate = Gate(source=CodedSource(table), schema=table.schema, plan=plan, stream=stream)
                     made = configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
                     scores.append((utility(table, made.tables[0]), inside(table, made.tables[0])))
                 cost = (time.process_time() - start) / seeds

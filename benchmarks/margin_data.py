@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # papers/ is in the repository and not installed
+
 import understudy as us
+from papers.reproduced.raab import MISSING_TEXT, schema_of
 from understudy.core.table import CodedTable
 from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.shared.table_measures import s_pmse
-from understudy.reproduce.raab import MISSING_TEXT, schema_of
 
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data"))
 NOT_APPLICABLE = "N"

@@ -14,11 +14,13 @@ from typing import Any
 
 from pyarrow import parquet
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # papers/ is in the repository and not installed
+
 import understudy as us
+from papers.reproduced.raab import MISSING_TEXT, schema_of
 from understudy.evaluation.attacks import rank_attribution
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.protections import compare_protections
-from understudy.reproduce.raab import MISSING_TEXT, schema_of
 
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data"))
 COPIES = (1, 3, 10)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from understudy.core.counts import Counts, SparseCounts
 from understudy.core.schema import Attribute, Schema
 from understudy.core.structural import Condition, Impossible
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 
 
 @pytest.fixture(scope="session")
@@ -50,34 +48,12 @@ def people() -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-@dataclass(frozen=True)
-class MemorySource:
-    """Codes in memory behind the protocol of a source: quick enough to run thousands of times."""
-
-    table: CodedTable
-
-    @property
-    def schema(self) -> Schema:
-        return self.table.schema
-
-    def total(self) -> int:
-        return self.table.rows
-
-    def count(self, margins: Sequence[tuple[str, ...]], progress: object = None) -> list[Counts]:
-        return [Counts(margin=tuple(margin), values=self.table.counts(margin)) for margin in margins]
-
-    def count_sparse(self, margin: tuple[str, ...], progress: object = None) -> SparseCounts:
-        counts = self.table.counts(margin).ravel()
-        cells = np.flatnonzero(counts)
-        return SparseCounts(margin=tuple(margin), domain_cells=counts.size, _cells=cells, _values=counts[cells])
-
-
 @pytest.fixture(scope="session")
-def memory_source() -> Callable[[Schema, Sequence[int]], MemorySource]:
+def memory_source() -> Callable[[Schema, Sequence[int]], CodedSource]:
     """A source with one row per given cell of the full cross-tabulation."""
 
-    def make(schema: Schema, cells: Sequence[int]) -> MemorySource:
-        return MemorySource(CodedTable.from_cells(schema, np.array(cells, dtype=np.int64)))
+    def make(schema: Schema, cells: Sequence[int]) -> CodedSource:
+        return CodedSource(CodedTable.from_cells(schema, np.array(cells, dtype=np.int64)))
 
     return make
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from papers.harness import papers
 from understudy.engines.engine import engines
 from understudy.evaluation.shared.attack import attacks
 from understudy.evaluation.shared.measure import measures
@@ -16,6 +17,7 @@ from understudy.synth.shared.method import synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "understudy"
+PAPERS = REPOSITORY / "papers"  # outside the wheel, under the same rules
 LONGEST_FILE = 600  # lines: a file is as long as its thought, and a reader should not have to jump
 LARGEST_FILE = 200_000  # bytes
 # Randomness that anybody can repeat: fine for generated people and for tests, never on the way to a release.
@@ -24,7 +26,7 @@ MAY_USE_TEST_RANDOMNESS = (
     "auditing/",
     "explore/",
     "inference/",
-    "reproduce/",
+    "papers/",
     "evaluation/",
     "privacy/randomness/streams.py",
 )
@@ -33,11 +35,11 @@ UNSAFE_CALLS = {"eval", "exec", "compile", "__import__"}
 
 
 def sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+    return sorted([*PACKAGE.rglob("*.py"), *PAPERS.rglob("*.py")])
 
 
 def inside(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
+    return path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else REPOSITORY).as_posix()
 
 
 def repeatable_randomness(tree: ast.AST) -> list[int]:
@@ -137,6 +139,6 @@ def test_the_map_of_the_tree_is_true():
 
 
 def test_a_folder_of_plug_ins_holds_plug_ins_only():
-    for registry in (synthesizers, attacks, measures, engines):
+    for registry in (synthesizers, attacks, measures, engines, papers):
         for name in registry:
             assert registry[name], name

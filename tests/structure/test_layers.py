@@ -4,8 +4,9 @@ Every import counts: at the top of a file, inside a function, under ``TYPE_CHECK
 dependency that is understood), and by name through ``importlib``. A package that is not in the order below fails the
 test until somebody decides where it belongs.
 
-The command line stands above the demonstration and the reproductions because it offers them as commands; otherwise
-the order is the one of the design.
+The command line stands above the demonstration and the reproductions of papers because it offers them as commands;
+otherwise the order is the one of the design. The reproductions are in ``papers/`` of the repository, outside the
+package, and keep to the same order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCE = REPOSITORY / "src"
+PAPERS = "papers"
 ORDER = (
     {"errors"},
     {"core"},
@@ -28,7 +31,7 @@ ORDER = (
     {"auditing", "evaluation", "inference"},
     {"explore", "reporting"},
     {"api"},
-    {"reproduce", "demo"},
+    {PAPERS, "demo"},
     {"cli"},
 )
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
@@ -71,17 +74,19 @@ def _called(node: ast.Call) -> str:
 
 
 def files() -> list[Path]:
-    return sorted((SOURCE / "understudy").rglob("*.py"))
+    return sorted([*(SOURCE / "understudy").rglob("*.py"), *(REPOSITORY / PAPERS).rglob("*.py")])
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(parts)
+    root = SOURCE if path.is_relative_to(SOURCE) else REPOSITORY
+    return ".".join(path.relative_to(root).with_suffix("").parts)
 
 
 def part_of(module: str) -> str | None:
     """The layered part a module belongs to; None for other packages and for plain facts such as the version."""
     names = module.split(".")
+    if names[0] == PAPERS:
+        return PAPERS
     if names[0] != "understudy" or names[1:] == ["__version__"]:
         return None
     if len(names) == 1 or names[1] == "__init__":
@@ -123,7 +128,7 @@ def test_core_needs_numpy_only(path):
 def test_packages_that_matter_for_privacy_stay_in_their_files(package):
     allowed = RESTRICTED[package]
     for path in files():
-        inside = path.relative_to(SOURCE / "understudy").as_posix()
+        inside = module_name(path).removeprefix("understudy.").replace(".", "/") + ".py"
         names = {name.split(".")[0] for name in imported_modules(path.read_text(), module_name(path))}
         if package in names:
             assert any(inside.startswith(place) for place in allowed), f"{inside} imports {package}"
@@ -142,6 +147,9 @@ def test_packages_that_matter_for_privacy_stay_in_their_files(package):
         ("understudy.synth.methods.histogram", "import importlib\nimportlib.import_module('understudy.release.value')"),
         ("understudy.synth.methods.histogram", "from ...release import value"),
         ("understudy.demo.people", "from understudy.cli import main"),
+        ("understudy.demo.people", "from papers import harness"),
+        ("understudy.api", "def f():\n    from papers.reproduced import raab"),
+        ("papers.harness", "from understudy.cli.main import app"),
     ],
 )
 def test_a_violation_is_found_however_it_is_written(module, source):
@@ -154,6 +162,8 @@ def test_a_violation_is_found_however_it_is_written(module, source):
         ("understudy.core.table", "from understudy import __version__, errors"),
         ("understudy.core.table", "from . import schema\nfrom .schema import Schema"),
         ("understudy.cli.main", "from understudy import __version__\nimport understudy as us"),
+        ("understudy.cli.reproduce", "from papers import harness"),
+        ("papers.reproduced.raab", "from papers.harness import items\nfrom understudy import api"),
         ("understudy.synth.methods.histogram", "from understudy.privacy.gate.gate import Gate\nimport numpy as np"),
     ],
 )

@@ -28,7 +28,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_is_the_default_and_lists_the_targets():
     shown = make()
     assert shown.returncode == 0
-    for target in ("demo", "test", "oldest", "prove", "lint", "docs", "bench", "clean"):
+    for target in ("demo", "test", "oldest", "prove", "papers", "lint", "docs", "bench", "clean"):
         assert re.search(rf"^  {target} +\S", shown.stdout, re.MULTILINE), target
 
 
@@ -60,6 +60,7 @@ def test_the_check_of_everything_runs_lint_and_every_test():
     assert "set -euo pipefail" in text
     assert re.search(r"^make lint FULL=1$", text, re.MULTILINE)
     assert re.search(r"^make test FULL=1$", text, re.MULTILINE)
+    assert re.search(r"^make papers$", text, re.MULTILINE)
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
 
 

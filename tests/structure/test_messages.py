@@ -6,7 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "understudy"
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCE = REPOSITORY / "src" / "understudy"
 ERRORS = {
     "InputError", "SchemaError", "UnknownNameError", "UnsupportedError", "BudgetError", "DisclosureError",
     "MissingExtraError", "ConvergenceError", "InternalError",
@@ -38,8 +39,9 @@ def text_of(node: ast.expr) -> str | None:
 def raised() -> tuple[tuple[str, ast.Call], ...]:
     """Every place where one of our errors is made."""
     return tuple(
-        (f"{path.relative_to(SOURCE).as_posix()}:{node.lineno}", node)
-        for path in sorted(SOURCE.rglob("*.py"))
+        (f"{path.relative_to(root).as_posix()}:{node.lineno}", node)
+        for root in (SOURCE, REPOSITORY / "papers")
+        for path in sorted(root.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS and node.args
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +12,31 @@ import typer
 
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_table, working
-from understudy.errors import InputError, InternalError
+from understudy.errors import InputError, InternalError, UnsupportedError
+
+REPOSITORY = Path(__file__).resolve().parents[3]  # of a checkout; of an installed wheel some folder of the environment
+PAPERS = "papers"
+
+
+def load_papers() -> None:
+    """Make the package ``papers`` of the checkout importable; it is not part of the wheel.
+
+    Loaded by its place, so that no other package of this name is taken for it and the search path stays as it is.
+    """
+    start = REPOSITORY / PAPERS / "__init__.py"
+    if PAPERS in sys.modules and getattr(sys.modules[PAPERS], "__file__", None) == str(start):
+        return
+    if not (REPOSITORY / "pyproject.toml").is_file() or not start.is_file():
+        raise UnsupportedError(
+            "the reproductions of papers are not in the installed package. They are in the folder 'papers' of "
+            "understudy's source repository. Get a checkout of it, install it with 'pip install --editable .', and "
+            "run 'understudy reproduce' again."
+        )
+    spec = importlib.util.spec_from_file_location(PAPERS, start)
+    if spec is None or spec.loader is None:
+        raise InternalError("the package 'papers' of the checkout cannot be loaded.")
+    sys.modules[PAPERS] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[PAPERS])
 
 
 def reproduce(
@@ -36,21 +62,22 @@ def reproduce(
 
     A verdict is pass, fail or cannot (with the reason). A fail ends with exit code 1: it is a bug, of ours.
     """
-    from understudy.reproduce import base
+    load_papers()
+    from papers import harness
 
     for name in papers or ():
-        base.papers[name]  # an unknown name is refused before anything is computed
+        harness.papers[name]  # an unknown name is refused before anything is computed
     if plot is not None:
         if len(papers or ()) != 1:
             raise InputError("--plot draws the figure of one paper; name that paper.")
         with working("computing"):
-            drawing = base.draw((papers or [""])[0], full=full)
+            drawing = harness.draw((papers or [""])[0], full=full)
         drawing.save(plot)
         if as_json:
             print_json(drawing.table.to_pylist())
         return
     with working("computing"):
-        outcomes = base.run(papers or None, quick=not full)
+        outcomes = harness.run(papers or None, quick=not full)
     tally = Counter(outcome.verdict for outcome in outcomes)
     if as_json:
         print_json([outcome.to_json() for outcome in outcomes])

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Progress
+from understudy.core.counts import Counts, SparseCounts
 from understudy.core.schema import Schema
 from understudy.errors import InputError
 
@@ -54,3 +56,25 @@ class CodedTable:
             return np.array(self.rows, dtype=np.int64)
         flat = np.ravel_multi_index(tuple(self.columns[name].astype(np.int64) for name in margin), shape)
         return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape).astype(np.int64)
+
+
+class CodedSource:
+    """Coded rows in memory behind the interface of a source: one reading of a file serves many runs."""
+
+    def __init__(self, table: CodedTable) -> None:
+        self.table = table
+        self.schema = table.schema
+
+    def total(self) -> int:
+        return self.table.rows
+
+    def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:  # noqa: ARG002
+        return [Counts(margin=tuple(margin), values=self.table.counts(margin)) for margin in margins]
+
+    def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:  # noqa: ARG002
+        """By the rows alone, because the table of all cells may be too large to hold."""
+        columns = tuple(self.table.columns[name].astype(np.int64) for name in margin)
+        cells, counts = np.unique(np.ravel_multi_index(columns, self.schema.shape(margin)), return_counts=True)
+        return SparseCounts(
+            margin=tuple(margin), domain_cells=self.schema.cells(margin), _cells=cells.astype(np.int64), _values=counts
+        )

@@ -16,12 +16,12 @@ import numpy as np
 from understudy.core.arrays import Progress
 from understudy.core.exact import Number, read_exact
 from understudy.core.schema import Level, Schema
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError
 from understudy.explore.advice import Advice, Classical, Row
 from understudy.explore.attacker import attacker_at, exact_guess
 from understudy.explore.classical import cell_uncertainty
-from understudy.explore.population import CodedSource, Population, coded, read_population
+from understudy.explore.population import Population, coded, read_population
 from understudy.explore.reach import HALVINGS, LARGEST, SMALLEST, find_epsilon
 from understudy.explore.rehearsal import (
     Setup,

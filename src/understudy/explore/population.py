@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.counts import Counts, Source, SparseCounts
+from understudy.core.counts import Source
 from understudy.core.schema import Schema, level_text
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
@@ -159,25 +159,3 @@ def coded(data: Any, schema: Schema) -> CodedTable:
         raise InputError("the data were opened with another schema than the one given.")
     table: CodedTable = source.confidential_codes()
     return table
-
-
-class CodedSource:
-    """Coded rows in memory behind the interface of a source, so that a run can be rehearsed without reading a file."""
-
-    def __init__(self, table: CodedTable) -> None:
-        self.schema = table.schema
-        self._table = table
-
-    def total(self) -> int:
-        return self._table.rows
-
-    def count(self, margins: Sequence[tuple[str, ...]], progress: Any = None) -> list[Counts]:  # noqa: ARG002
-        return [Counts(margin=tuple(margin), values=self._table.counts(tuple(margin))) for margin in margins]
-
-    def count_sparse(self, margin: tuple[str, ...]) -> SparseCounts:
-        shape = self.schema.shape(margin)
-        flat = np.ravel_multi_index(tuple(self._table.columns[name].astype(np.int64) for name in margin), shape)
-        cells, counts = np.unique(flat, return_counts=True)
-        return SparseCounts(
-            margin=margin, domain_cells=self.schema.cells(margin), _cells=cells.astype(np.int64), _values=counts
-        )

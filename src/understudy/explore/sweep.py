@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from understudy.core.schema import Schema, level_text
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import UnderstudyError
 from understudy.explore.attacker import attacker_at
 from understudy.explore.classical import cell_uncertainty
-from understudy.explore.population import CodedSource
 from understudy.explore.rehearsal import Setup, published, rehearse, seeds
 from understudy.explore.scores import risk_scores, utility_scores
 from understudy.inference.ask import ask

@@ -16,8 +16,9 @@ import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Level
+from understudy.core.table import CodedSource
 from understudy.errors import UnsupportedError
-from understudy.explore.population import CodedSource, Population
+from understudy.explore.population import Population
 from understudy.explore.rehearsal import Setup, prior_of, published, rehearse, seeds
 from understudy.inference.answer import Answer
 from understudy.inference.ask import ask

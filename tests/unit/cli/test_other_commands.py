@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from understudy.reproduce import base
+from papers import harness
 from understudy.synth.commutes.base import flow_synthesizers
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.shared.method import synthesizers
@@ -127,7 +127,7 @@ def test_demo_ends_in_a_refusal_and_replaces_only_itself(folder, run, refused):
 
 def test_reproduce_shows_every_item_with_its_verdict(run, monkeypatch):
     outcomes = [
-        base.Outcome(
+        harness.Outcome(
             paper="p",
             item="Table 1",
             cell="a",
@@ -138,11 +138,11 @@ def test_reproduce_shows_every_item_with_its_verdict(run, monkeypatch):
             verdict="pass",
         )
     ]
-    monkeypatch.setattr(base, "run", lambda papers=None, quick=True: outcomes)
+    monkeypatch.setattr(harness, "run", lambda papers=None, quick=True: outcomes)
     assert json.loads(run("reproduce --json").stdout) == [outcomes[0].to_json()]
     assert "1 pass, 0 fail, 0 cannot" in run("reproduce").stdout
     outcomes.append(
-        base.Outcome(
+        harness.Outcome(
             paper="p", item="Table 1", cell="b", published=1, computed=2, error=1, reading="as read", verdict="fail"
         )
     )
@@ -159,8 +159,8 @@ def test_reproduce_draws_the_figure_of_one_paper_and_refuses_others(run, monkeyp
     from understudy.figures.replicated_uniques import replicated_uniques
 
     rows = [{"data_set": "S5", "epsilon": 1.0, "computed": 20.0, "published": 19.2}]
-    base.papers["raab"]
-    monkeypatch.setitem(base.pictures, "raab", lambda full: replicated_uniques(pa.Table.from_pylist(rows)))
+    harness.papers["raab"]
+    monkeypatch.setitem(harness.pictures, "raab", lambda full: replicated_uniques(pa.Table.from_pylist(rows)))
     assert json.loads(run(f"reproduce raab --plot {tmp_path / 'one.svg'} --json").stdout) == rows
     assert (tmp_path / "one.svg").read_text(encoding="utf-8").startswith("<?xml")
     assert "name that paper" in run(f"reproduce --plot {tmp_path / 'two.svg'}", code=2).stderr

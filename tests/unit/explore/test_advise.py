@@ -14,11 +14,12 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
+from understudy.core.table import CodedSource
 from understudy.errors import UntrackedWarning
 from understudy.explore.advise import _best
 from understudy.explore.attacker import attacker_at, belief_after
 from understudy.explore.classical import dirichlet_uncertainty
-from understudy.explore.population import CodedSource, read_population
+from understudy.explore.population import read_population
 from understudy.explore.rehearsal import Setup, published, rehearse
 from understudy.explore.widths import Asking, Rehearsals, Width, outcome_law, share_width
 from understudy.inference.ask import ask

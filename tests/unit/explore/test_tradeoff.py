@@ -13,11 +13,11 @@ import pytest
 
 import understudy as us
 from understudy.core.result import Section
+from understudy.core.table import CodedSource
 from understudy.errors import DisclosureError, InputError, UntrackedWarning
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.utility import evaluate_utility
 from understudy.explore import tradeoff as module
-from understudy.explore.population import CodedSource
 from understudy.explore.rehearsal import Setup, rehearse
 from understudy.explore.scores import risk_scores, utility_scores
 from understudy.explore.sweep import Measurer, Point, Sweep, usual_questions

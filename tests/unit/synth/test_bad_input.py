@@ -7,13 +7,12 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, UnknownNameError, UnsupportedError, UntrackedWarning
 from understudy.models import model as models
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.accountant import compose
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.shared.method import configure
 
 EPSILON = us.PureDP(epsilon=1)
@@ -34,7 +33,7 @@ def rows_of(schema, count, seed=0):
 def run(table, method, budget=EPSILON, unit="add_remove", seed=1, **options):
     plan = us.plan(table.schema, method=method, budget=budget, unit=unit, **options)
     stream = SeededStream(seed)
-    gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+    gate = Gate(source=CodedSource(table), schema=table.schema, plan=plan, stream=stream)
     return configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
 
 
@@ -245,7 +244,7 @@ def test_a_schema_with_one_attribute_that_varies_has_no_pairs_to_choose():
 def spent(table, method, **options):
     plan = us.plan(table.schema, method=method, budget=EPSILON, unit="replace", **options)
     stream = SeededStream(1)
-    gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+    gate = Gate(source=CodedSource(table), schema=table.schema, plan=plan, stream=stream)
     synthesis = configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
     return compose(gate.events, plan.unit).epsilon, [one.margin for one in synthesis.measurements]
 

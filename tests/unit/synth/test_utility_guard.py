@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.shared.method import configure
 
 PEOPLE, SEEDS = 5000, 2
@@ -43,7 +42,7 @@ def utility(method, epsilon, **options):
     found = []
     for seed in range(SEEDS):
         stream = SeededStream(seed)
-        gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+        gate = Gate(source=CodedSource(table), schema=table.schema, plan=plan, stream=stream)
         made = configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
         found.append(np.mean([s_pmse(a, b) for _, a, (b,) in count_together(table, made.tables, pairs)]))
     return float(np.mean(found))

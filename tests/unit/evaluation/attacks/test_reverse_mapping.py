@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from papers.reproduced.ruiz import TABLE_2
 from understudy.errors import InputError
 from understudy.evaluation.attacks.reverse_mapping import reverse_map
-from understudy.reproduce.ruiz import TABLE_2
 
 
 @pytest.mark.parametrize("copy", [1, 2, 3])

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InternalError
 from understudy.privacy.gate import gate as gates
 from understudy.privacy.gate.gate import Candidate, Gate
 from understudy.privacy.gate.steps import query_of
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.reproduce.raab_syntheses import PublicTable
 
 SCHEMA = us.Schema(
     attributes=(
@@ -22,7 +21,7 @@ RNG = np.random.default_rng(5)
 TABLE = CodedTable(schema=SCHEMA, columns={name: RNG.integers(0, SCHEMA[name].size, 300) for name in SCHEMA.names})
 
 
-class Watched(PublicTable):
+class Watched(CodedSource):
     """Remembers which margins were counted together."""
 
     def count(self, margins, progress=None):

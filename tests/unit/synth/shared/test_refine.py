@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, InternalError, UnknownNameError, UnsupportedError
 from understudy.privacy.gate.gate import Candidate, Gate, merge_cells
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.gate.steps import query_of
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.shared.method import configure
 from understudy.synth.shared.refine import read_refinement
 
@@ -42,7 +41,7 @@ METHODS = ("ipf", "aim", "mst")
 def run(table, budget=None, unit="add_remove", seed=1, method="ipf", stream=None, **options):
     plan = us.plan(table.schema, method=method, budget=budget or us.PureDP(epsilon=1), unit=unit, **options)
     stream = stream or SeededStream(seed)
-    gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+    gate = Gate(source=CodedSource(table), schema=table.schema, plan=plan, stream=stream)
     return plan, gate, configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
 
 
@@ -85,7 +84,7 @@ def gate_of(table, budget, margins):
     """A gate for a plan that measures these margins."""
     listed = ", ".join("+".join(margin) for margin in margins)
     plan = us.plan(table.schema, method="ipf", budget=budget, margins=listed, rows=10)
-    return Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=SeededStream(1)), plan
+    return Gate(source=CodedSource(table), schema=table.schema, plan=plan, stream=SeededStream(1)), plan
 
 
 @pytest.mark.parametrize("counted_before", [True, False])
@@ -154,7 +153,7 @@ def test_scores_of_merged_margins_move_no_more_than_is_charged(unit):
         table = CodedTable(schema=SCHEMA, columns=codes)
         plan = us.plan(SCHEMA, method="aim", budget=us.PureDP(epsilon=1), unit=unit)
         stream = Overhears(1)
-        gate = Gate(source=PublicTable(table), schema=SCHEMA, plan=plan, stream=stream)
+        gate = Gate(source=CodedSource(table), schema=SCHEMA, plan=plan, stream=stream)
         gate.merge({"income": CODES})
         choice = next(step for step in plan.steps if step.action == "select")
         gate.select(candidates, scale=choice.event.scale, label="choose")
@@ -196,7 +195,7 @@ def test_a_run_is_finished_from_its_journal_without_the_data(tmp_path, method):
     plan = us.plan(SCHEMA, method=method, budget=us.PureDP(epsilon=1), refine="income:8", rows=500)
     made = []
     journal = Journal.create(tmp_path / "run", {})
-    for source in (PublicTable(table), None):
+    for source in (CodedSource(table), None):
         stream = SeededStream(4)
         gate = Gate(source=source, schema=SCHEMA, plan=plan, stream=stream, journal=journal)
         made.append(configure(plan.method, plan.options).run(plan, SCHEMA, gate, stream).tables[0])

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.core.table import CodedTable
+from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.reproduce.raab_syntheses import PublicTable
 from understudy.synth.shared import strata as strata_module
 from understudy.synth.shared.method import configure
 from understudy.synth.shared.strata import read_strata
@@ -39,7 +38,7 @@ def run(table, method="ipf", budget=None, unit="add_remove", seed=1, **options):
     budget = budget or us.PureDP(epsilon=2)
     plan = us.plan(table.schema, method=method, budget=budget, unit=unit, **options)
     stream = SeededStream(seed)
-    gate = Gate(source=PublicTable(table), schema=table.schema, plan=plan, stream=stream)
+    gate = Gate(source=CodedSource(table), schema=table.schema, plan=plan, stream=stream)
     return plan, gate, configure(plan.method, plan.options).run(plan, table.schema, gate, stream)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from papers import harness
+from papers.harness import CannotComputeError, Item, Simulated, items, listed_items, papers, run
 from understudy.errors import InternalError, UnknownNameError
-from understudy.reproduce import base
-from understudy.reproduce.base import CannotComputeError, Item, Simulated, items, listed_items, papers, run
 
 KEYS = ["paper", "item", "cell", "published", "computed", "error", "reading", "verdict"]
 
@@ -36,7 +36,7 @@ def test_items_of_every_paper_are_complete(name):
 def test_a_list_that_does_not_match_is_our_bug(monkeypatch):
     listed = [entry for entry in listed_items() if entry["paper"] == "raab"]
     for wrong in (listed[1:], [*listed, listed[0]]):
-        monkeypatch.setattr(base, "listed_items", lambda wrong=wrong: wrong)
+        monkeypatch.setattr(harness, "listed_items", lambda wrong=wrong: wrong)
         with pytest.raises(InternalError, match=listed[0]["cell"]):
             items("raab")
 
@@ -76,7 +76,7 @@ def test_the_record_has_its_keys_in_order():
 def test_a_quick_run_names_the_long_items_it_leaves_out(monkeypatch):
     calls = []
     long = item(lambda: calls.append(1) or 6.74, long=True)
-    monkeypatch.setattr(base, "items", lambda paper: [long])
+    monkeypatch.setattr(harness, "items", lambda paper: [long])
     assert [outcome.verdict for outcome in run(["p"], quick=True)] == ["cannot"]
     assert "quick" in run(["p"])[0].reason
     assert calls == []
@@ -89,10 +89,10 @@ def test_an_unknown_paper_names_the_nearest():
 
 
 def test_without_the_data_the_counts_cannot_be_computed_and_the_cells_can(monkeypatch, tmp_path):
-    from understudy.reproduce import raab
+    from papers.reproduced import raab
 
     raab.cross_tabulation.cache_clear()
-    monkeypatch.setenv(base.DATA_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(harness.DATA_VARIABLE, str(tmp_path))
     verdicts = {outcome.cell: outcome for outcome in run(["raab"])}
     assert {cell: outcome.verdict for cell, outcome in verdicts.items() if cell.endswith(" k")} == {
         "S3 k": "pass",
@@ -101,15 +101,15 @@ def test_without_the_data_the_counts_cannot_be_computed_and_the_cells_can(monkey
     }
     others = [outcome for cell, outcome in verdicts.items() if not cell.endswith(" k")]
     assert {outcome.verdict for outcome in others} == {"cannot"}
-    assert all(base.DATA_VARIABLE in outcome.reason or "quick run" in outcome.reason for outcome in others)
+    assert all(harness.DATA_VARIABLE in outcome.reason or "quick run" in outcome.reason for outcome in others)
     assert not any(str(tmp_path) in outcome.reason for outcome in others)
 
 
 def outcomes_of_raab(data_folder, monkeypatch, wanted):
-    from understudy.reproduce import raab_syntheses
+    from papers.reproduced import raab
 
-    raab_syntheses.cross_tabulation.cache_clear()
-    monkeypatch.setenv(base.DATA_VARIABLE, str(data_folder))
+    raab.cross_tabulation.cache_clear()
+    monkeypatch.setenv(harness.DATA_VARIABLE, str(data_folder))
     return {
         (entry.item, entry.cell): entry.outcome()
         for entry in items("raab")

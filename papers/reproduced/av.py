@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from functools import cache, partial
 
+from papers.harness import Computations, Compute, listed_items, papers, pictures
 from understudy.auditing.exact import Audit, audit
 from understudy.figures.drawing import Drawing
 from understudy.figures.printed_matrices import printed_matrices
 from understudy.privacy.exact.laplace import RoundedLaplace
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
-from understudy.reproduce.base import Computations, Compute, listed_items, papers, pictures
 
 PRIOR, ROWS, RECORDS, EPSILON = (0.5, 0.5), 5, 5, 2.0
 

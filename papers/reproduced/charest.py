@@ -13,6 +13,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from papers.harness import Computations, Compute, papers, pictures
 from understudy.core.arrays import Floats
 from understudy.figures.copies_and_coverage import copies_and_coverage
 from understudy.figures.drawing import Drawing
@@ -21,7 +22,6 @@ from understudy.inference.exact import beta_binomial
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
 from understudy.privacy.mechanisms.dirichlet_draw import prior_for
 from understudy.privacy.promise.definition import Unit
-from understudy.reproduce.base import Computations, Compute, papers, pictures
 
 PEOPLE = ROWS = 100
 TABLE_1 = ((2, "0.25"), (2, "0.50"), (250, "0.25"))

@@ -16,7 +16,6 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,10 +30,7 @@ DATA_VARIABLE = "UNDERSTUDY_DATA"
 DATA_FOLDER = Path("..") / "shared" / "data"
 
 # One file per paper; each registers a function that gives its computations.
-papers: Registry[Callable[[], Computations]] = Registry(
-    "paper", "understudy.reproduce", not_entries=("base", "raab_syntheses")
-)
-
+papers: Registry[Callable[[], Computations]] = Registry("paper", "papers.reproduced")
 
 # Papers with a figure that is drawn again; a picture takes long computations only when asked for them.
 pictures: dict[str, Callable[[bool], Drawing]] = {}
@@ -138,7 +134,7 @@ class Outcome:
 
 def listed_items() -> list[dict[str, Any]]:
     """The entries of ``items.toml``, as they stand."""
-    listed = tomllib.loads(files("understudy.reproduce").joinpath("items.toml").read_text(encoding="utf-8"))
+    listed = tomllib.loads((Path(__file__).parent / "items.toml").read_text(encoding="utf-8"))
     entries: list[dict[str, Any]] = listed["item"]
     return entries
 

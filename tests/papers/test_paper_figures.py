@@ -4,13 +4,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from understudy.reproduce import base
+from papers import harness
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("paper", "rows"), [("av", 36 + 30 + 36 + 30), ("charest", 2 * 3 * 6 + 5)])
 def test_a_papers_figures_are_drawn_again(paper, rows):
-    drawing = base.draw(paper, full=False)
+    drawing = harness.draw(paper, full=False)
     assert ElementTree.fromstring(drawing.svg).tag.endswith("svg")  # noqa: S314 - our own text
     assert drawing.table.num_rows == rows
     if paper == "av":

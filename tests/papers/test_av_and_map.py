@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from understudy.reproduce.base import run
+from papers.harness import run
 
 
 def test_abowd_and_vilhuber():

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from papers.harness import CannotComputeError, Computations, data_file, papers, pictures
 from understudy.auditing.exact import audit
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.base import figures
@@ -23,7 +24,6 @@ from understudy.privacy.exact.tables import neighbours, tables_of
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
 from understudy.privacy.promise.calibrate_dirichlet import pure_prior, theorem_prior
 from understudy.privacy.promise.definition import Unit
-from understudy.reproduce.base import CannotComputeError, Computations, data_file, papers, pictures
 
 EPSILON, DELTA = 4.6, 1e-5
 LEAST_KEPT = 0.0378  # the smallest probability with which an empty block stays in the domain

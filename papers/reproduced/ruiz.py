@@ -11,8 +11,8 @@ from functools import partial
 
 import numpy as np
 
+from papers.harness import CannotComputeError, Computations, Compute, papers
 from understudy.evaluation.attacks.reverse_mapping import reverse_map
-from understudy.reproduce.base import CannotComputeError, Computations, Compute, papers
 
 # Table 1: the original data X and the anonymized data Y.
 TABLE_1_X = ((13, 135, 3707), (20, 52, 826), (2, 123, -1317), (15, 165, 2419), (29, 160, -1008))
