@@ -17,10 +17,18 @@ COVERS = ("whole_domain",)  # the law of the mechanism gives every cell of the p
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Counts:
-    """A dense table of counts over the whole public domain of a margin, empty cells included."""
+    """A dense table of counts over the whole public domain of a margin, empty cells included.
+
+    Raises
+    ------
+    InputError
+        If the values are not whole numbers with one axis for each attribute.
+    """
 
     margin: tuple[str, ...]
+    """The attributes that were counted."""
     values: Integers
+    """The counts, with one axis for each attribute."""
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values)
@@ -44,7 +52,9 @@ class SparseCounts:
     """
 
     margin: tuple[str, ...]
+    """The attributes that were counted."""
     domain_cells: int
+    """The number of cells of the public domain, empty ones included."""
     _cells: Integers
     _values: Integers
 
@@ -55,7 +65,23 @@ class SparseCounts:
         raise DisclosureError("counts are confidential and cannot be saved; measure them through the gate.")
 
     def open_for(self, mechanism: object) -> tuple[Integers, Integers]:
-        """Flat cell numbers and counts, for a mechanism whose law covers every cell of the public domain."""
+        """Hand the cells to a mechanism whose law covers every cell of the public domain.
+
+        Parameters
+        ----------
+        mechanism
+            The mechanism that will see them.
+
+        Returns
+        -------
+        tuple[Integers, Integers]
+            Flat cell numbers, and the count of each.
+
+        Raises
+        ------
+        DisclosureError
+            If the mechanism would add noise to the listed cells only.
+        """
         covers = getattr(mechanism, "covers", None)
         if covers not in COVERS:
             raise DisclosureError(
@@ -67,17 +93,54 @@ class SparseCounts:
 
 @runtime_checkable
 class Source(Protocol):
-    """A confidential table that an engine can count. ``count`` makes one scan however many margins are asked for."""
+    """A confidential table that an engine can count."""
 
     schema: Schema
+    """The public schema of the table."""
 
-    def total(self) -> int: ...
+    def total(self) -> int:
+        """Count all rows. Confidential unless the unit makes the number public.
+
+        Returns
+        -------
+        int
+            The number of rows.
+        """
+        ...
 
     def count(
         self, margins: Sequence[tuple[str, ...]], progress: Callable[[int, int | None], None] | None = None
-    ) -> list[Counts]: ...
+    ) -> list[Counts]:
+        """Count the cells of several margins in one scan. Confidential: for the gate alone.
 
-    def count_sparse(self, margin: tuple[str, ...]) -> SparseCounts: ...
+        Parameters
+        ----------
+        margins
+            The margins, as tuples of names of attributes.
+        progress
+            Called with the rows read so far, and all rows where that is known.
+
+        Returns
+        -------
+        list[Counts]
+            One dense table for each margin, in the order asked for.
+        """
+        ...
+
+    def count_sparse(self, margin: tuple[str, ...]) -> SparseCounts:
+        """Count a margin that is too large for a dense table. Confidential: for the gate alone.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+
+        Returns
+        -------
+        SparseCounts
+            The non-empty cells.
+        """
+        ...
 
 
 @runtime_checkable

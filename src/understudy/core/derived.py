@@ -35,7 +35,9 @@ class Case:
     """One line of a ``cross``: if every condition holds, the level is ``value``."""
 
     when: tuple[tuple[str, Condition], ...]
+    """The conditions, as pairs of the name of an attribute and a ``Condition``; all must hold."""
     value: NewLevel
+    """The level that the derived column then has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,13 @@ class Derived:
     ``mapping`` then speaks of special labels and ``<missing>``. Special and missing values that no ``mapping`` names
     are missing. ``cross`` needs ``cases`` and a ``default``. ``sum`` is missing where a source is missing or special.
 
+    Raises
+    ------
+    SchemaError
+        If the settings are not those of the function, or contradict each other.
+
+    Examples
+    --------
     >>> from understudy.core.schema import Attribute, Schema
     >>> adult = Derived(name="adult", function="recode", sources=("age",), edges=(0, 18, 99), levels=("no", "yes"))
     >>> schema = Schema(attributes=(Attribute(name="age", edges=(0, 6, 18, 99), integer=True),), derived=(adult,))
@@ -55,14 +64,24 @@ class Derived:
     """
 
     name: str
+    """The name of the new column."""
     function: Literal["recode", "cross", "sum"]
+    """``recode`` (levels or bins become other levels), ``cross`` (the first case that holds gives the level) or ``sum``
+    (whole numbers are added up)."""
     sources: tuple[str, ...]
+    """The attributes that the column is computed from."""
     label: str = ""
+    """A description of the column, kept in exports."""
     edges: tuple[Edge, ...] = ()
+    """For ``recode`` of bins: the edges of the wider bins."""
     levels: tuple[NewLevel, ...] = ()
-    mapping: tuple[tuple[str, NewLevel], ...] = ()  # a dictionary is accepted too
+    """For ``recode`` of bins: the name of each wider bin."""
+    mapping: tuple[tuple[str, NewLevel], ...] = ()
+    """For ``recode``: pairs of old and new level, or a dictionary."""
     cases: tuple[Case, ...] = ()
+    """For ``cross``: the cases, in the order in which they are tried."""
     default: NewLevel | None = None
+    """The level where nothing else applies (``recode`` of levels, ``cross``)."""
 
     def __post_init__(self) -> None:
         mapping = tuple(self.mapping.items()) if isinstance(self.mapping, Mapping) else tuple(self.mapping)
@@ -102,7 +121,23 @@ class Derived:
         )
 
     def attribute(self, schema: Schema) -> Attribute:
-        """What values the derived column can have, as an attribute; refuses a rule that the schema cannot carry out."""
+        """What values the derived column can have, as an attribute.
+
+        Parameters
+        ----------
+        schema
+            The schema that the rule belongs to.
+
+        Returns
+        -------
+        Attribute
+            The derived column as if it were an attribute.
+
+        Raises
+        ------
+        SchemaError
+            If the schema cannot carry out the rule.
+        """
         from understudy.core.schema import Attribute
 
         for name in self.sources:
@@ -131,7 +166,25 @@ class Derived:
         return tuple(dict.fromkeys(self._given_levels))
 
     def codes(self, schema: Schema, columns: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int64]:
-        """Codes of :meth:`attribute` for rows given as codes of the sources (``recode`` and ``cross``)."""
+        """Compute the derived column (``recode`` and ``cross``) for rows of codes.
+
+        Parameters
+        ----------
+        schema
+            The schema that the rule belongs to.
+        columns
+            The codes of the sources, one array for each.
+
+        Returns
+        -------
+        NDArray[np.int64]
+            The codes of the derived column, as :meth:`attribute` numbers them.
+
+        Raises
+        ------
+        InputError
+            If the rule is a ``sum``: a number has no codes.
+        """
         place = {level: code for code, level in enumerate(self._new_levels)}
         if self.function == "recode":
             lookup = [len(place) if level is None else place[level] for level in self._recoded(schema[self.sources[0]])]
@@ -218,11 +271,23 @@ class Derived:
         return low, high, missing
 
     def describe(self) -> str:
-        """The rule in one line."""
+        """The rule in one line.
+
+        Returns
+        -------
+        str
+            For example ``recode of age``.
+        """
         return f"{self.function} of {', '.join(self.sources)}"
 
     def canonical(self) -> object:
-        """Plain values for the schema's fingerprint."""
+        """Plain values for the schema's fingerprint.
+
+        Returns
+        -------
+        object
+            The rule as plain lists, texts and numbers.
+        """
         from understudy.core.schema import level_text
 
         return {

@@ -84,17 +84,46 @@ class FlowSource(Protocol):
     """A confidential commuting table that can be counted by destination and origin."""
 
     places: Places
+    """The public places between which people commute."""
 
-    def total(self) -> int: ...
+    def total(self) -> int:
+        """Count all jobs. Confidential.
 
-    def flows(self) -> Flows: ...
+        Returns
+        -------
+        int
+            The number of jobs.
+        """
+        ...
+
+    def flows(self) -> Flows:
+        """Count the jobs of every pair of origin and destination. Confidential: for the gate alone.
+
+        Returns
+        -------
+        Flows
+            The non-empty pairs.
+        """
+        ...
 
     def identify(self, key: bytes) -> None:
-        """Know the jobs by this key from now on."""
+        """Know the jobs by this key from now on.
+
+        Parameters
+        ----------
+        key
+            The secret key of the run.
+        """
         ...
 
     def fingerprint(self) -> str:
-        """The keyed sum over all jobs, the same on every engine. Confidential."""
+        """Give the keyed sum over all jobs, the same on every engine. Confidential.
+
+        Returns
+        -------
+        str
+            The sum as hexadecimal text.
+        """
         ...
 
 

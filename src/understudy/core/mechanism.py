@@ -23,20 +23,81 @@ class Words(Protocol):
     """A source of uniform words, one substream for each purpose."""
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
-        """Uniform 64-bit words of the substream named by ``purpose``; consecutive calls continue it."""
+        """Draw uniform 64-bit words of one substream; consecutive calls continue it.
+
+        Parameters
+        ----------
+        count
+            How many words.
+        *purpose
+            What the words are for. Every purpose has a substream of its own.
+
+        Returns
+        -------
+        NDArray[np.uint64]
+            The words.
+        """
         ...
 
 
 class Stream(Words, Protocol):
-    """A source of randomness. ``secure`` says whether a privacy promise may rest on it."""
+    """A source of randomness."""
 
     secure: bool
+    """Whether a privacy promise may rest on it. Streams with a seed, for tests, are not secure."""
 
-    def discrete_laplace(self, scale: Fraction, size: int) -> Integers: ...
+    def discrete_laplace(self, scale: Fraction, size: int) -> Integers:
+        """Draw discrete Laplace (two-sided geometric) noise.
 
-    def discrete_gaussian(self, scale: Fraction, size: int) -> Integers: ...
+        Parameters
+        ----------
+        scale
+            The scale of the law, exact.
+        size
+            How many values.
 
-    def noisy_argmax(self, scores: Integers, scale: Fraction, law: SelectionLaw = "exponential") -> int: ...
+        Returns
+        -------
+        Integers
+            Whole numbers with mean zero.
+        """
+        ...
+
+    def discrete_gaussian(self, scale: Fraction, size: int) -> Integers:
+        """Draw discrete Gaussian noise.
+
+        Parameters
+        ----------
+        scale
+            The parameter sigma of the law, exact.
+        size
+            How many values.
+
+        Returns
+        -------
+        Integers
+            Whole numbers with mean zero.
+        """
+        ...
+
+    def noisy_argmax(self, scores: Integers, scale: Fraction, law: SelectionLaw = "exponential") -> int:
+        """Choose an index by the largest score after noise.
+
+        Parameters
+        ----------
+        scores
+            One whole number for each candidate.
+        scale
+            The scale of the noise, exact.
+        law
+            ``exponential`` or ``gumbel`` noise on each score.
+
+        Returns
+        -------
+        int
+            The index that was chosen.
+        """
+        ...
 
 
 @runtime_checkable

@@ -30,19 +30,28 @@ Bytes = NDArray[np.bytes_]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Places:
-    """Where people live and work: ids in increasing order, coordinates in degrees, parent areas from coarse to fine.
+    """Where people live and work: the public domain of a commuting table.
 
-    ``areas`` maps the name of a level ("county") to the id of each place's area. ``population`` is any public number of
-    residents; without it every place counts as one.
+    Raises
+    ------
+    InputError
+        If ids are not unique and increasing, or a column does not have one value for each place.
     """
 
     ids: Bytes
+    """The ids of the places, in increasing order."""
     latitude: Floats
+    """In degrees."""
     longitude: Floats
+    """In degrees."""
     areas: Mapping[str, Bytes] = field(default_factory=dict)
+    """Levels of areas from coarse to fine: for each level ("county") the id of each place's area."""
     population: NDArray[np.int64] | None = None
+    """A public number of residents of each place; without it every place counts as one."""
     names: NDArray[np.str_] | None = None
+    """What people call the places."""
     fingerprint: str = field(init=False)
+    """A hash of everything but the names."""
 
     def __post_init__(self) -> None:
         ids = np.asarray(self.ids)
@@ -88,11 +97,38 @@ class Places:
         return np.asarray(self.population + 0.1, dtype=np.float64)
 
     def id_texts(self, codes: NDArray[Any]) -> list[str]:
-        """The ids of some places as text; ``elsewhere`` for its code."""
+        """The ids of some places as text; ``elsewhere`` for its code.
+
+        Parameters
+        ----------
+        codes
+            Codes of places.
+
+        Returns
+        -------
+        list[str]
+            One text for each code.
+        """
         return [ELSEWHERE if code < 0 else self.ids[code].decode() for code in codes.tolist()]
 
     def codes_of(self, ids: Sequence[str]) -> NDArray[np.int32]:
-        """The codes of some ids; an unknown one is an error. For few ids: files are read by engines.commutes."""
+        """Find the codes of some ids.
+
+        Parameters
+        ----------
+        ids
+            A few ids, as texts.
+
+        Returns
+        -------
+        NDArray[np.int32]
+            One code for each id.
+
+        Raises
+        ------
+        InputError
+            If an id is not among the places.
+        """
         wanted = np.array([text.encode() for text in ids], dtype="S")
         found = np.searchsorted(self.ids, wanted)
         found = np.minimum(found, len(self) - 1)
@@ -101,19 +137,55 @@ class Places:
         return found.astype(np.int32)
 
     def area(self, level: str) -> Bytes:
+        """Give the area of each place on one level.
+
+        Parameters
+        ----------
+        level
+            The name of the level.
+
+        Returns
+        -------
+        Bytes
+            The id of the area of each place.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such level.
+        """
         if level not in self.areas:
             raise unknown_name("level of areas", level, self.areas)
         return self.areas[level]
 
     def points(self) -> Floats:
-        """Points on a sphere of the earth's size, in miles: straight lines between them are fast distances."""
+        """Points on a sphere of the earth's size, in miles: straight lines between them are fast distances.
+
+        Returns
+        -------
+        Floats
+            Three coordinates for each place.
+        """
         latitude, longitude = np.radians(self.latitude), np.radians(self.longitude)
         level = EARTH_RADIUS_MILES * np.cos(latitude)
         columns = (level * np.cos(longitude), level * np.sin(longitude), EARTH_RADIUS_MILES * np.sin(latitude))
         return np.stack(columns, axis=1)
 
     def miles(self, one: NDArray[Any], other: NDArray[Any]) -> Floats:
-        """Great-circle distances between places, by their codes."""
+        """Great-circle distances between places, by their codes.
+
+        Parameters
+        ----------
+        one
+            Codes of places.
+        other
+            As many codes of places.
+
+        Returns
+        -------
+        Floats
+            The distance of each pair, in miles.
+        """
         a, b = np.radians(self.latitude[one]), np.radians(self.latitude[other])
         across = np.radians(self.longitude[other] - self.longitude[one])
         half = np.sin((b - a) / 2) ** 2 + np.cos(a) * np.cos(b) * np.sin(across / 2) ** 2

@@ -18,7 +18,17 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Entries of one kind, one per module of a package: the module's name is the entry's name."""
+    """Entries of one kind, one per module of a package: the module's name is the entry's name.
+
+    Parameters
+    ----------
+    kind
+        What an entry is called in messages, such as ``method``.
+    package
+        The package whose modules are the entries; also the group of entry points for outside packages.
+    not_entries
+        Modules of the package that are no entries.
+    """
 
     def __init__(self, kind: str, package: str, *, not_entries: tuple[str, ...] = ("base",)) -> None:
         self.kind = kind
@@ -27,13 +37,30 @@ class Registry(Generic[T]):
         self._entries: dict[str, T] = {}
 
     def add(self, entry: T) -> T:
-        """Decorator: registers a class or function under the name of its module (or its own ``name``)."""
+        """Register a class or function: a decorator.
+
+        Parameters
+        ----------
+        entry
+            The class or function. Its name in the registry is its ``name``, or else the name of its module.
+
+        Returns
+        -------
+        T
+            The entry itself.
+        """
         name = getattr(entry, "name", None) or entry.__module__.rpartition(".")[2]
         self._entries[name] = entry
         return entry
 
     def names(self) -> tuple[str, ...]:
-        """Every known name, sorted, without importing any entry."""
+        """List every known name without importing any entry.
+
+        Returns
+        -------
+        tuple[str, ...]
+            The names, sorted.
+        """
         path = importlib.import_module(self.package).__path__
         own = {module.name for module in pkgutil.iter_modules(path)} - set(self._not_entries)
         own = {name for name in own if not name.startswith("_")}

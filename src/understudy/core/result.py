@@ -16,14 +16,26 @@ Severity = Literal["info", "good", "warning", "problem"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One statement about a release. Anything computed from confidential data is ``internal``."""
+    """One statement about a release. Anything computed from confidential data is ``internal``.
+
+    Raises
+    ------
+    InputError
+        If the audience or the severity is unknown.
+    """
 
     code: str
+    """A short name that programs can rely on."""
     title: str
+    """The statement in words."""
     value: float | int | str | None
+    """The number or text that was found; ``None`` if there is none."""
     severity: Severity = "info"
+    """``info``, ``good``, ``warning`` or ``problem``."""
     audience: Audience = "internal"
+    """``public`` or ``internal``. A public report refuses internal findings."""
     reference: str = ""
+    """The paper, theorem or page behind it."""
 
     def __post_init__(self) -> None:
         if self.audience not in ("public", "internal"):
@@ -34,13 +46,24 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A number with its interval and the method that makes the interval valid."""
+    """A number with its interval and the method that makes the interval valid.
+
+    Raises
+    ------
+    InputError
+        If the level is not between 0 and 1.
+    """
 
     value: float
+    """The estimate."""
     low: float
+    """The lower end of the interval."""
     high: float
+    """The upper end of the interval."""
     level: float
+    """The probability with which the interval is to cover the truth, such as 0.95."""
     method: str
+    """How the estimate and its interval were computed."""
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -52,7 +75,9 @@ class Section:
     """One part of an evaluation: findings, and named tables (anything that speaks Arrow)."""
 
     findings: tuple[Finding, ...] = ()
+    """The findings, in the order in which a report shows them."""
     frames: Mapping[str, Any] = field(default_factory=dict)
+    """Tables by name; anything that speaks Arrow."""
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -60,19 +85,32 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Utility and risk of a release, as measured against confidential data: internal by nature."""
+    """Utility and risk of a release, measured against confidential data. It is internal."""
 
     utility: Section = field(default_factory=Section)
+    """How useful the release is."""
     risk: Section = field(default_factory=Section)
+    """What attacks on the release achieve."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
+        """The findings of both parts, utility first."""
         return (*self.utility.findings, *self.risk.findings)
 
     def public(self) -> tuple[Finding, ...]:
         """The findings, if every one of them may be shown to anybody.
 
-        Raises ``DisclosureError`` if one is internal: leaving it out silently would make a report look complete.
+        Internal ones are not left out silently: a report would look complete.
+
+        Returns
+        -------
+        tuple[Finding, ...]
+            All findings.
+
+        Raises
+        ------
+        DisclosureError
+            If one of them is internal.
         """
         internal = [finding.code for finding in self.findings if finding.audience == "internal"]
         if internal:

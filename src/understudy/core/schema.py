@@ -31,26 +31,45 @@ LARGEST_EDGE = 1e300  # so that a range of numbers is a number too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """One column: either listed ``levels`` or ``edges`` of bins (numbers or dates).
+    """One column of a table: its possible values, as listed ``levels`` or as bins between ``edges``.
 
-    Codes run over the levels or bins first, then the ``special`` codes in order, then the missing value, so every
-    attribute is a finite set of ``size`` codes whatever its kind.
+    Codes count the levels or bins first, then the ``special`` codes in order, then the missing value. So every
+    attribute has a finite number of codes, its ``size``.
 
+    Raises
+    ------
+    SchemaError
+        If the parts contradict each other, or a value is not of the right kind.
+
+    Examples
+    --------
     >>> Attribute(name="age", edges=(16, 28, 97), integer=True, missing=True).code_names
     ('[16,28)', '[28,97]', '<missing>')
     """
 
     name: str
+    """The name of the column."""
     levels: tuple[Level, ...] = ()
+    """The possible values, in order: all texts, all whole numbers or all booleans. Either ``levels`` or ``edges``."""
     edges: tuple[Edge, ...] = ()
+    """The ends of the bins, in increasing order: numbers or dates. Bins are closed on the left; the last is closed on
+    both sides."""
     integer: bool = False
+    """Whether the values between ``edges`` are whole numbers."""
     outside: Literal["error", "clip", "missing"] = "error"
+    """What happens to a value outside the schema: ``error``, ``clip`` (to the nearest bin) or ``missing``."""
     missing: bool = False
-    special: tuple[tuple[Edge, str], ...] = ()  # a mapping of code to label is accepted too
+    """Whether a value may be missing. Missing is then a code of its own."""
+    special: tuple[tuple[Edge, str], ...] = ()
+    """Named codes beside numeric bins: pairs of code and label, or a mapping, such as ``{-8: "not applicable"}``."""
     ordered: bool = False
+    """Whether the order of the ``levels`` has a meaning."""
     label: str = ""
+    """A description of the column, kept in exports."""
     level_labels: tuple[str, ...] = ()
+    """A description of each level, in the same order."""
     density: Literal["uniform", "log"] = "uniform"
+    """How values are spread inside a bin when a synthetic number is written: ``uniform`` or ``log``."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
@@ -160,6 +179,7 @@ class Attribute:
 
     @property
     def kind(self) -> Literal["levels", "numeric", "date"]:
+        """What the attribute consists of: ``levels``, or bins of numbers (``numeric``) or of dates (``date``)."""
         if self.levels:
             return "levels"
         return "date" if isinstance(self.edges[0], datetime.date) else "numeric"
@@ -171,10 +191,12 @@ class Attribute:
 
     @property
     def size(self) -> int:
+        """The number of codes: levels or bins, special codes, and one for missing."""
         return self.bins + len(self.special) + int(self.missing)
 
     @property
     def missing_code(self) -> int | None:
+        """The code of a missing value; ``None`` if no value can be missing."""
         return self.size - 1 if self.missing else None
 
     @property
@@ -203,15 +225,22 @@ def level_text(value: Level | Edge) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """All attributes of a table, its structural zeros, the columns to leave out, and those computed from others.
+    """The public description of a table: its attributes, and which combinations of them cannot occur.
 
-    ``derived`` columns are not attributes: they are in ``frame()`` and in no margin.
+    Raises
+    ------
+    SchemaError
+        If a name occurs twice, or a rule speaks of an attribute or level that is not there.
     """
 
     attributes: tuple[Attribute, ...]
+    """The attributes, in the order of the columns."""
     impossible: tuple[Impossible, ...] = ()
+    """Structural zeros: combinations that cannot occur."""
     ignore: tuple[str, ...] = ()
+    """Columns of the data that are left out. A column that is neither an attribute nor ignored is an error."""
     derived: tuple[Derived, ...] = ()
+    """Columns computed from attributes by a rule. They are part of ``frame()`` and of no margin."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -238,6 +267,7 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of all attributes, in order."""
         return tuple(attribute.name for attribute in self.attributes)
 
     @property
@@ -252,7 +282,25 @@ class Schema:
         raise unknown_name("attribute", name, self.names)
 
     def margin(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
-        """The named attributes in schema order (all of them by default)."""
+        """Put names of attributes into the order of the schema.
+
+        Parameters
+        ----------
+        names
+            Names of attributes, each once; all attributes by default.
+
+        Returns
+        -------
+        tuple[str, ...]
+            The names in the order of the schema.
+
+        Raises
+        ------
+        SchemaError
+            If a name is given twice.
+        UnknownNameError
+            If a name is no attribute.
+        """
         if names is None:
             return self.names
         wanted = list(names)
@@ -263,14 +311,53 @@ class Schema:
         return tuple(name for name in self.names if name in wanted)
 
     def shape(self, margin: Sequence[str] | None = None) -> tuple[int, ...]:
+        """The number of codes of each attribute of a margin.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes, each once; all attributes by default.
+
+        Returns
+        -------
+        tuple[int, ...]
+            One number for each attribute, in the order asked for.
+        """
         return tuple(self[name].size for name in (self.names if margin is None else margin))
 
     def cells(self, margin: Sequence[str] | None = None) -> int:
-        """Number of cells of a cross-tabulation, exact however large (a Python integer never overflows)."""
+        """The number of cells of a cross-tabulation, exact however large it is.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes, each once; all attributes by default.
+
+        Returns
+        -------
+        int
+            The product of the shape.
+        """
         return reduce(lambda a, b: a * b, self.shape(margin), 1)
 
     def allowed(self, margin: Sequence[str] | None = None) -> NDArray[np.bool_]:
-        """Dense mask of the cells of a margin that no structural zero rules out."""
+        """Which cells of a margin are possible: those that no structural zero rules out.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes, each once; all attributes by default.
+
+        Returns
+        -------
+        NDArray[np.bool_]
+            A mask with one axis for each attribute.
+
+        Raises
+        ------
+        SchemaError
+            If the structural zeros rule out every cell.
+        """
         return allowed_cells(self, self.names if margin is None else tuple(margin))
 
     def _repr_html_(self) -> str:
@@ -293,7 +380,13 @@ class Schema:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def canonical(self) -> dict[str, object]:
-        """Plain values from which the fingerprint is made; order of attributes and levels matters."""
+        """Plain values from which the fingerprint is made; order of attributes and levels matters.
+
+        Returns
+        -------
+        dict[str, object]
+            The schema as plain lists, texts and numbers.
+        """
         plain: dict[str, object] = {
             "version": 1,
             "attributes": [

@@ -53,11 +53,30 @@ DERIVED_KEYS = {
 
 
 def read_schema(path: str | os.PathLike[str]) -> Schema:
-    """The schema in a TOML file.
+    r"""The schema in a TOML file.
 
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Schema
+        The schema, checked.
+
+    Raises
+    ------
+    InputError
+        If there is no such file or it cannot be read.
+    SchemaError
+        If the file is not TOML, or does not describe a schema. The message names the attribute and what was expected.
+
+    Examples
+    --------
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp(), "people.toml")
-    >>> _ = file.write_text('version = 1\\n[[attribute]]\\nname = "sex"\\nlevels = ["F", "M"]\\n')
+    >>> _ = file.write_text('version = 1\n[[attribute]]\nname = "sex"\nlevels = ["F", "M"]\n')
     >>> read_schema(file).names
     ('sex',)
     """
@@ -242,8 +261,20 @@ def _case(case: object, where: str) -> Case:
 
 
 def write_schema(schema: Schema) -> str:
-    """The schema as TOML. Reading it back gives a schema with the same fingerprint.
+    """Write a schema as TOML text. Reading it back gives a schema with the same fingerprint.
 
+    Parameters
+    ----------
+    schema
+        The schema.
+
+    Returns
+    -------
+    str
+        The text of a schema file.
+
+    Examples
+    --------
     >>> schema = Schema(attributes=(Attribute(name="sex", levels=("F", "M")),))
     >>> parse_schema(write_schema(schema), "text").fingerprint == schema.fingerprint
     True

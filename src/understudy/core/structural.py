@@ -24,20 +24,43 @@ if TYPE_CHECKING:
 class Condition:
     """Which values of one attribute a rule speaks of: listed ones, those below a bound, those from a bound upwards.
 
-    ``below = x`` means values less than x; ``above = x`` means x and more. A bound must be a bin edge, so that no
-    bin is half possible; with ``ordered`` levels it is a level. ``<missing>`` and special labels may be listed.
+    A bound must be an edge of a bin, so that no bin is half possible. With ``ordered`` levels it is a level.
+
+    Raises
+    ------
+    SchemaError
+        If the condition is empty.
     """
 
     levels: tuple[Level, ...] = ()
+    """Listed values. ``<missing>`` and special labels may be among them."""
     below: Level | Edge | None = None
+    """Values less than this."""
     above: Level | Edge | None = None
+    """This value and all larger ones."""
 
     def __post_init__(self) -> None:
         if not self.levels and self.below is None and self.above is None:
             raise SchemaError("an impossible combination has an empty condition; list values, or give below or above.")
 
     def codes(self, attribute: Attribute) -> tuple[int, ...]:
-        """The codes of the attribute that meet the condition."""
+        """Find the codes of an attribute that meet the condition.
+
+        Parameters
+        ----------
+        attribute
+            The attribute.
+
+        Returns
+        -------
+        tuple[int, ...]
+            The codes, in increasing order.
+
+        Raises
+        ------
+        SchemaError
+            If a level or a bound is not one of the attribute's.
+        """
         from understudy.core.schema import level_text
 
         names = attribute.code_names
@@ -77,6 +100,13 @@ class Condition:
         return texts.index(level_text(value))
 
     def canonical(self) -> object:
+        """Plain values for the schema's fingerprint.
+
+        Returns
+        -------
+        object
+            The condition as plain texts.
+        """
         from understudy.core.schema import level_text
 
         def text(value: Level | Edge | None) -> str | None:
@@ -87,9 +117,16 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impossible:
-    """One structural zero: every condition holds at once."""
+    """One structural zero: a combination that cannot occur. All its conditions hold at once.
 
-    conditions: tuple[tuple[str, Condition], ...]  # a mapping of name to condition is accepted too
+    Raises
+    ------
+    SchemaError
+        If there is no condition, or one is not a pair of a name and a ``Condition``.
+    """
+
+    conditions: tuple[tuple[str, Condition], ...]
+    """Pairs of the name of an attribute and a ``Condition``, or a mapping."""
 
     def __post_init__(self) -> None:
         given = self.conditions.items() if isinstance(self.conditions, Mapping) else self.conditions
@@ -107,12 +144,37 @@ class Impossible:
 
     @property
     def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes that the rule speaks of."""
         return tuple(name for name, _ in self.conditions)
 
     def codes(self, schema: Schema) -> dict[str, tuple[int, ...]]:
+        """Find the codes that meet each condition.
+
+        Parameters
+        ----------
+        schema
+            The schema that the rule belongs to.
+
+        Returns
+        -------
+        dict[str, tuple[int, ...]]
+            For each attribute of the rule its codes.
+
+        Raises
+        ------
+        SchemaError
+            If a level or a bound is not one of the attribute's.
+        """
         return {name: condition.codes(schema[name]) for name, condition in self.conditions}
 
     def describe(self) -> str:
+        """The rule in one line.
+
+        Returns
+        -------
+        str
+            For example ``age below 15 and smokes in (yes)``.
+        """
         parts = []
         for name, condition in self.conditions:
             if condition.levels:
@@ -124,6 +186,13 @@ class Impossible:
         return " and ".join(parts)
 
     def canonical(self) -> object:
+        """Plain values for the schema's fingerprint.
+
+        Returns
+        -------
+        object
+            The rule as plain lists and texts.
+        """
         return [[name, condition.canonical()] for name, condition in self.conditions]
 
 

@@ -18,10 +18,18 @@ Codes = NDArray[np.integer]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class CodedTable:
-    """Columns of codes, one per attribute of the schema, in schema order."""
+    """Columns of codes, one per attribute of the schema, in schema order.
+
+    Raises
+    ------
+    InputError
+        If the columns are not those of the schema, or differ in length.
+    """
 
     schema: Schema
+    """The schema that gives the codes their meaning."""
     columns: Mapping[str, Codes]
+    """The codes of each attribute, by name."""
 
     def __post_init__(self) -> None:
         if set(self.columns) != set(self.schema.names):
@@ -32,7 +40,20 @@ class CodedTable:
 
     @classmethod
     def from_cells(cls, schema: Schema, cells: NDArray[np.int64]) -> CodedTable:
-        """Rows given by the flat number of their cell in the full cross-tabulation (last attribute fastest)."""
+        """Make a table of rows that are given by the flat number of their cell in the full cross-tabulation.
+
+        Parameters
+        ----------
+        schema
+            The schema.
+        cells
+            One cell number for each row; the last attribute varies fastest.
+
+        Returns
+        -------
+        CodedTable
+            The table.
+        """
         parts = np.unravel_index(cells, schema.shape())
         return cls(
             schema=schema,
@@ -44,13 +65,25 @@ class CodedTable:
 
     @property
     def rows(self) -> int:
+        """The number of rows."""
         return len(next(iter(self.columns.values())))
 
     def __repr__(self) -> str:
         return f"CodedTable({self.rows} rows x {len(self.columns)} attributes)"
 
     def counts(self, margin: Sequence[str]) -> NDArray[np.int64]:
-        """Dense cross-tabulation of a margin."""
+        """Count the rows of each cell of a margin.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+
+        Returns
+        -------
+        NDArray[np.int64]
+            A dense table of counts with one axis for each attribute.
+        """
         shape = self.schema.shape(margin)
         if not margin:
             return np.array(self.rows, dtype=np.int64)
