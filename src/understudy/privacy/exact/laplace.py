@@ -27,11 +27,19 @@ class RoundedLaplace:
 
     Rounding is post-processing, so a query with L1 sensitivity t is t/scale-differentially private (Dwork et al. 2006).
 
+    Raises
+    ------
+    InputError
+        If the scale is not between 2^-40 and 2^40.
+
+    Examples
+    --------
     >>> round(float(np.exp(RoundedLaplace(scale=0.5).log_pmf(np.array([1]), np.array([0])))[0]), 6)
     0.159046
     """
 
     scale: Fraction
+    """The scale of the Laplace noise, exact."""
     name: ClassVar[str] = "rounded_laplace"
 
     def __init__(self, *, scale: Number) -> None:
@@ -43,14 +51,53 @@ class RoundedLaplace:
         object.__setattr__(self, "scale", exact)
 
     def event(self, sensitivity: Sensitivity) -> Event:
+        """State what running the noise once would cost.
+
+        Parameters
+        ----------
+        sensitivity
+            How far one unit can move the query.
+
+        Returns
+        -------
+        Event
+            The event.
+        """
         return PureLoss(epsilon=Fraction(sensitivity.l1) / self.scale, source="Dwork et al. 2006, Proposition 1")
 
     def run(self, values: Integers, stream: Stream) -> NoReturn:
+        """Refuse to draw: this law is for audit only.
+
+        Parameters
+        ----------
+        values
+            Not used.
+        stream
+            Not used.
+
+        Raises
+        ------
+        UnsupportedError
+            Always. Use ``Geometric``, which is drawn exactly.
+        """
         del values, stream
         raise UnsupportedError("RoundedLaplace is for audit only; use Geometric, which is drawn exactly.")
 
     def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
-        """Log probability of each output cell given each input cell (arrays are broadcast)."""
+        """Give the log probability of each output cell for each input cell.
+
+        Parameters
+        ----------
+        out
+            Noisy counts.
+        values
+            Exact counts; the arrays are broadcast.
+
+        Returns
+        -------
+        NDArray[np.float64]
+            One log probability for each pair.
+        """
         distance = np.abs(np.asarray(out) - np.asarray(values)).astype(np.float64)
         rate = 1 / float(self.scale)
         # log sinh(r/2) = r/2 + log((1 - e^-r) / 2)
@@ -58,6 +105,13 @@ class RoundedLaplace:
         return np.where(distance == 0, math.log(-math.expm1(-rate / 2)), away)
 
     def to_json(self) -> dict[str, str]:
+        """The mechanism as plain values.
+
+        Returns
+        -------
+        dict[str, str]
+            Its name and its exact scale as texts.
+        """
         return {"mechanism": self.name, "scale": to_text(self.scale)}
 
     def __str__(self) -> str:

@@ -61,19 +61,73 @@ class AuditOnly(ABC):
 
     @abstractmethod
     def law(self, table: Table) -> Law:
-        """Every output of one input with its probability."""
+        """Give every output of one input with its probability.
+
+        Parameters
+        ----------
+        table
+            The counts that go in.
+
+        Returns
+        -------
+        Law
+            The probability of each table that can come out.
+
+        Raises
+        ------
+        InputError
+            If the table does not have the cells that the law speaks of.
+        """
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        """Charged as no protection: what it really gives, the audit says."""
+        """State the cost: no protection. What the law really gives, the audit says.
+
+        Parameters
+        ----------
+        sensitivity
+            How far one unit can move the query.
+
+        Returns
+        -------
+        Event
+            An event without noise.
+        """
         del sensitivity
         return NoNoise()
 
     def run(self, values: Integers, stream: Stream) -> NoReturn:
+        """Refuse to draw: these laws are for audit only.
+
+        Parameters
+        ----------
+        values
+            Not used.
+        stream
+            Not used.
+
+        Raises
+        ------
+        UnsupportedError
+            Always: a release needs a mechanism with a proved guarantee.
+        """
         del values, stream
         raise UnsupportedError(f"{self.name} is for audit only; a release needs a mechanism with a proved guarantee.")
 
     def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
-        """Log probability of one output table given one input table."""
+        """Give the log probability of one output table for one input table.
+
+        Parameters
+        ----------
+        out
+            The table that comes out.
+        values
+            The table that goes in.
+
+        Returns
+        -------
+        NDArray[np.float64]
+            One number; minus infinity if it cannot come out.
+        """
         chance = self.law(tuple(int(x) for x in np.asarray(values))).get(tuple(int(x) for x in np.asarray(out)), 0.0)
         return np.asarray(math.log(chance) if chance > 0 else -math.inf)
 
@@ -82,14 +136,21 @@ class AuditOnly(ABC):
 class Matrix(AuditOnly):
     """Any transition matrix: row i is the law of the output given input i, in lexicographic order of the tables.
 
-    ``outputs`` names the columns; without it they are the same tables as the inputs.
+    Raises
+    ------
+    InputError
+        If a row does not add up to 1, or ``outputs`` does not name each column once.
 
+    Examples
+    --------
     >>> Matrix([[0.75, 0.25], [0.25, 0.75]]).P.shape
     (2, 2)
     """
 
     P: NDArray[np.float64]
+    """The probabilities; each row adds up to 1."""
     outputs: tuple[Table, ...] | None = None
+    """The tables that the columns stand for; by default the same as the inputs."""
     name: ClassVar[str] = "matrix"
 
     def __init__(self, P: ArrayLike, outputs: Sequence[Sequence[int]] | None = None) -> None:  # noqa: N803
@@ -100,46 +161,156 @@ class Matrix(AuditOnly):
         object.__setattr__(self, "outputs", names)
 
     def law(self, table: Table) -> Law:
+        """Refuse: the law is ``P`` itself, and its rows are the audit's inputs.
+
+        Parameters
+        ----------
+        table
+            Not used.
+
+        Returns
+        -------
+        Law
+            Nothing; it always raises.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
         del table
         raise UnsupportedError("a matrix has its law in P; its rows are the audit's inputs.")
 
     def to_json(self) -> dict[str, object]:
+        """The mechanism as plain values.
+
+        Returns
+        -------
+        dict[str, object]
+            Its name and its matrix.
+        """
         return {"mechanism": self.name, "P": self.P.tolist()}
 
     @staticmethod
     def swapping(rate: float, shape: tuple[int, int] = (2, 2)) -> Swapping:
-        """Each record is chosen with probability ``rate``; the chosen trade their column values at random."""
+        """Random swapping: each record is chosen with probability ``rate``; the chosen trade their column values at
+        random.
+
+        Parameters
+        ----------
+        rate
+            The probability with which a record is chosen.
+        shape
+            Rows and columns of the two-way table.
+
+        Returns
+        -------
+        Swapping
+            The law, for ``us.audit``.
+        """
         return Swapping(rate=rate, shape=shape)
 
     @staticmethod
     def suppression(threshold: int) -> Suppression:
-        """Counts from 1 to threshold - 1 are not published."""
+        """Primary suppression: counts from 1 to threshold - 1 are not published.
+
+        Parameters
+        ----------
+        threshold
+            The smallest count above zero that is published.
+
+        Returns
+        -------
+        Suppression
+            The law, for ``us.audit``.
+        """
         return Suppression(threshold=threshold)
 
     @staticmethod
     def coarsening(partition: Sequence[Sequence[int]]) -> Coarsening:
-        """Cells of one group are published as one."""
+        """Coarsening: cells of one group are published as one.
+
+        Parameters
+        ----------
+        partition
+            The groups; every cell number from 0 up is in exactly one.
+
+        Returns
+        -------
+        Coarsening
+            The law, for ``us.audit``.
+        """
         return Coarsening(partition=tuple(tuple(group) for group in partition))
 
     @staticmethod
     def sampling(rate: float) -> SubsamplePlusBinomial:
-        """Each record is kept with probability ``rate``."""
+        """Sampling: each record is kept with probability ``rate``.
+
+        Parameters
+        ----------
+        rate
+            The sampling fraction.
+
+        Returns
+        -------
+        SubsamplePlusBinomial
+            The law, for ``us.audit``.
+        """
         return SubsamplePlusBinomial(rate=rate, trials=0, probability=0.0)
 
     @staticmethod
     def pram(matrix: ArrayLike) -> Pram:
-        """Post-randomisation: each record's cell i becomes cell j with probability matrix[i][j]."""
+        """Post-randomisation: the cell of each record is changed at random.
+
+        Parameters
+        ----------
+        matrix
+            Row i holds the probabilities with which cell i becomes each cell.
+
+        Returns
+        -------
+        Pram
+            The law, for ``us.audit``.
+        """
         return Pram(matrix=check_stochastic(matrix, "matrix"))
 
     @staticmethod
     def randomised_response(truth: float, cells: int = 2) -> Pram:
-        """Each record is told as it is with probability ``truth``, else a cell is named at random."""
+        """Randomised response: each record is told as it is with probability ``truth``, else a cell is named at random.
+
+        Parameters
+        ----------
+        truth
+            The probability of telling the truth.
+        cells
+            How many answers there are.
+
+        Returns
+        -------
+        Pram
+            The law, for ``us.audit``.
+        """
         share = (1 - check_rate(truth, "truth")) / cells
         return Pram(matrix=check_stochastic(np.full((cells, cells), share) + truth * np.eye(cells), "matrix"))
 
     @staticmethod
     def subsample_plus_binomial(rate: float, trials: int, probability: float) -> SubsamplePlusBinomial:
-        """Each record is kept with probability ``rate``; each cell gains a Binomial(trials, probability) number."""
+        """Sampling with noise: each record is kept with probability ``rate``, and each cell gains a binomial number.
+
+        Parameters
+        ----------
+        rate
+            The sampling fraction.
+        trials
+            The trials of the binomial noise.
+        probability
+            The probability of the binomial noise.
+
+        Returns
+        -------
+        SubsamplePlusBinomial
+            The law, for ``us.audit``.
+        """
         return SubsamplePlusBinomial(rate=rate, trials=trials, probability=probability)
 
 
@@ -150,10 +321,17 @@ class Swapping(AuditOnly):
     Each record is chosen independently with probability ``rate``; the column values of the chosen records are dealt
     out again in random order. The chosen part then has the hypergeometric law of a table with given margins,
     prod r_i! prod c_j! / (N! prod s_ij!).
+
+    Raises
+    ------
+    InputError
+        If the rate is no probability, or the shape is not two whole numbers.
     """
 
     rate: float
+    """The probability with which a record is chosen."""
     shape: tuple[int, int] = (2, 2)
+    """Rows and columns of the table."""
     name: ClassVar[str] = "swapping"
 
     def __post_init__(self) -> None:
@@ -178,9 +356,16 @@ class Swapping(AuditOnly):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suppression(AuditOnly):
-    """Primary suppression: a count from 1 to threshold - 1 is replaced by a mark (-1). Nothing is random."""
+    """Primary suppression: a count from 1 to threshold - 1 is replaced by a mark (-1). Nothing is random.
+
+    Raises
+    ------
+    InputError
+        If the threshold is not a whole number of at least 2.
+    """
 
     threshold: int
+    """The smallest count above zero that is published."""
     name: ClassVar[str] = "suppression"
 
     def __post_init__(self) -> None:
@@ -193,9 +378,16 @@ class Suppression(AuditOnly):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coarsening(AuditOnly):
-    """Cells added up by a public partition. Nothing is random, so the coarse counts are disclosed."""
+    """Cells added up by a public partition. Nothing is random, so the coarse counts are disclosed.
+
+    Raises
+    ------
+    InputError
+        If a cell is in no group or in two.
+    """
 
     partition: tuple[tuple[int, ...], ...]
+    """The groups of cells."""
     name: ClassVar[str] = "coarsening"
 
     def __post_init__(self) -> None:
@@ -218,6 +410,7 @@ class Pram(AuditOnly):
     """Post-randomisation of each record's cell, independently (Gouweleeuw et al. 1998); also randomised response."""
 
     matrix: NDArray[np.float64]
+    """Row i holds the probabilities with which cell i becomes each cell."""
     name: ClassVar[str] = "pram"
 
     def law(self, table: Table) -> Law:
@@ -237,11 +430,19 @@ class SubsamplePlusBinomial(AuditOnly):
     """A Bernoulli sample of the records plus binomial noise in each cell (Rastogi, Suciu and Hong 2007).
 
     With ``trials`` = 0 this is plain sampling: a count that shrinks is possible, one that grows is not.
+
+    Raises
+    ------
+    InputError
+        If a rate is no probability, or ``trials`` is negative.
     """
 
     rate: float
+    """The sampling fraction."""
     trials: int
+    """The trials of the binomial noise."""
     probability: float
+    """The probability of the binomial noise."""
     name: ClassVar[str] = "subsample_plus_binomial"
 
     def __post_init__(self) -> None:

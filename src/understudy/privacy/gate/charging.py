@@ -45,6 +45,7 @@ class ChargingGate:
 
     @property
     def unit(self) -> Unit:
+        """Who is protected by the run."""
         return self._plan.unit
 
     @property

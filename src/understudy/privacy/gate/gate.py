@@ -60,7 +60,23 @@ class Candidate:
 
 
 class Gate(ChargingGate):
-    """Charges, counts, adds noise, journals: in that order."""
+    """The only way to the data: it charges, counts, adds noise and journals, in that order.
+
+    Parameters
+    ----------
+    source
+        The confidential table; ``None`` for a resumed run that has all its measurements.
+    schema
+        The public schema.
+    plan
+        What the run may do. Anything else is refused.
+    stream
+        The source of randomness.
+    journal
+        Where results are noted, so that a run can be resumed.
+    progress
+        Called while rows are read.
+    """
 
     def __init__(
         self,
@@ -88,7 +104,13 @@ class Gate(ChargingGate):
 
     @property
     def records(self) -> int:
-        """The number of rows, where it is public; under ``add_remove`` it never is."""
+        """The number of rows, where it is public; under ``add_remove`` it never is.
+
+        Raises
+        ------
+        DisclosureError
+            If the number of rows is not public under the unit.
+        """
         if not self.unit.public_total:
             raise DisclosureError("the number of rows is not public under add_remove; give rows, or measure a total.")
         if self._records is None:
@@ -103,6 +125,11 @@ class Gate(ChargingGate):
         it will look at; the one-way tables then serve as the check of every value. They do so too where what is
         announced is very large, as it is where bins will be merged. The number of rows, where it is public, is noted
         now, so that a run with all its measurements can be resumed without the data.
+
+        Raises
+        ------
+        InputError
+            If the data are not what the plan was made for, or hold values outside the schema.
         """
         if self.unit.public_total:
             expected, records = self._plan.records, self.records
@@ -126,7 +153,13 @@ class Gate(ChargingGate):
                 self.public(self._schema.margin(self.unit.fixed))
 
     def count_ahead(self, margins: Iterable[tuple[str, ...]]) -> None:
-        """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate."""
+        """Count many margins in one scan, to be measured or chosen among later. Nothing leaves the gate.
+
+        Parameters
+        ----------
+        margins
+            The margins.
+        """
         missing = [margin for margin in dict.fromkeys(margins) if margin not in self._counted]
         if self._replay:
             return
@@ -148,10 +181,20 @@ class Gate(ChargingGate):
             yield part
 
     def merge(self, groups: Groups) -> None:
-        """From here on, codes of these attributes are merged before anything is measured or chosen.
+        """Merge codes of some attributes before anything more is measured or chosen.
 
         A row is in one merged cell as it was in one cell, so the sensitivity of a margin, and of a score by it, bounds
         that of the merged one. What is merged may depend on what was measured before, and on nothing else.
+
+        Parameters
+        ----------
+        groups
+            For each attribute the merged code of each of its codes.
+
+        Raises
+        ------
+        InternalError
+            If the groups are not those of the attribute, or codes are merged already.
         """
         for name, codes in groups.items():
             if len(codes) != self._schema[name].size or set(codes) != set(range(max(codes) + 1)):
@@ -172,7 +215,23 @@ class Gate(ChargingGate):
         return table
 
     def measure(self, queries: Sequence[Query]) -> list[Measurement]:
-        """Noisy counts of each query; all of them are charged before the first is drawn."""
+        """Measure noisy counts. All queries are charged before the first is drawn.
+
+        Parameters
+        ----------
+        queries
+            What to measure, each with its noise: exactly what the plan announced.
+
+        Returns
+        -------
+        list[Measurement]
+            The noisy counts of each query, which are public.
+
+        Raises
+        ------
+        BudgetError
+            If the plan does not allow it.
+        """
         for query in queries:
             require_reviewed(query.mechanism, NOISE_ON_TABLES)
         for query in queries:
@@ -218,7 +277,29 @@ class Gate(ChargingGate):
     def select(
         self, candidates: Sequence[Candidate], *, scale: Fraction, label: str, law: SelectionLaw = "exponential"
     ) -> int:
-        """The number of the candidate with the greatest noisy score (OpenDP's noisy maximum)."""
+        """Choose the candidate with the greatest noisy score (OpenDP's noisy maximum).
+
+        Parameters
+        ----------
+        candidates
+            What to choose among: margins, and what the model says of each.
+        scale
+            The scale of the noise.
+        label
+            The label of the step in the plan.
+        law
+            The law of the noise: ``exponential`` or ``gumbel``.
+
+        Returns
+        -------
+        int
+            The number of the candidate that was chosen.
+
+        Raises
+        ------
+        InputError
+            If there is no candidate.
+        """
         if not candidates:
             raise InputError("there is nothing to select from.")
         for candidate in candidates:
@@ -250,7 +331,23 @@ class Gate(ChargingGate):
         return self._distances[candidate]
 
     def public(self, margin: tuple[str, ...]) -> Integers:
-        """Exact counts of a margin that no unit can move: attributes the unit calls ``fixed``."""
+        """Give exact counts of a margin that no unit can move: of attributes that the unit calls ``fixed``.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+
+        Returns
+        -------
+        Integers
+            The counts.
+
+        Raises
+        ------
+        DisclosureError
+            If the counts are not public under the unit.
+        """
         if margin_sensitivity(self._schema, margin, self.unit).l1 != 0:
             raise DisclosureError(f"the counts of {' x '.join(margin)} are not public under this unit.")
         if margin not in self._public:
@@ -267,11 +364,34 @@ class Gate(ChargingGate):
         copy: int,
         strata: tuple[str, ...] = (),
     ) -> Draw:
-        """A synthetic table drawn straight from the data by a mechanism that is defined on the whole domain.
+        """Draw a synthetic table straight from the data, by a mechanism that is defined on the whole domain.
 
-        With ``strata``, one mechanism per cell of those attributes, in order; cells of the result are numbered over
-        the whole margin all the same. The accountant counts one stratum per row where the unit has ``fixed``
-        attributes, which is right for strata of those alone.
+        The accountant counts one stratum per row where the unit has ``fixed`` attributes, which is right for strata of
+        those alone.
+
+        Parameters
+        ----------
+        mechanisms
+            The mechanism; with ``strata`` one for each of their cells, in order.
+        margin
+            The attributes of the table.
+        label
+            The label of the step in the plan.
+        copy
+            The number of the copy.
+        strata
+            Attributes in whose cells the table is drawn separately. Cells of the result are numbered over the whole
+            margin all the same.
+
+        Returns
+        -------
+        Draw
+            The synthetic table, which is public.
+
+        Raises
+        ------
+        DisclosureError
+            If one unit could move from one stratum to another.
         """
         if self.unit.fixed and not set(strata) <= set(self.unit.fixed):
             raise DisclosureError(

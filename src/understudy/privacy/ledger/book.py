@@ -60,15 +60,20 @@ def cost_in(limit: Definition, cost: Definition) -> Amounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row of the ledger, read. ``kind`` is ledger, account, charge or settle; all of it is public."""
+    """One row of the ledger. All of it is public."""
 
     sequence: int
+    """The number of the row, from 1."""
     previous: str
+    """The hash of the row before."""
     hash: str
+    """The hash of this row."""
     body: Mapping[str, Any]
+    """What the row says."""
 
     @property
     def kind(self) -> str:
+        """``ledger``, ``account``, ``charge`` or ``settle``."""
         return str(self.body["kind"])
 
     @property
@@ -78,22 +83,27 @@ class Entry:
 
     @property
     def account(self) -> str | None:
+        """The name of the account."""
         return self.body.get("account")
 
     @property
     def run(self) -> str | None:
+        """The name of the run."""
         return self.body.get("run")
 
     @property
     def plan_hash(self) -> str | None:
+        """The hash of the plan that was charged."""
         return self.body.get("plan_hash")
 
     @property
     def method(self) -> str | None:
+        """The name of the method."""
         return self.body.get("method")
 
     @property
     def note(self) -> str:
+        """One line for people to read."""
         return str(self.body.get("note", ""))
 
     @property
@@ -123,6 +133,7 @@ class Entry:
 
     @property
     def unit(self) -> Unit | None:
+        """Who is protected."""
         return Unit.from_json(self.body["unit"]) if "unit" in self.body else None
 
     @property
@@ -131,6 +142,13 @@ class Entry:
         return {"account": self.account, "run": self.run, "head": self.hash, "sequence": self.sequence}
 
     def to_json(self) -> dict[str, object]:
+        """The row as plain values.
+
+        Returns
+        -------
+        dict[str, object]
+            What the row says, with both hashes.
+        """
         return {**self.body, "previous": self.previous, "hash": self.hash}
 
 
@@ -143,27 +161,59 @@ class Account:
     """The state of one account: the limit, what is spent and what remains, exact."""
 
     name: str
+    """The steward's name for the data."""
     unit: Unit
+    """Who is protected."""
     limit: Definition
+    """How much may ever be spent."""
     opened: str
+    """When it was opened, UTC, ISO 8601."""
     spent: Amounts
+    """What the charges took, by parameter; exact."""
     runs: int = 0
+    """How many runs were charged."""
 
     @property
     def remaining(self) -> Amounts:
+        """What may still be spent, by parameter; exact."""
         return {key: getattr(self.limit, key) - self.spent[key] for key in self.limit.parameters}
 
     def fits(self, amounts: Amounts) -> bool:
+        """Say whether a charge would stay within the limit.
+
+        Parameters
+        ----------
+        amounts
+            What the charge takes, by parameter.
+
+        Returns
+        -------
+        bool
+            Whether it fits.
+        """
         return all(self.spent[key] + amounts[key] <= getattr(self.limit, key) for key in self.limit.parameters)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Parameter, limit, spent (rounded up), remaining (rounded down): plain text for any table."""
+        """The state of the account as plain text, for any table.
+
+        Returns
+        -------
+        list[tuple[str, str, str, str]]
+            Parameter, limit, spent (rounded up) and remaining (rounded down).
+        """
         return [
             (key, show_down(getattr(self.limit, key)), show_up(self.spent[key]), show_down(self.remaining[key]))
             for key in self.limit.parameters
         ]
 
     def to_json(self) -> dict[str, object]:
+        """The account as plain values.
+
+        Returns
+        -------
+        dict[str, object]
+            The fields, and what remains.
+        """
         return {
             "account": self.name,
             "unit": self.unit.to_json(),
@@ -197,17 +247,28 @@ class Verification:
     """What a check of the whole ledger found; true if nothing is wrong."""
 
     problems: tuple[str, ...]
+    """What is wrong, in words; empty if nothing is."""
     entries: int
+    """How many entries were checked."""
     head: str
+    """The hash of the last entry."""
 
     @property
     def ok(self) -> bool:
+        """Whether nothing is wrong."""
         return not self.problems
 
     def __bool__(self) -> bool:
         return self.ok
 
     def to_json(self) -> dict[str, object]:
+        """The result as plain values.
+
+        Returns
+        -------
+        dict[str, object]
+            The fields.
+        """
         return {"ok": self.ok, "problems": list(self.problems), "entries": self.entries, "head": self.head}
 
 

@@ -51,27 +51,57 @@ __all__ = ["Account", "Entry", "Ledger", "Verification", "cost_in"]
 
 
 class Ledger:
-    """Accounts of privacy budgets in one file. Made by :meth:`create` or :meth:`open`."""
+    """Accounts of privacy budgets in one file. Make one with :meth:`create`, or open one with :meth:`open`.
+
+    Parameters
+    ----------
+    file
+        The opened file; given by :meth:`create` and :meth:`open`.
+    """
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
 
     @property
     def path(self) -> Path:
+        """Where the file is."""
         return self._file.path
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Ledger:
-        """A new, empty ledger, readable by its owner alone. An existing file is never overwritten.
+        """Make a new, empty ledger that only its owner can read. An existing file is never overwritten.
 
         Its first entry holds a random name, so that no two ledgers share a hash.
+
+        Parameters
+        ----------
+        path
+            The new file.
+
+        Returns
+        -------
+        Ledger
+            The ledger, ready for accounts.
         """
         body = {"kind": "ledger", "version": VERSION, "name": secrets.token_hex(16), "time": _now()}
         return cls(LedgerFile.create(_absolute(path), body))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, writable: bool = True) -> Ledger:
-        """An existing ledger. ``writable=False`` is enough to show and verify one on a read-only disk."""
+        """Open an existing ledger.
+
+        Parameters
+        ----------
+        path
+            The file.
+        writable
+            ``False`` is enough to show and verify a ledger, also on a read-only disk.
+
+        Returns
+        -------
+        Ledger
+            The ledger.
+        """
         file = LedgerFile(_absolute(path), writable=writable)
         file.check()
         return cls(file)
@@ -81,6 +111,27 @@ class Ledger:
 
         All three are fixed for good: a limit that could be raised would not be a limit, and losses of different units
         do not add.
+
+        Parameters
+        ----------
+        name
+            The name of the account; it says nothing about files.
+        unit
+            Who is protected.
+        limit
+            How much may ever be spent.
+
+        Returns
+        -------
+        Account
+            The new account.
+
+        Raises
+        ------
+        InputError
+            If there is such an account, or the limit is no guarantee.
+        UnsupportedError
+            If the limit is of a kind that losses cannot be added up in.
         """
         name, unit = _name(name, "account"), read_unit(unit)
         if not isinstance(limit, Definition):
@@ -109,10 +160,28 @@ class Ledger:
         return self.account(name)
 
     def accounts(self) -> tuple[Account, ...]:
-        """Every account, in the order of their opening."""
+        """List every account, in the order of their opening.
+
+        Returns
+        -------
+        tuple[Account, ...]
+            The accounts, with what is spent.
+        """
         return tuple(self._book().accounts.values())
 
     def account(self, name: str) -> Account:
+        """Look up one account.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Returns
+        -------
+        Account
+            The account, with what is spent.
+        """
         return self._book().account(_name(name, "account"))
 
     def reserve(
@@ -127,11 +196,40 @@ class Ledger:
         note: str = "",
         journal: Head | None = None,
     ) -> Entry:
-        """Charge a run's whole plan before its first draw, or raise ``BudgetError`` and charge nothing.
+        """Charge a run's whole plan before its first draw, or refuse and charge nothing.
 
         Asking again for the same run with the same plan returns the first charge, so a run that died before it learnt
         the answer may ask again. That covers one run's draws: what it drew already it takes from its journal.
-        ``journal`` is where the run's journal stands now; from there the ledger follows it (:meth:`advance`).
+
+        Parameters
+        ----------
+        account
+            The name of the account.
+        run
+            The name of the run.
+        plan_hash
+            The hash of the plan.
+        unit
+            Who is protected by the run.
+        cost
+            The guarantee of the run.
+        method
+            The name of the method.
+        note
+            One line for people to read.
+        journal
+            Where the run's journal stands now. From there the ledger follows it (:meth:`advance`).
+
+        Returns
+        -------
+        Entry
+            The charge.
+
+        Raises
+        ------
+        BudgetError
+            If the account does not allow it: too little remains, the unit differs, or the run was charged with another
+            plan.
         """
         name, run, unit = _name(account, "account"), _name(run, "run"), read_unit(unit)
         plan_hash, method = _text(plan_hash, "plan_hash"), _text(method, "method")
@@ -172,8 +270,21 @@ class Ledger:
     def advance(self, *, run: str, known: Head, head: Head) -> None:
         """Note how far the journal of a run has come, before what it holds is handed out to anybody.
 
-        ``known`` is where the caller last saw it here. If it is elsewhere now, another copy of the run folder has gone
-        on, and this one is refused. The chain is not read: one row is compared and moved, whatever the ledger's size.
+        The chain is not read: one row is compared and moved, whatever the ledger's size.
+
+        Parameters
+        ----------
+        run
+            The name of the run.
+        known
+            Where the caller last saw the journal here.
+        head
+            Where it stands now.
+
+        Raises
+        ------
+        BudgetError
+            If the run was never charged, or its journal is elsewhere: then another copy of the run folder has gone on.
         """
         with self._file.transaction() as connection:
             found = head_of(connection, run)
@@ -194,10 +305,35 @@ class Ledger:
         block: Mapping[str, object],
         checksums: Sequence[str],
     ) -> Entry:
-        """The charge of a run that is resumed, if it is still there and the run folder is what was charged.
+        """Find the charge of a run that is resumed, if it is still there and the run folder is what was charged.
 
-        ``block`` is :attr:`Entry.block` as the run folder noted it. ``checksums`` are those of its journal, from that
-        of its beginning to that of its last entry: the ledger's head must be one of them, and moves to the last.
+        Parameters
+        ----------
+        account
+            The name of the account.
+        run
+            The name of the run.
+        plan_hash
+            The hash of the plan in the run folder.
+        unit
+            The unit in the run folder.
+        cost
+            The guarantee in the run folder.
+        block
+            :attr:`Entry.block` as the run folder noted it.
+        checksums
+            Those of the journal, from that of its beginning to that of its last entry. The ledger's head must be one of
+            them, and moves to the last.
+
+        Returns
+        -------
+        Entry
+            The charge.
+
+        Raises
+        ------
+        BudgetError
+            If the charge is not there, or the run folder is another one.
         """
         with self._file.transaction() as connection:
             book = _sound_book(connection, self.path)
@@ -227,9 +363,23 @@ class Ledger:
         return charge
 
     def check(self, account: str, *, unit: Unit | str, cost: Definition) -> None:
-        """Raise what :meth:`reserve` would raise now, charging nothing: a refusal before the data are opened.
+        """Raise what :meth:`reserve` would raise now, and charge nothing: a refusal before the data are opened.
 
         Only a reservation binds; another run may still be faster.
+
+        Parameters
+        ----------
+        account
+            The name of the account.
+        unit
+            Who is protected by the run.
+        cost
+            The guarantee of the run.
+
+        Raises
+        ------
+        BudgetError
+            If the account does not allow it.
         """
         state = self.account(account)
         amounts = _amounts(state, read_unit(unit), cost)
@@ -243,6 +393,23 @@ class Ledger:
         only afterwards is an odometer, not a filter. The plan's zCDP total converts to (epsilon, delta); a total that
         the results chose does not (Rogers et al. 2016 prove the gap). Besides, a budget that only falls can be checked
         by anybody who reads the rows, whatever crashed when.
+
+        Parameters
+        ----------
+        run
+            The name of the run.
+        spent
+            What it used.
+
+        Returns
+        -------
+        Entry
+            The entry that says so.
+
+        Raises
+        ------
+        BudgetError
+            If the run was never charged, or was settled with another amount.
         """
         with self._file.transaction() as connection:
             book = _sound_book(connection, self.path)
@@ -265,7 +432,18 @@ class Ledger:
         return entry_of(row)
 
     def entries(self, account: str | None = None) -> tuple[Entry, ...]:
-        """Every entry in order, or those of one account."""
+        """List every entry in order, or those of one account.
+
+        Parameters
+        ----------
+        account
+            The name of the account; all by default.
+
+        Returns
+        -------
+        tuple[Entry, ...]
+            The entries.
+        """
         book = self._book()
         if account is None:
             return tuple(book.entries)
@@ -273,7 +451,13 @@ class Ledger:
         return tuple(entry for entry in book.entries if entry.account == name)
 
     def head(self) -> str:
-        """The hash of the last entry, which stands for everything before it."""
+        """Give the hash of the last entry, which stands for everything before it.
+
+        Returns
+        -------
+        str
+            The hash, in hexadecimal.
+        """
         return self._book().entries[-1].hash
 
     def verify(self) -> Verification:
@@ -281,6 +465,11 @@ class Ledger:
 
         Detects an edited, removed, inserted or reordered entry. Entries cut off the end together with SQLite's own
         counter, or an older copy of the whole file, are consistent in themselves: see :meth:`verify_against`.
+
+        Returns
+        -------
+        Verification
+            What was found.
         """
         contents = self._file.read()
         rows, (_, problems) = contents.rows, _read_book(contents)
@@ -298,9 +487,29 @@ class Ledger:
     ) -> Verification:
         """Verify, and check that the charge of a release is still where it was, and for what the release states.
 
-        ``block`` is {"account", "run", "head", "sequence"}, :attr:`Entry.block` of the charge; the others are the plan,
-        the unit and the guarantee of the release, compared where they are given. A truncated ledger, a restored backup
-        or another ledger does not have that hash at that place; an edited manifest states what was not charged.
+        A truncated ledger, a restored backup or another ledger does not have that hash at that place. An edited
+        manifest states what was not charged.
+
+        Parameters
+        ----------
+        block
+            The account, run, head and sequence that the manifest notes: :attr:`Entry.block` of the charge.
+        plan_hash
+            The hash of the plan of the release; not compared if left out.
+        unit
+            The unit of the release; not compared if left out.
+        cost
+            The guarantee of the release; not compared if left out.
+
+        Returns
+        -------
+        Verification
+            What was found.
+
+        Raises
+        ------
+        InputError
+            If the release does not say which entry it was charged to.
         """
         sequence, head = block.get("sequence"), block.get("head")
         if not isinstance(sequence, int) or not isinstance(head, str) or not {"account", "run"} <= block.keys():

@@ -54,8 +54,11 @@ class _Posterior:
     """What the two laws share: a prior sample and the number of rows to draw."""
 
     prior: tuple[Fraction, ...]
+    """The prior strength of each cell, in records; exact."""
     rows: int
+    """How many rows are drawn."""
     classes: tuple[tuple[float, int], ...] = field(init=False, repr=False, compare=False)
+    """The distinct prior strengths, and how many cells have each."""
     name: ClassVar[str]
 
     def __init__(self, *, prior: Number | Iterable[Number], rows: int, cells: int | None = None) -> None:
@@ -70,10 +73,12 @@ class _Posterior:
 
     @property
     def cells(self) -> int:
+        """The number of cells of a table."""
         return len(self.prior)
 
     @property
     def symmetric(self) -> bool:
+        """Whether every cell has the same prior strength."""
         return len(self.classes) == 1
 
     @property
@@ -87,10 +92,23 @@ class _Posterior:
         return math.fsum(value * count for value, count in self.classes)
 
     def outputs(self) -> Integers:
-        """Every table that can come out, in lexicographic order."""
+        """List every table that can come out, in lexicographic order.
+
+        Returns
+        -------
+        Integers
+            One row for each table; for small spaces only.
+        """
         return tables_of(self.rows, self.cells)
 
     def to_json(self) -> dict[str, object]:
+        """The mechanism as plain values, for manifests and ledgers.
+
+        Returns
+        -------
+        dict[str, object]
+            The public parameters as plain values.
+        """
         prior = to_text(self.prior[0]) if self.symmetric else [to_text(value) for value in self.prior]
         return {"mechanism": self.name, "prior": prior, "cells": self.cells, "rows": self.rows}
 
@@ -131,6 +149,18 @@ class DirichletMultinomial(_Posterior):
     sum of the prior a (Abowd and Vilhuber 2008, eq. 1). Its largest log odds between tables that differ in one row is
     ln((rows + min a) / min a) (Machanavajjhala et al. 2008, Theorem 4.1), for one draw from the data.
 
+    Parameters
+    ----------
+    cells
+        How many cells there are, if ``prior`` is one number for all of them.
+
+    Raises
+    ------
+    InputError
+        If the prior is not positive in every cell, or ``cells`` does not fit it.
+
+    Examples
+    --------
     >>> round(float(DirichletMultinomial(prior=(0.5, 0.5), rows=5).epsilon), 6)
     2.397895
     """
@@ -143,7 +173,23 @@ class DirichletMultinomial(_Posterior):
         return math.log1p(self.rows / self.smallest) if self.cells > 1 else 0.0
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        """One draw, charged by Theorem 4.1; exact (epsilon, delta) statements are made by the calibration."""
+        """State what one draw costs, by Theorem 4.1. Exact (epsilon, delta) statements are made by the calibration.
+
+        Parameters
+        ----------
+        sensitivity
+            How far one unit can move the query.
+
+        Returns
+        -------
+        Event
+            The event, which the accountant and the ledger understand.
+
+        Raises
+        ------
+        UnsupportedError
+            If a unit has more than one row: the law is proved for one.
+        """
         if sensitivity.linf != 1:
             raise UnsupportedError(
                 f"the law of a Dirichlet draw is proved for one row per unit; a unit here has {sensitivity.linf}."
@@ -151,7 +197,27 @@ class DirichletMultinomial(_Posterior):
         return PureLoss(epsilon=Fraction(float_up(Fraction(self.epsilon) * (1 + Fraction(1, 2**50)))), source=SOURCE)
 
     def run(self, values: Integers, stream: Stream) -> Integers:
-        """One synthetic table, by an urn that uses whole numbers only."""
+        """Draw one synthetic table, by an urn that uses whole numbers only.
+
+        Parameters
+        ----------
+        values
+            The confidential counts, one for each cell.
+        stream
+            The source of randomness.
+
+        Returns
+        -------
+        Integers
+            The counts of the synthetic table.
+
+        Raises
+        ------
+        InternalError
+            If the table does not have the cells of the prior.
+        UnsupportedError
+            If the prior differs between cells.
+        """
         from understudy.core.domain import Domain
         from understudy.core.schema import Attribute, Schema
         from understudy.privacy.randomness.draws import polya_urn
@@ -179,7 +245,20 @@ class DirichletMultinomial(_Posterior):
         return drawn
 
     def log_pmf(self, out: Integers, values: Integers) -> Floats:
-        """Log probability of each output table given each input table; leading axes are broadcast."""
+        """Give the log probability of each output table for each input table.
+
+        Parameters
+        ----------
+        out
+            Synthetic tables; the last axis is the cells.
+        values
+            Confidential tables; leading axes are broadcast.
+
+        Returns
+        -------
+        Floats
+            One log probability for each pair of output and input.
+        """
         from scipy.special import gammaln
 
         drawn, counts, prior = self._check(out, values)
@@ -197,12 +276,38 @@ class PosteriorMeanMultinomial(_Posterior):
 
     This, and not the posterior predictive of its eq. (1), is what Abowd and Vilhuber (2008) computed for Fig. 1. It
     leaves out the uncertainty about p, so its log odds, rows * ln((1 + min a) / min a) at worst, are far larger.
+
+    Parameters
+    ----------
+    cells
+        How many cells there are, if ``prior`` is one number for all of them.
+
+    Raises
+    ------
+    InputError
+        If the prior is not positive in every cell, or ``cells`` does not fit it.
     """
 
     name: ClassVar[str] = "posterior_mean_multinomial"
 
     def event(self, sensitivity: Sensitivity) -> Event:
-        """Theorem in docs/theory/dirichlet.md: each of the rows is a draw with log odds up to ln((1 + a) / a)."""
+        """State what one draw would cost: each row has log odds up to ln((1 + a) / a) (docs/theory/dirichlet.md).
+
+        Parameters
+        ----------
+        sensitivity
+            How far one unit can move the query.
+
+        Returns
+        -------
+        Event
+            The event, which the accountant and the ledger understand.
+
+        Raises
+        ------
+        UnsupportedError
+            If a unit has more than one row: the law is proved for one.
+        """
         if sensitivity.linf != 1:
             raise UnsupportedError(
                 f"the law of a plug-in draw is proved for one row per unit; a unit here has {sensitivity.linf}."
@@ -211,11 +316,38 @@ class PosteriorMeanMultinomial(_Posterior):
         return PureLoss(epsilon=Fraction(float_up(Fraction(worst) * (1 + Fraction(1, 2**50)))), source=PLUG_IN)
 
     def run(self, values: Integers, stream: Stream) -> NoReturn:
+        """Refuse to draw: this law is for audit only.
+
+        Parameters
+        ----------
+        values
+            Not used.
+        stream
+            Not used.
+
+        Raises
+        ------
+        UnsupportedError
+            Always. Draw with ``DirichletMultinomial``.
+        """
         del values, stream
         raise UnsupportedError("PosteriorMeanMultinomial is for audit only; draw with DirichletMultinomial.")
 
     def log_pmf(self, out: Integers, values: Integers) -> Floats:
-        """Log probability of each output table given each input table; leading axes are broadcast."""
+        """Give the log probability of each output table for each input table.
+
+        Parameters
+        ----------
+        out
+            Synthetic tables; the last axis is the cells.
+        values
+            Confidential tables; leading axes are broadcast.
+
+        Returns
+        -------
+        Floats
+            One log probability for each pair of output and input.
+        """
         drawn, counts, prior = self._check(out, values)
         posterior = prior + counts
         share = np.log(posterior) - np.log(posterior.sum(axis=-1, keepdims=True))

@@ -48,15 +48,47 @@ class IntegerNoise(ABC):
 
         Values below 2^62 in size plus noise below 2^62 cannot overflow, so no wrapped or clipped number can tell that
         a count was unusual.
+
+        Parameters
+        ----------
+        values
+            The confidential counts.
+        stream
+            The source of randomness.
+
+        Returns
+        -------
+        Integers
+            The noisy counts, in the same shape.
         """
         exact = _counts(values)
         return exact + self._draw(stream, exact.size).reshape(exact.shape)
 
     def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
-        """Log probability of each output cell given each input cell (arrays are broadcast)."""
+        """Give the log probability of each output cell for each input cell.
+
+        Parameters
+        ----------
+        out
+            Noisy counts.
+        values
+            Exact counts; the arrays are broadcast.
+
+        Returns
+        -------
+        NDArray[np.float64]
+            One log probability for each pair of output and input.
+        """
         return self._log_law(np.abs(_counts(out) - _counts(values)).astype(np.float64))
 
     def to_json(self) -> dict[str, str]:
+        """The mechanism as plain values, for manifests and measurements.
+
+        Returns
+        -------
+        dict[str, str]
+            Its name and its exact scale as texts.
+        """
         return {"mechanism": self.name, "scale": to_text(self.scale)}
 
     def __str__(self) -> str:
@@ -76,17 +108,37 @@ class Geometric(IntegerNoise):
     A query with L1 sensitivity s is s/scale-differentially private (Ghosh, Roughgarden and Sundararajan 2012): two
     inputs at L1 distance d give likelihoods that differ by a factor of at most exp(d/scale).
 
+    Raises
+    ------
+    InputError
+        If the scale is not between 2^-40 and 2^40.
+
+    Examples
+    --------
     >>> Geometric(scale=2).event(Sensitivity(l1=2, l2_squared=2, linf=1))
     GeometricNoise(l1=Fraction(2, 1), scale=Fraction(2, 1))
     """
 
     scale: Fraction
+    """The scale of the noise, exact. A number that no float holds is rounded up: never less noise than asked for."""
     name: ClassVar[str] = "geometric"
 
     def __init__(self, *, scale: Number) -> None:
         object.__setattr__(self, "scale", read_scale(scale))
 
     def event(self, sensitivity: Sensitivity) -> Event:
+        """State what running the noise once costs.
+
+        Parameters
+        ----------
+        sensitivity
+            How far one unit can move the query.
+
+        Returns
+        -------
+        Event
+            The event, which the accountant and the ledger understand.
+        """
         return GeometricNoise(l1=_positive(sensitivity.l1), scale=self.scale)
 
     @property
@@ -113,17 +165,38 @@ class DiscreteGaussian(IntegerNoise):
     A query with L2 sensitivity s is s^2/(2 scale^2)-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010; proof in
     docs/theory/discrete-gaussian.md).
 
+    Raises
+    ------
+    InputError
+        If the scale is not between 2^-40 and 2^40.
+
+    Examples
+    --------
     >>> round(DiscreteGaussian(scale=3).variance, 9)
     9.0
     """
 
     scale: Fraction
+    """The parameter sigma of the law, exact. A number that no float holds is rounded up: never less noise than asked
+    for."""
     name: ClassVar[str] = "discrete_gaussian"
 
     def __init__(self, *, scale: Number) -> None:
         object.__setattr__(self, "scale", read_scale(scale))
 
     def event(self, sensitivity: Sensitivity) -> Event:
+        """State what running the noise once costs.
+
+        Parameters
+        ----------
+        sensitivity
+            How far one unit can move the query.
+
+        Returns
+        -------
+        Event
+            The event, which the accountant and the ledger understand.
+        """
         return GaussianNoise(l2_squared=_positive(sensitivity.l2_squared), scale=self.scale)
 
     @property

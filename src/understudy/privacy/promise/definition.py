@@ -17,16 +17,24 @@ NOBODY = "Nobody is protected: there is no guarantee."
 class Unit:
     """Who is protected: which tables count as neighbours.
 
-    ``replace``: neighbours have the same number of rows and differ in the rows of one unit; the number of rows is
-    public. ``add_remove``: one unit more or fewer; then the exact number of rows is never used. ``fixed`` names
-    attributes that neighbours agree on for every unit. One unit has at most ``rows_per_unit`` rows; with ``unit_id``
-    the engine enforces it, without it the manifest says "assumed, not enforced".
+    Raises
+    ------
+    UnknownNameError
+        If the kind is unknown.
+    InputError
+        If ``rows_per_unit`` is no positive whole number, or ``fixed`` is given with ``add_remove``.
     """
 
     kind: Literal["replace", "add_remove"] = "replace"
+    """``replace``: neighbours have the same number of rows and differ in the rows of one unit; the number of rows is
+    public. ``add_remove``: there is one unit more or fewer; then the exact number of rows is never used."""
     rows_per_unit: int = 1
+    """The most rows that one unit may have."""
     unit_id: str | None = None
+    """The column that identifies the unit. With it the engine keeps at most ``rows_per_unit`` rows of a unit; without
+    it the manifest says "assumed, not enforced"."""
     fixed: tuple[str, ...] = ()
+    """Attributes that are known for every unit and not protected: neighbours agree on them. For ``replace`` only."""
 
     def __post_init__(self) -> None:
         if self.kind not in UNIT_KINDS:
@@ -55,6 +63,13 @@ class Unit:
         return self.unit_id is not None
 
     def describe(self) -> str:
+        """Say who is protected, in words.
+
+        Returns
+        -------
+        str
+            One or two sentences, as manifests and reports show them.
+        """
         rows = "one row" if self.rows_per_unit == 1 else f"up to {self.rows_per_unit} rows"
         sure = f"identified by {self.unit_id}" if self.unit_id else "assumed, not enforced"
         who = f"one unit ({rows}; {sure})"
@@ -68,6 +83,13 @@ class Unit:
         return f"{known}Protected: presence and {values}. The number of rows is not public."
 
     def to_json(self) -> dict[str, object]:
+        """The unit as plain values, for plans, ledgers and manifests.
+
+        Returns
+        -------
+        dict[str, object]
+            The four fields.
+        """
         return {
             "fixed": list(self.fixed),
             "kind": self.kind,
@@ -77,6 +99,18 @@ class Unit:
 
     @classmethod
     def from_json(cls, data: dict[str, object]) -> Unit:
+        """Read back what ``to_json`` wrote.
+
+        Parameters
+        ----------
+        data
+            The four fields.
+
+        Returns
+        -------
+        Unit
+            The unit.
+        """
         return cls(**{**data, "fixed": tuple(data.get("fixed", ()))})  # type: ignore[arg-type]
 
 
@@ -111,6 +145,13 @@ class Definition:
     parameters: ClassVar[tuple[str, ...]] = ()
 
     def to_json(self) -> dict[str, str]:
+        """The guarantee as plain values, for plans, ledgers and manifests.
+
+        Returns
+        -------
+        dict[str, str]
+            Its name and its exact parameters as texts.
+        """
         return {"guarantee": self.name, **{key: to_text(getattr(self, key)) for key in self.parameters}}
 
     def __str__(self) -> str:
@@ -119,18 +160,37 @@ class Definition:
 
     @property
     def title(self) -> str:
+        """The name of the guarantee in words."""
         return TITLES[self.name]
 
     def protects(self, unit: Unit) -> str:
-        """Who is protected by it, in words."""
+        """Say who is protected by it, in words.
+
+        Parameters
+        ----------
+        unit
+            The unit of the release.
+
+        Returns
+        -------
+        str
+            One or two sentences.
+        """
         return unit.describe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PureDP(Definition):
-    """Pure differential privacy: no output is more than e^epsilon times likelier under a neighbour."""
+    """Pure differential privacy: no output is more than e^epsilon times likelier under a neighbour.
+
+    Raises
+    ------
+    InputError
+        If the number is not positive, or cannot be read exactly.
+    """
 
     epsilon: Fraction
+    """The largest log ratio of probabilities that is promised; exact, as the decimal that was written."""
     name: ClassVar[str] = "pure"
     parameters: ClassVar[tuple[str, ...]] = ("epsilon",)
 
@@ -140,10 +200,18 @@ class PureDP(Definition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApproxDP(Definition):
-    """(epsilon, delta)-differential privacy."""
+    """Approximate, or (epsilon, delta)-, differential privacy.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not positive, or delta is not between 0 and 1.
+    """
 
     epsilon: Fraction
+    """The largest log ratio of probabilities that is promised; exact, as the decimal that was written."""
     delta: Fraction
+    """The probability with which more may be lost; exact."""
     name: ClassVar[str] = "approx"
     parameters: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
 
@@ -158,10 +226,17 @@ class ProbabilisticDP(Definition):
 
     Not closed under post-processing, so it is stated for the raw draw only and enters accounts as the (epsilon,
     delta)-differential privacy it implies.
+
+    Raises
+    ------
+    InputError
+        If epsilon is not positive, or delta is not between 0 and 1.
     """
 
     epsilon: Fraction
+    """The largest log ratio of probabilities that is promised; exact, as the decimal that was written."""
     delta: Fraction
+    """The probability that an output is drawn for which the ratio is larger; exact."""
     name: ClassVar[str] = "probabilistic"
     parameters: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
 
@@ -170,15 +245,28 @@ class ProbabilisticDP(Definition):
         object.__setattr__(self, "delta", _probability(delta, "delta"))
 
     def implied(self) -> ApproxDP:
-        """Gotz et al. 2012, Lemma 2: probabilistic DP implies approximate DP with the same parameters."""
+        """The approximate differential privacy that it implies (Gotz et al. 2012, Lemma 2).
+
+        Returns
+        -------
+        ApproxDP
+            The guarantee with the same parameters.
+        """
         return ApproxDP(epsilon=self.epsilon, delta=self.delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZCDP(Definition):
-    """rho-zero-concentrated differential privacy (Bun and Steinke 2016)."""
+    """rho-zero-concentrated differential privacy (Bun and Steinke 2016).
+
+    Raises
+    ------
+    InputError
+        If the number is not positive, or cannot be read exactly.
+    """
 
     rho: Fraction
+    """The parameter; exact, as the decimal that was written."""
     name: ClassVar[str] = "zcdp"
     parameters: ClassVar[tuple[str, ...]] = ("rho",)
 

@@ -32,7 +32,13 @@ class Event:
     numbers: ClassVar[tuple[str, ...]] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Lossless public form, for ledgers, plans and manifests."""
+        """Lossless public form, for ledgers, plans and manifests.
+
+        Returns
+        -------
+        dict[str, object]
+            The name of the event and its exact parameters as texts.
+        """
         source = {"source": self.source} if hasattr(self, "source") else {}
         return {"event": self.kind, **{key: to_text(Fraction(getattr(self, key))) for key in self.numbers}, **source}
 

@@ -22,14 +22,28 @@ class Step:
     """One use of the gate: its public label, the margin it looks at, and what it costs."""
 
     label: str
+    """A public name of the step."""
     margin: tuple[str, ...]
-    action: str  # "measure", "select" or "draw"
+    """The attributes it looks at."""
+    action: str
+    """``measure``, ``select`` or ``draw``."""
     event: Event
+    """What it costs."""
     cells: int = 0
-    standard_deviation: float | None = None  # of the noise on one cell, for people to read
-    repeats: int = 1  # adaptive methods: at most this many such steps
+    """The number of cells of the table."""
+    standard_deviation: float | None = None
+    """Of the noise on one cell, for people to read."""
+    repeats: int = 1
+    """Adaptive methods make at most this many such steps."""
 
     def to_json(self) -> dict[str, object]:
+        """The step as plain values, for plans and manifests.
+
+        Returns
+        -------
+        dict[str, object]
+            The fields.
+        """
         return {
             "label": self.label,
             "margin": list(self.margin),
@@ -43,20 +57,38 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one run may do. Made from public facts only; ``hash`` goes into ledger and manifest."""
+    """What one run may do, written down before the data are opened. It is made from public facts only.
+
+    Raises
+    ------
+    InputError
+        If an adaptive plan does not name the one bound that keeps its budget.
+    """
 
     schema_fingerprint: str
+    """The hash of the schema that the plan is for."""
     method: str
+    """The name of the method."""
     budget: Definition
+    """The guarantee of the whole release."""
     unit: Unit
+    """Who is protected."""
     copies: int
+    """How many synthetic tables are made."""
     rows: int | None
+    """The rows of each synthetic table; ``None``: the method chooses."""
     records: int | None
+    """The public number of confidential rows, if it was given."""
     steps: tuple[Step, ...]
+    """Every use of the gate, with its cost."""
     options: Mapping[str, Option] = field(default_factory=dict)
-    adaptive: bool = False  # spends at most the steps; otherwise exactly them
+    """The options of the method."""
+    adaptive: bool = False
+    """Whether the run may spend less than the steps; otherwise it spends exactly them."""
     notes: tuple[str, ...] = ()
-    read_by: Bound = "concentrated"  # adaptive methods: by which bound they keep (epsilon, delta)
+    """Remarks for the people who review the plan."""
+    read_by: Bound = "concentrated"
+    """For adaptive methods: the bound by which they keep (epsilon, delta)."""
 
     def __post_init__(self) -> None:
         if self.adaptive and self.read_by == "least":
@@ -71,6 +103,13 @@ class Plan:
         return self.read_by if self.adaptive else "least"
 
     def to_json(self) -> dict[str, object]:
+        """The plan as plain values, for files and manifests.
+
+        Returns
+        -------
+        dict[str, object]
+            The fields, with a version.
+        """
         return {
             "version": 1,
             "schema_fingerprint": self.schema_fingerprint,
@@ -89,6 +128,7 @@ class Plan:
 
     @property
     def hash(self) -> str:
+        """A SHA-256 hash of everything in the plan; it goes into the ledger and the manifest."""
         text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
