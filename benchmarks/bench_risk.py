@@ -74,13 +74,14 @@ def evaluate(tables: list[np.ndarray]) -> None:
     import pyarrow as pa
 
     import understudy as us
+    from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.risk import evaluate_risk
 
     width = tables[0].shape[1]
     edges = tuple(float(edge) for edge in np.linspace(-40, 40, 17))
     schema = us.Schema(attributes=tuple(us.Attribute(name=f"x{j}", edges=edges) for j in range(width)))
     data, *copies = (pa.table({f"x{j}": table[:, j] for j in range(width)}) for table in tables)
-    evaluate_risk(us.wrap(copies, schema), data)
+    evaluate_risk(compare(us.wrap(copies, schema), us.open_source(data, schema)))
 
 
 def main() -> None:

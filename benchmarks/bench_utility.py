@@ -25,9 +25,10 @@ from rich.table import Table
 
 import understudy as us
 from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.shared.table_measures import measure_table
-from understudy.evaluation.utility import compare, evaluate_utility
+from understudy.evaluation.utility import evaluate_utility
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 SIZES = [2, 2, 3, 4, 5, 6, 8, 12] * 3
@@ -136,9 +137,9 @@ def whole_evaluation(console: Console) -> None:
     rng = np.random.default_rng(5)
     tables = [pa.table({f"b{i}": rng.integers(0, size, 5000) for i, size in enumerate(sizes)}) for _ in range(2)]
     release, source = us.wrap(tables[0], schema), us.open_source(tables[1], schema)
-    compare(release, source)
+    comparison = compare(release, source)
     for families in (("margins",), None):
-        _, cpu, _ = seconds(lambda families=families: evaluate_utility(release, source, families=families))
+        _, cpu, _ = seconds(lambda families=families: evaluate_utility(comparison, families=families))
         what = "all one-, two- and three-way tables" if families else "every family of measures, classifiers too"
         console.print(f"7 attributes, 5,000 rows: {what}: {cpu:.2f} CPU s")
 

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # papers/ is in th
 import understudy as us
 from papers.reproduced.raab import MISSING_TEXT, schema_of
 from understudy.evaluation.attacks import rank_attribution
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.protections import compare_protections
 
@@ -55,7 +56,7 @@ def show(title: str, source: Any, release: us.Release, targets: tuple[str, ...])
     print(f"\n### {title}")
     for copies in COPIES:
         only = ("rank_attribution",) if copies > 1 else ("rank_attribution", "rank_linkage", "uniqueness")
-        found = evaluate_risk(first(release, copies), source, targets=targets, only=only)
+        found = evaluate_risk(compare(first(release, copies), source, targets=targets), only=only)
         for row in found.frames["rank_attribution"].to_pylist():
             people = row["people"]
             print(

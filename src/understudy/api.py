@@ -211,6 +211,7 @@ def evaluate(
     >>> [row["mean_s_pmse"] for row in result.utility.frames["ways"].to_pylist()]     # a copy differs in nothing
     [0.0]
     """
+    from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.risk import evaluate_risk
     from understudy.evaluation.utility import evaluate_utility
     from understudy.release import Release as KindOfRelease
@@ -230,11 +231,21 @@ def evaluate(
         raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
     people = _opened(confidential, release.schema)
     others = None if holdout is None else _opened(holdout, release.schema)
+    comparison = compare(
+        release,
+        people,
+        holdout=others,
+        models=models,
+        ways=ways,
+        keys=keys,
+        targets=targets,
+        progress=progress,
+    )
     utility = risk = Section()
     if "utility" in parts:
-        utility = evaluate_utility(release, people, holdout=others, models=models, ways=ways, progress=progress)
+        utility = evaluate_utility(comparison)
     if "risk" in parts:
-        risk = evaluate_risk(release, people, holdout=others, keys=keys, targets=targets, progress=progress)
+        risk = evaluate_risk(comparison)
     return Evaluation(utility=utility, risk=risk)
 
 
@@ -310,7 +321,7 @@ def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
     import pyarrow.compute as pc
 
     source: Any = open_source(data, replace(schema, impossible=()), **reading)
-    codes, rows = source.confidential_codes(), source.confidential_rows()
+    codes, rows = source.confidential_table()
     columns = {}
     for attribute in schema.attributes:  # what stands for missing in a file is a null from here on
         column = rows[attribute.name].combine_chunks()

@@ -17,8 +17,7 @@ class Mine(Histogram):
     summary = "a method in one file"
 """
 ATTACK = """
-from understudy.evaluation.shared.attack import Found, attacks
-from understudy.evaluation.shared.success import Tally
+from understudy.evaluation.shared.attack import Tally, attacks, play_scenes, section_of
 
 
 @attacks.add
@@ -27,8 +26,9 @@ class Mine:
     summary = "an attack in one file"
     needs = ()
 
-    def run(self, material):
-        return Found(outcomes=tuple(material.play(self.name, lambda _: {"coin": Tally(successes=1, guesses=2)})))
+    def run(self, comparison):
+        outcomes = play_scenes(comparison, self.name, lambda _: {"coin": Tally(successes=1, guesses=2)})
+        return section_of(outcomes=outcomes)
 """
 MEASURE = """
 from understudy.core.result import Section

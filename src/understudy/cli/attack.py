@@ -72,24 +72,21 @@ def attack(
     Each attack is also played with the release's margins alone (baseline) and, given a holdout, on people who are not
     in the data (control). The residual risk is what it gains over them.
     """
-    from understudy.evaluation.risk import evaluate_risk
+    from understudy.evaluation.inputs.comparison import compare
+    from understudy.evaluation.risk import chosen_attacks, evaluate_risk
     from understudy.release.value import require_table
 
     folder = None if out is None else target_folder(out)
+    chosen_attacks(read_names(only) or None)  # refused before anything is read
     how = reading.options()
     made = require_table(read_synthetic(release, None if schema is None else read_schema(schema), how), "attack")
     with working("attacking") as progress:
         people = api.open_source(files_of(confidential), made.schema, **how)
         others = api.open_source(files_of(holdout), made.schema, **how) if holdout else None
-        section = evaluate_risk(
-            made,
-            people,
-            holdout=others,
-            keys=read_names(keys),
-            targets=read_names(targets),
-            only=read_names(only) or None,
-            progress=progress,
+        comparison = compare(
+            made, people, holdout=others, keys=read_names(keys), targets=read_names(targets), progress=progress
         )
+        section = evaluate_risk(comparison, only=read_names(only) or None)
     if folder is not None:
         publish_folder(folder, lambda place: _write(place, section), private=True)
     if as_json:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
 import pyarrow as pa
 
-from understudy.core.arrays import Progress
-from understudy.core.result import Estimate, Finding, Section
+from understudy.core.result import Finding, Section
 from understudy.errors import InputError, unknown_name
-from understudy.evaluation.inputs.attack_inputs import material_of
-from understudy.evaluation.shared.attack import Attack, Material, attacks, columns_of
-from understudy.evaluation.shared.success import LEVEL, Outcome, Z
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.attack import Attack, attacks
+from understudy.evaluation.shared.results import ATTACKS, Collected, frame
+from understudy.evaluation.shared.success import LEVEL, Z
 from understudy.release import Release
 
 NEEDED = {
@@ -25,58 +26,48 @@ NEEDED = {
 NOTABLE = 0.05  # a residual risk above this, with its whole interval above 0, is worth a warning
 
 
-def evaluate_risk(
-    release: Release,
-    confidential: Any,
-    *,
-    holdout: Any = None,
-    keys: Sequence[str] = (),
-    targets: Sequence[str] = (),
-    synthesizer: Callable[[Any], Any] | None = None,
-    only: Sequence[str] | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Section:
+def evaluate_risk(comparison: Comparison, *, only: Sequence[str] | None = None) -> Section:
     """Attack a release (anyone's) with what an intruder might know, and say who and what is at risk.
 
-    ``confidential`` and ``holdout`` are sources, or anything that can be opened as one. ``keys`` are what an intruder
-    knows and ``targets`` what they want to learn; by default each attribute is a target and all others are keys.
-    ``synthesizer`` (a callable from an Arrow table to a synthetic one) adds the shadow-model attack; ``only`` names
-    the attacks to run. Every finding and table is internal.
+    ``only`` names the attacks to run. Every finding and table is internal.
 
     The table ``attacks`` has a line per attack and subject: success, baseline (the same attack given only the
     release's one-way margins), control (the same attack on the holdout), residual risk with its interval.
     """
-    names = _chosen(only)
-    material = material_of(
-        release, confidential, holdout=holdout, keys=keys, targets=targets, synthesizer=synthesizer, seed=seed
-    )
-    outcomes: list[Outcome] = []
-    frames: dict[str, pa.Table] = {}
-    findings: list[Finding] = []
+    names = chosen_attacks(only)
+    _check_people(comparison)
+    found = Collected()
     for done, name in enumerate(names):
         attack = attacks[name]
-        missing = _missing(attack, material)
+        missing = _missing(attack, comparison)
         if missing:
             if only is not None:
                 raise InputError(f"attack '{name}' needs {missing}.")
-            findings.append(
+            found.findings.append(
                 Finding(
                     code=f"risk.{name}.not_run", title=f"{attack.summary}: not tried, it needs {missing}", value=None
                 )
             )
             continue
-        found = attack().run(material)
-        outcomes += found.outcomes
-        findings += found.findings
-        frames |= {title: pa.table(dict(columns)) for title, columns in found.frames.items()}
-        if progress is not None:
-            progress(done + 1, len(names))
-    frames["attacks"] = pa.table(columns_of([outcome.row() for outcome in outcomes]))
-    return Section(findings=(*_headlines(outcomes), *findings), frames=frames)
+        found.add(attack().run(comparison))
+        if comparison.progress is not None:
+            comparison.progress(done + 1, len(names))
+    found.findings = [*_headlines(found.attacked), *found.findings]
+    section = found.section()
+    return section if ATTACKS in section.frames else replace(section, frames={**section.frames, ATTACKS: frame([])})
 
 
-def _chosen(only: Sequence[str] | None) -> tuple[str, ...]:
+def _check_people(comparison: Comparison) -> None:
+    if len(comparison.people) < 2:
+        raise InputError("the confidential data have fewer than two records; there is nobody to tell apart.")
+    if min(len(table) for table in comparison.tables) < 2:
+        raise InputError("a synthetic table has fewer than two records; nothing can be learned about its risk.")
+    if comparison.outsiders is not None and len(comparison.outsiders) < 2:
+        raise InputError("the holdout has fewer than two records; it is no control.")
+
+
+def chosen_attacks(only: Sequence[str] | None) -> tuple[str, ...]:
+    """The attacks asked for, or all; an unknown name is refused."""
     if only is None:
         return attacks.names()
     for name in only:
@@ -85,55 +76,55 @@ def _chosen(only: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(only)
 
 
-def _missing(attack: type[Attack], material: Material) -> str:
+def _missing(attack: type[Attack], comparison: Comparison) -> str:
     has = {
-        "holdout": material.holdout is not None,
-        "keys": bool(material.keys),
-        "synthesizer": material.synthesizer is not None,
+        "holdout": comparison.outsiders is not None,
+        "keys": bool(comparison.keys),
+        "synthesizer": comparison.synthesizer is not None,
     }
     return " and ".join(NEEDED[need] for need in attack.needs if not has[need])
 
 
-def _headlines(outcomes: Sequence[Outcome]) -> list[Finding]:
+def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Of each attack the subject with the greatest residual risk."""
-    worst: dict[str, Outcome] = {}
-    tried = Counter(outcome.attack for outcome in outcomes)
-    for outcome in outcomes:
-        before = worst.get(outcome.attack)
-        if before is None or (outcome.release.guesses > 0, outcome.residual.low) > (
-            before.release.guesses > 0,
-            before.residual.low,
+    worst: dict[str, Mapping[str, Any]] = {}
+    subjects = Counter(row["attack"] for row in attacked)
+    for row in attacked:
+        before = worst.get(row["attack"])
+        if before is None or (row["guesses"] > 0, row["residual_low"]) > (
+            before["guesses"] > 0,
+            before["residual_low"],
         ):
-            worst[outcome.attack] = outcome
+            worst[row["attack"]] = row
     findings = []
-    for name, outcome in worst.items():
-        left = outcome.residual
-        against = "people not in the data" if outcome.control is not None else "guessing from margins"
-        told = f" ({outcome.release.told})" if outcome.release.told else ""
-        many = f"; the greatest of {tried[name]} subjects" if tried[name] > 1 else ""
-        if not outcome.release.guesses:
-            title = f"{attacks[name].summary}: no guess could be made{many}{told}"
+    for name, row in worst.items():
+        against = "people not in the data" if row["against"] == "control" else "guessing from margins"
+        note = f" ({row['note']})" if row["note"] else ""
+        many = f"; the greatest of {subjects[name]} subjects" if subjects[name] > 1 else ""
+        if not row["guesses"]:
+            title = f"{attacks[name].summary}: no guess could be made{many}{note}"
             findings.append(Finding(code=f"risk.{name}", title=title, value=None))
             continue
         findings.append(
             Finding(
                 code=f"risk.{name}",
                 title=(
-                    f"{attacks[name].summary} [{outcome.subject}]: success {outcome.release.rate.value:.3f}, "
-                    f"residual risk {left.value:.3f} ({left.low:.3f} to {left.high:.3f}) over {against}{many}{told}"
+                    f"{attacks[name].summary} [{row['subject']}]: success {row['success']:.3f}, residual risk "
+                    f"{row['residual']:.3f} ({row['residual_low']:.3f} to {row['residual_high']:.3f}) over "
+                    f"{against}{many}{note}"
                 ),
-                value=left.value,
-                severity="warning" if left.value > NOTABLE and _surely(left, tried[name]) else "info",
+                value=row["residual"],
+                severity="warning" if row["residual"] > NOTABLE and _surely(row, subjects[name]) else "info",
                 reference="residual risk (Giomi et al. 2023), Wilson intervals of 95%",
             )
         )
     return findings
 
 
-def _surely(left: Estimate, subjects: int) -> bool:
+def _surely(row: Mapping[str, Any], subjects: int) -> bool:
     """Above 0 even after the greatest of so many subjects was picked (Bonferroni)."""
     wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / subjects) / Z
-    return left.value - wider * (left.value - left.low) > 0
+    return bool(row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0)
 
 
 def risk_against_epsilon(results: Sequence[tuple[str, Release, Section]]) -> pa.Table:

@@ -15,9 +15,8 @@ from understudy.core.arrays import Integers
 from understudy.core.table import CodedTable
 from understudy.evaluation.attacks.attribution import Claims
 from understudy.evaluation.attacks.uniqueness import uniqueness
-from understudy.evaluation.inputs.attack_inputs import null_copies
 from understudy.evaluation.inputs.counted_tables import count_together
-from understudy.evaluation.shared.attack import Records
+from understudy.evaluation.inputs.records import Records, null_copies
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.table_measures import k_marginal_score, measure_table
 from understudy.release.value import Release

@@ -15,6 +15,7 @@ import understudy as us
 from understudy.core.result import Section
 from understudy.core.table import CodedSource
 from understudy.errors import DisclosureError, InputError, UntrackedWarning
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.utility import evaluate_utility
 from understudy.explore import tradeoff as module
@@ -56,8 +57,9 @@ def test_scores_are_those_of_evaluate(source):
     plan = Setup(schema=SCHEMA, method="histogram", records=codes.rows).plan(Fraction(3), 2)
     release = rehearse(CodedSource(codes), plan, 4)
     found = utility_scores(release, codes, (1, 2)) | risk_scores(release, codes, keys=("sex", "age"))
-    utility = evaluate_utility(release, source, ways=(1, 2), families=("margins",))
-    risk = evaluate_risk(release, source, keys=("sex", "age"), only=("uniqueness", "attribution"))
+    comparison = compare(release, source, ways=(1, 2), keys=("sex", "age"))
+    utility = evaluate_utility(comparison, families=("margins",))
+    risk = evaluate_risk(comparison, only=("uniqueness", "attribution"))
     ways = {row["way"]: row for row in utility.frames["ways"].to_pylist()}
     for way in (1, 2):
         assert found[f"s_pmse_{way}"] == pytest.approx(ways[way]["mean_s_pmse"])

@@ -11,9 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Integers
+from understudy.core.result import Section
 from understudy.core.schema import Attribute
-from understudy.evaluation.shared.attack import Found, Material, attacks, columns_of
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.attack import attacks, section_of
 from understudy.evaluation.shared.record_cells import cell_numbers
+from understudy.evaluation.shared.results import frame
 
 
 @attacks.add
@@ -24,21 +27,21 @@ class Anonymity:
     summary: ClassVar[str] = "k-anonymity, l-diversity and t-closeness of the synthetic tables"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
-        shape = material.schema.shape()
+    def run(self, comparison: Comparison) -> Section:
+        shape = comparison.schema.shape()
         rows: list[dict[str, Any]] = []
-        for number, copy in enumerate(material.copies, start=1):
-            for target in material.attacked:
-                keys = material.known(target)
+        for number, copy in enumerate(comparison.tables, start=1):
+            for target in comparison.attacked:
+                keys = comparison.known(target)
                 if not keys:
                     continue
-                (classes,), _ = cell_numbers([copy.codes], material.columns(keys), shape)
-                values = copy.codes[:, material.names.index(target)]
+                (classes,), _ = cell_numbers([copy.codes], comparison.columns(keys), shape)
+                values = copy.codes[:, comparison.names.index(target)]
                 rows.append({
                     "copy": number, "keys": " x ".join(keys), "target": target,
-                    **anonymity(classes, values, material.schema[target]),
+                    **anonymity(classes, values, comparison.schema[target]),
                 })  # fmt: skip
-        return Found(frames={"anonymity": columns_of(rows)})
+        return section_of(frames={"anonymity": frame(rows)})
 
 
 def anonymity(classes: Integers, values: Integers, attribute: Attribute) -> dict[str, float]:

@@ -12,8 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Flags, Integers
-from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
+from understudy.core.result import Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally, independent_guesses
 
 PEOPLE = 2000
@@ -27,23 +30,23 @@ class AttributeInference:
     summary: ClassVar[str] = "a target guessed from the nearest synthetic records of all copies"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
-            people = material.sample(len(scene.people), PEOPLE, "attribute_inference")
+            people = comparison.some_people(len(scene.people), PEOPLE, "attribute_inference")
             tallies = {}
-            for target in material.attacked:
-                if not material.known(target):
+            for target in comparison.attacked:
+                if not comparison.known(target):
                     continue
-                guess, agreed, worth = infer(material, scene, target, people)
-                truth = scene.people.codes[people, material.names.index(target)]
+                guess, agreed, worth = infer(comparison, scene, target, people)
+                truth = scene.people.codes[people, comparison.names.index(target)]
                 right = guess == truth
                 tallies[target] = Tally(
                     successes=int(right.sum()), guesses=len(people), asked=PEOPLE, independent=worth
                 )
-                if scene.people is material.original and scene.copies is material.copies:
-                    column = np.concatenate([copy.codes[:, material.names.index(target)] for copy in scene.copies])
+                if scene.people is comparison.people and scene.tables is comparison.tables:
+                    column = np.concatenate([copy.codes[:, comparison.names.index(target)] for copy in scene.tables])
                     commonest = int(np.bincount(column).argmax())
                     rows.append({
                         "target": target, "people": len(people), "right": int(right.sum()),
@@ -52,20 +55,20 @@ class AttributeInference:
                     })  # fmt: skip
             return tallies
 
-        outcomes = material.play(self.name, play)
-        return Found(outcomes=tuple(outcomes), frames={"attribute_inference": columns_of(rows)})
+        outcomes = play_scenes(comparison, self.name, play)
+        return section_of(outcomes=tuple(outcomes), frames={"attribute_inference": frame(rows)})
 
 
-def infer(material: Material, scene: Scene, target: str, people: Integers) -> tuple[Integers, Flags, float]:
+def infer(comparison: Comparison, scene: Scene, target: str, people: Integers) -> tuple[Integers, Flags, float]:
     """The guessed code of each person, whether all their nearest records agree on it, and what the guesses are worth.
 
     People whose nearest records are the same are told the same.
     """
-    known, column = material.columns(material.known(target)), material.names.index(target)
-    positions = np.concatenate([copy.positions for copy in scene.copies])
-    codes = np.concatenate([copy.codes[:, column] for copy in scene.copies])
-    tree = Neighbours(positions[:, known], nominal=material.nominal(known), weights=material.spans(known))
+    known, column = comparison.columns(comparison.known(target)), comparison.names.index(target)
+    positions = np.concatenate([copy.positions for copy in scene.tables])
+    codes = np.concatenate([copy.codes[:, column] for copy in scene.tables])
+    tree = Neighbours(positions[:, known], nominal=comparison.nominal(known), weights=comparison.spans(known))
     groups = tree.nearest(scene.people.positions[people][:, known])
-    found = tree.summaries(groups, codes.astype(np.float64), codes, material.schema.shape()[column])
+    found = tree.summaries(groups, codes.astype(np.float64), codes, comparison.schema.shape()[column])
     worth = independent_guesses(np.bincount(found.first))
     return found.table.argmax(axis=1), (found.table > 0).sum(axis=1) == 1, worth

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Integers
-from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
+from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.record_cells import cell_numbers
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally, independent_guesses
 
 
@@ -73,16 +75,16 @@ class Attribution:
     summary: ClassVar[str] = "values told by equal keys: DiS, DiSCO, DiSDiO, DCAP and the three TCAPs"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
         levels: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
-            kind = "release" if scene.copies is material.copies else "null"
-            if scene.people is not material.original:
+            kind = "release" if scene.tables is comparison.tables else "null"
+            if scene.people is not comparison.people:
                 kind = "holdout"
             tallies = {}
-            for number, target, claims in _claims(material, scene):
+            for number, target, claims in _claims(comparison, scene):
                 rows.append({"tables": kind, "copy": number, "target": target, **claims.measures()})
                 tallies[f"{target}, copy {number}"] = Tally(
                     successes=int(claims.correct.sum()),
@@ -91,38 +93,38 @@ class Attribution:
                     independent=claims.independent,  # people with the same keys are told the same
                 )
                 if kind == "release":
-                    levels.extend(_levels(material, scene, target, number, claims))
+                    levels.extend(_levels(comparison, scene, target, number, claims))
             return tallies
 
-        outcomes = material.play(self.name, play)
-        return Found(
+        outcomes = play_scenes(comparison, self.name, play)
+        return section_of(
             outcomes=tuple(outcomes),
-            frames={"attribution": columns_of(rows), "attribution_levels": columns_of(levels)},
+            frames={"attribution": frame(rows), "attribution_levels": frame(levels)},
             findings=tuple(_findings(rows)),
         )
 
 
-def _claims(material: Material, scene: Scene) -> Any:
+def _claims(comparison: Comparison, scene: Scene) -> Any:
     """Every target of every copy; cells of the keys are numbered once for all targets that share them."""
-    shape = material.schema.shape()
-    for number, copy in enumerate(scene.copies, start=1):
+    shape = comparison.schema.shape()
+    for number, copy in enumerate(scene.tables, start=1):
         numbered: dict[tuple[str, ...], list[Integers]] = {}
-        for target in material.attacked:
-            keys, column = material.known(target), material.names.index(target)
+        for target in comparison.attacked:
+            keys, column = comparison.known(target), comparison.names.index(target)
             if not keys:
                 continue
             if keys not in numbered:
                 numbered = {
-                    keys: cell_numbers([scene.people.codes, copy.codes], material.columns(keys), shape)[0]
+                    keys: cell_numbers([scene.people.codes, copy.codes], comparison.columns(keys), shape)[0]
                 }  # one at a time: without given keys every target has its own
             people_key, key = numbered[keys]
             people, values = scene.people.codes[:, column], copy.codes[:, column]
             yield number, target, Claims(people_key, people, key, values, shape[column])
 
 
-def _levels(material: Material, scene: Scene, target: str, copy: int, claims: Claims) -> list[dict[str, Any]]:
-    attribute = material.schema[target]
-    codes = scene.people.codes[:, material.names.index(target)]
+def _levels(comparison: Comparison, scene: Scene, target: str, copy: int, claims: Claims) -> list[dict[str, Any]]:
+    attribute = comparison.schema[target]
+    codes = scene.people.codes[:, comparison.names.index(target)]
     people, right = (
         np.bincount(codes, minlength=attribute.size),
         np.bincount(codes[claims.correct], minlength=attribute.size),

@@ -14,8 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Integers
-from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks, columns_of
+from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally
 
 LARGEST_COUNT = 10  # greater synthetic counts are taken together
@@ -32,17 +35,17 @@ class CellCounts:
     summary: ClassVar[str] = "what a synthetic count tells about the real one: medians, empty cells"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
-            real = scene.people is material.original and scene.copies is material.copies
+            real = scene.people is comparison.people and scene.tables is comparison.tables
             tallies = {}
             for ways in WAYS:
-                if ways > len(material.names):
+                if ways > len(comparison.names):
                     continue
-                for number, copy in enumerate(scene.copies, start=1):
-                    d, s = tables(material, scene.people, copy, ways)
+                for number, copy in enumerate(scene.tables, start=1):
+                    d, s = tables(comparison, scene.people, copy, ways)
                     if real:
                         rows.extend({"ways": ways, "copy": number, **row} for row in real_given_synthetic(d, s))
                     small = np.isin(s, SMALL)
@@ -51,8 +54,8 @@ class CellCounts:
                     )
             return tallies
 
-        outcomes = material.play(self.name, play)
-        left_out = {ways: _left_out(material, ways) for ways in WAYS}
+        outcomes = play_scenes(comparison, self.name, play)
+        left_out = {ways: _left_out(comparison, ways) for ways in WAYS}
         empty = [row for row in rows if row["synthetic_count"] == "0"]
         findings = [
             Finding(
@@ -77,17 +80,17 @@ class CellCounts:
             for ways, number in left_out.items()
             if number
         ]
-        return Found(outcomes=tuple(outcomes), frames={"cell_counts": columns_of(rows)}, findings=tuple(findings))
+        return section_of(outcomes=tuple(outcomes), frames={"cell_counts": frame(rows)}, findings=tuple(findings))
 
 
-def tables(material: Material, people: Records, copy: Records, ways: int) -> tuple[Integers, Integers]:
+def tables(comparison: Comparison, people: Records, copy: Records, ways: int) -> tuple[Integers, Integers]:
     """Counts of the possible cells of tables of that many attributes, one after the other, while there is room."""
-    shape = material.schema.shape()
+    shape = comparison.schema.shape()
     d: list[Integers] = []
     s: list[Integers] = []
     for columns in _with_room(shape, ways):
         sizes = tuple(shape[column] for column in columns)
-        allowed = material.schema.allowed(tuple(material.names[column] for column in columns)).ravel()
+        allowed = comparison.schema.allowed(tuple(comparison.names[column] for column in columns)).ravel()
         for counts, records in ((d, people), (s, copy)):
             flat = np.ravel_multi_index(tuple(records.codes[:, column] for column in columns), sizes)
             counts.append(np.bincount(flat, minlength=int(np.prod(sizes)))[allowed])
@@ -106,8 +109,8 @@ def _with_room(shape: tuple[int, ...], ways: int) -> list[tuple[int, ...]]:
     return chosen
 
 
-def _left_out(material: Material, ways: int) -> int:
-    shape = material.schema.shape()
+def _left_out(comparison: Comparison, ways: int) -> int:
+    shape = comparison.schema.shape()
     return comb(len(shape), ways) - len(_with_room(shape, ways))
 
 

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Flags, Floats
-from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
+from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally
 
 OUTLIERS = 0.05  # the share of people called outliers
@@ -30,33 +32,33 @@ class ClosestRecord:
     summary: ClassVar[str] = "distance to the closest synthetic record and its ratio to the next; outliers apart"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
-        columns = list(range(len(material.names)))
-        space: dict[str, Any] = {"nominal": material.nominal(columns), "weights": material.spans(columns)}
-        data = Neighbours(material.original.positions, **space)
-        company = {"people": data.k_nearest(material.original.positions, 1, themselves=True)[:, 0]}
-        if material.holdout is not None:
-            company["holdout"] = data.k_nearest(material.holdout.positions, 1)[:, 0]
+    def run(self, comparison: Comparison) -> Section:
+        columns = list(range(len(comparison.names)))
+        space: dict[str, Any] = {"nominal": comparison.nominal(columns), "weights": comparison.spans(columns)}
+        data = Neighbours(comparison.people.positions, **space)
+        company = {"people": data.k_nearest(comparison.people.positions, 1, themselves=True)[:, 0]}
+        if comparison.outsiders is not None:
+            company["holdout"] = data.k_nearest(comparison.outsiders.positions, 1)[:, 0]
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
-            who = "people" if scene.people is material.original else "holdout"
+            who = "people" if scene.people is comparison.people else "holdout"
             apart = outliers(company[who])
             tallies = {}
-            for number, copy in enumerate(scene.copies, start=1):
+            for number, copy in enumerate(scene.tables, start=1):
                 two = Neighbours(copy.positions, **space).k_nearest(scene.people.positions, 2)
                 closer = two[:, 0] < company[who]
                 for label, chosen in (("everybody", np.ones(len(apart), bool)), ("outliers", apart)):
                     tallies[f"{label}, copy {number}"] = Tally(
                         successes=int(closer[chosen].sum()), guesses=int(chosen.sum())
                     )
-                    if scene.copies is material.copies:
+                    if scene.tables is comparison.tables:
                         rows.append({"who": who, "group": label, "copy": number, **distances(two[chosen])})
             return tallies
 
-        outcomes = material.play(self.name, play)
-        return Found(
-            outcomes=tuple(outcomes), frames={"closest_record": columns_of(rows)}, findings=tuple(_findings(rows))
+        outcomes = play_scenes(comparison, self.name, play)
+        return section_of(
+            outcomes=tuple(outcomes), frames={"closest_record": frame(rows)}, findings=tuple(_findings(rows))
         )
 
 

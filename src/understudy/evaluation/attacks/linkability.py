@@ -13,7 +13,10 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.core.arrays import Flags, Integers
-from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks
+from understudy.core.result import Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.success import Tally
 
@@ -28,36 +31,36 @@ class Linkability:
     summary: ClassVar[str] = "two halves of a person's attributes joined through a synthetic record"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
-        if len(material.names) < 2:
-            return Found()
-        one, other = halves(material)
+    def run(self, comparison: Comparison) -> Section:
+        if len(comparison.names) < 2:
+            return section_of()
+        one, other = halves(comparison)
 
         def play(scene: Scene) -> dict[str, Tally]:
-            people = scene.people.take(material.sample(len(scene.people), PEOPLE, "linkability"))
+            people = scene.people.take(comparison.some_people(len(scene.people), PEOPLE, "linkability"))
             return {
                 f"copy {number}": Tally(
-                    successes=int(joined(material, people, copy, one, other).sum()), guesses=len(people), asked=PEOPLE
+                    successes=int(joined(comparison, people, copy, one, other).sum()), guesses=len(people), asked=PEOPLE
                 )
-                for number, copy in enumerate(scene.copies, start=1)
+                for number, copy in enumerate(scene.tables, start=1)
             }
 
-        return Found(outcomes=tuple(material.play(self.name, play)))
+        return section_of(outcomes=tuple(play_scenes(comparison, self.name, play)))
 
 
-def halves(material: Material) -> tuple[list[int], list[int]]:
+def halves(comparison: Comparison) -> tuple[list[int], list[int]]:
     """The keys and the rest; without keys, every other attribute."""
-    if material.keys and set(material.keys) != set(material.names):
-        return material.columns(material.keys), material.columns(
-            tuple(n for n in material.names if n not in material.keys)
+    if comparison.keys and set(comparison.keys) != set(comparison.names):
+        return comparison.columns(comparison.keys), comparison.columns(
+            tuple(n for n in comparison.names if n not in comparison.keys)
         )
-    columns = list(range(len(material.names)))
+    columns = list(range(len(comparison.names)))
     return columns[::2], columns[1::2]
 
 
-def joined(material: Material, people: Records, copy: Records, one: list[int], other: list[int]) -> Flags:
+def joined(comparison: Comparison, people: Records, copy: Records, one: list[int], other: list[int]) -> Flags:
     """Whether the nearest records of either half have one in common."""
-    groups = [_nearest_points(material, people, copy, columns) for columns in (one, other)]
+    groups = [_nearest_points(comparison, people, copy, columns) for columns in (one, other)]
     (tree_one, sets_one), (tree_other, sets_other) = groups
     found = np.zeros(len(people), bool)
     for person in range(len(people)):
@@ -68,9 +71,11 @@ def joined(material: Material, people: Records, copy: Records, one: list[int], o
 
 
 def _nearest_points(
-    material: Material, people: Records, copy: Records, columns: list[int]
+    comparison: Comparison, people: Records, copy: Records, columns: list[int]
 ) -> tuple[Neighbours, list[Integers]]:
-    tree = Neighbours(copy.positions[:, columns], nominal=material.nominal(columns), weights=material.spans(columns))
+    tree = Neighbours(
+        copy.positions[:, columns], nominal=comparison.nominal(columns), weights=comparison.spans(columns)
+    )
     groups = tree.nearest(people.positions[:, columns])
     sets: list[Integers] = []
     for _, offsets, members in tree.chunks(groups):

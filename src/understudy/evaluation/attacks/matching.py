@@ -13,8 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Floats
-from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks, columns_of
+from understudy.core.result import Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.record_cells import cell_numbers
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally
 
 
@@ -26,14 +30,14 @@ class Matching:
     summary: ClassVar[str] = "expected, true and false match rates on the keys"
     needs: ClassVar[tuple[str, ...]] = ("keys",)
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
-            real = scene.people is material.original and scene.copies is material.copies
+            real = scene.people is comparison.people and scene.tables is comparison.tables
             tallies = {}
-            for number, copy in enumerate(scene.copies, start=1):
-                c, m = match_counts(material, scene.people, copy)
+            for number, copy in enumerate(scene.tables, start=1):
+                c, m = match_counts(comparison, scene.people, copy)
                 if real:
                     rows.append({"copy": number, **match_rates(c, m)})
                 tallies[f"copy {number}"] = Tally(
@@ -41,16 +45,16 @@ class Matching:
                 )
             return tallies
 
-        outcomes = material.play(self.name, play)
-        return Found(outcomes=tuple(outcomes), frames={"match_rates": columns_of(rows)})
+        outcomes = play_scenes(comparison, self.name, play)
+        return section_of(outcomes=tuple(outcomes), frames={"match_rates": frame(rows)})
 
 
-def match_counts(material: Material, people: Records, copy: Records) -> tuple[Floats, Floats]:
+def match_counts(comparison: Comparison, people: Records, copy: Records) -> tuple[Floats, Floats]:
     """Of each person: synthetic records with their keys, and of those the ones that agree in everything."""
-    shape = material.schema.shape()
+    shape = comparison.schema.shape()
     found = []
-    for names in (material.keys, material.names):
-        (own, other), cells = cell_numbers([people.codes, copy.codes], material.columns(names), shape)
+    for names in (comparison.keys, comparison.names):
+        (own, other), cells = cell_numbers([people.codes, copy.codes], comparison.columns(names), shape)
         found.append(np.bincount(other, minlength=cells)[own].astype(np.float64))
     return found[0], found[1]
 

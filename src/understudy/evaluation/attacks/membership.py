@@ -16,10 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Floats
-from understudy.core.result import Finding
+from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared import roc
-from understudy.evaluation.shared.attack import Found, Material, Records, attacks, columns_of
+from understudy.evaluation.shared.attack import attacks, section_of
 from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Outcome, Tally
 from understudy.privacy.exact.observed import one_run_lower_bound
 
@@ -37,25 +40,26 @@ class Membership:
     summary: ClassVar[str] = "who was in the data, by nearest distance and density ratio"
     needs: ClassVar[tuple[str, ...]] = ("holdout",)
 
-    def run(self, material: Material) -> Found:
-        assert material.holdout is not None  # noqa: S101 - needs says so
+    def run(self, comparison: Comparison) -> Section:
+        assert comparison.outsiders is not None  # noqa: S101 - needs says so
         rows: list[dict[str, Any]] = []
         points: list[dict[str, Any]] = []
         outcomes = []
         findings = []
-        real, null = (scores(material, copies) for copies in (material.copies, material.null))
+        real, null = (scores(comparison, copies) for copies in (comparison.tables, comparison.independent_tables))
         for score, (members, others) in real.items():
-            generator = material.generator(f"membership {score}")
+            generator = comparison.generator(f"membership {score}")
             found, base = (
                 roc.guess(*_equal(groups, generator), generator) for groups in ((members, others), null[score])
             )
-            epsilon = _epsilon(found, material.claimed)
+            epsilon = _epsilon(found, comparison.claimed)
             auc = roc.area(members, others)
             rows.append({
                 "score": score, "members": len(members), "others": len(others),
                 "auc": auc.value, "auc_low": auc.low, "auc_high": auc.high, "advantage": found.advantage,
                 **roc.few_false(members, others),
-                "epsilon_low": epsilon, "epsilon_claimed": None if material.claimed is None else material.claimed[0],
+                "epsilon_low": epsilon,
+                "epsilon_claimed": None if comparison.claimed is None else comparison.claimed[0],
             })  # fmt: skip
             false, true = roc.curve(members, others)
             at = np.linspace(0, 1, POINTS)
@@ -64,26 +68,26 @@ class Membership:
                 for x, y in zip(at, np.interp(at, false, true), strict=True)
             ]
             outcomes.append(Outcome(attack=self.name, subject=score, release=_tally(found), baseline=_tally(base)))
-            findings.append(_finding(score, auc.value, epsilon, material.claimed))
-        return Found(
+            findings.append(_finding(score, auc.value, epsilon, comparison.claimed))
+        return section_of(
             outcomes=tuple(outcomes),
-            frames={"membership": columns_of(rows), "membership_curve": columns_of(points)},
+            frames={"membership": frame(rows), "membership_curve": frame(points)},
             findings=tuple(findings),
         )
 
 
-def scores(material: Material, copies: tuple[Records, ...]) -> dict[str, tuple[Floats, Floats]]:
+def scores(comparison: Comparison, copies: tuple[Records, ...]) -> dict[str, tuple[Floats, Floats]]:
     """Greater means likelier a member: of the people in the data and of the holdout."""
-    assert material.holdout is not None  # noqa: S101
-    columns = list(range(len(material.names)))
-    space: dict[str, Any] = {"nominal": material.nominal(columns), "weights": material.spans(columns)}
+    assert comparison.outsiders is not None  # noqa: S101
+    columns = list(range(len(comparison.names)))
+    space: dict[str, Any] = {"nominal": comparison.nominal(columns), "weights": comparison.spans(columns)}
     synthetic = Neighbours(np.concatenate([copy.positions for copy in copies]), **space)
-    order = material.generator("reference").permutation(len(material.holdout))
+    order = comparison.generator("reference").permutation(len(comparison.outsiders))
     half = len(order) // 2
-    reference, tested = material.holdout.take(order[:half]), material.holdout.take(order[half:])
+    reference, tested = comparison.outsiders.take(order[:half]), comparison.outsiders.take(order[half:])
     near = {
         name: synthetic.k_nearest(people.positions, NEIGHBOURS)
-        for name, people in (("members", material.original), ("others", tested), ("reference", reference))
+        for name, people in (("members", comparison.people), ("others", tested), ("reference", reference))
     }
     closest = (-near["members"][:, 0], -np.concatenate([near["others"][:, 0], near["reference"][:, 0]]))
     found = {"nearest distance": closest}
@@ -91,7 +95,7 @@ def scores(material: Material, copies: tuple[Records, ...]) -> dict[str, tuple[F
         base = Neighbours(reference.positions, **space)
         ratio = [
             _log_ratio(base.k_nearest(people.positions, NEIGHBOURS), near[name])
-            for name, people in (("members", material.original), ("others", tested))
+            for name, people in (("members", comparison.people), ("others", tested))
         ]
         found["density ratio"] = (ratio[0], ratio[1])
     return found

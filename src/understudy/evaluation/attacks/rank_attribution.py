@@ -19,10 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Flags, Floats, Integers
-from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks, columns_of
+from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.neighbours import Neighbours, Summaries
 from understudy.evaluation.shared.ranks import mid_rank_matrix, mid_ranks, same_size
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally, independent_guesses
 
 MOST_PEOPLE = 20_000  # whose attributes are guessed; they are looked for among all synthetic records
@@ -39,17 +42,17 @@ class RankAttribution:
     )
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         summary: list[dict[str, Any]] = []
         ranges: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
-            real = scene.people is material.original and scene.copies is material.copies
+            real = scene.people is comparison.people and scene.tables is comparison.tables
             tallies = {}
-            for target in material.attacked:
-                if not material.known(target):
+            for target in comparison.attacked:
+                if not comparison.known(target):
                     continue
-                guess = attack_attribute(material, scene, target)
+                guess = attack_attribute(comparison, scene, target)
                 right = int(np.sum(guess.value == guess.true_code))
                 tallies[target] = Tally(successes=right, guesses=len(guess.value), independent=guess.independent)
                 if real:
@@ -57,12 +60,12 @@ class RankAttribution:
                     ranges.extend(guess.rows(target))
             return tallies
 
-        outcomes = material.play(self.name, play)
+        outcomes = play_scenes(comparison, self.name, play)
         worst = max(summary, key=lambda row: row["correct"], default=None)
-        findings = () if worst is None else (_finding(worst, len(material.copies)),)
-        return Found(
+        findings = () if worst is None else (_finding(worst, len(comparison.tables)),)
+        return section_of(
             outcomes=tuple(outcomes),
-            frames={"rank_attribution": columns_of(summary), "rank_ranges": columns_of(ranges)},
+            frames={"rank_attribution": frame(summary), "rank_ranges": frame(ranges)},
             findings=findings,
         )
 
@@ -149,20 +152,20 @@ class Guesses:
         ]
 
 
-def attack_attribute(material: Material, scene: Scene, target: str) -> Guesses:
+def attack_attribute(comparison: Comparison, scene: Scene, target: str) -> Guesses:
     """Link on what is known, read the target."""
-    column = material.names.index(target)
-    known = material.columns(material.known(target))
+    column = comparison.names.index(target)
+    known = comparison.columns(comparison.known(target))
     n = len(scene.people)
-    chosen = material.sample(n, MOST_PEOPLE, "rank_attribution")
+    chosen = comparison.some_people(n, MOST_PEOPLE, "rank_attribution")
     ranks = mid_rank_matrix(scene.people.positions[:, known])[chosen]
     true_code = scene.people.codes[chosen, column]
     people_ranks = mid_ranks(scene.people.positions[:, column])
     of_rank = np.sort(people_ranks)  # reverse mapping: the original value of a rank, as its own mid-rank
     together: list[float] = []
-    low, high, hits, pooled = [], [], [], np.zeros((len(chosen), material.schema.shape()[column]), np.int64)
-    for copy in scene.copies:
-        sized = copy.take(same_size(len(copy), n, material.seed))
+    low, high, hits, pooled = [], [], [], np.zeros((len(chosen), comparison.schema.shape()[column]), np.int64)
+    for copy in scene.tables:
+        sized = copy.take(same_size(len(copy), n, comparison.seed))
         linked = linked_ranks(ranks, sized, known, column, pooled.shape[1])
         low.append(of_rank[np.floor(linked.low).astype(np.int64) - 1])
         high.append(of_rank[np.floor(linked.high).astype(np.int64) - 1])

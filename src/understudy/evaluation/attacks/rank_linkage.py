@@ -12,10 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
-from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
+from understudy.core.result import Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.neighbours import distinct_rows
 from understudy.evaluation.shared.rank_linking import CRITERIA, Links, link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, same_size
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally
 
 __all__ = ["CRITERIA", "Links", "RankLinkage", "link"]
@@ -32,23 +35,23 @@ class RankLinkage:
     summary: ClassVar[str] = "synthetic clones of people, by ranks over all attributes"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
-        outcomes = material.play(self.name, lambda scene: self._play(scene, material, rows))
-        return Found(outcomes=tuple(outcomes), frames={"rank_distances": columns_of(rows)})
+        outcomes = play_scenes(comparison, self.name, lambda scene: self._play(scene, comparison, rows))
+        return section_of(outcomes=tuple(outcomes), frames={"rank_distances": frame(rows)})
 
-    def _play(self, scene: Scene, material: Material, rows: list[dict[str, Any]]) -> dict[str, Tally]:
+    def _play(self, scene: Scene, comparison: Comparison, rows: list[dict[str, Any]]) -> dict[str, Tally]:
         people = mid_rank_matrix(scene.people.positions)
-        chosen = material.sample(len(people), MOST_PEOPLE, self.name)
+        chosen = comparison.some_people(len(people), MOST_PEOPLE, self.name)
         shared = distinct_rows(people)
         alone = int(np.sum(np.diff(shared.offsets)[shared.point_of[chosen]] == 1))
         tallies = {}
-        for number, copy in enumerate(scene.copies, start=1):
-            size = same_size(len(copy), len(people), material.seed)
+        for number, copy in enumerate(scene.tables, start=1):
+            size = same_size(len(copy), len(people), comparison.seed)
             synthetic = mid_rank_matrix(copy.positions[size])
             for criterion in ("sum", "maximum"):
                 forth = link(people[chosen], synthetic, criterion)
-                if scene.copies is material.copies and scene.people is material.original:
+                if scene.tables is comparison.tables and scene.people is comparison.people:
                     rows.append(_distances(forth, number, criterion, people.shape))
                 tallies[f"copy {number}, {criterion}"] = Tally(
                     successes=_returned(forth, people, synthetic, criterion, chosen),

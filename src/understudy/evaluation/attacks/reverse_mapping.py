@@ -14,10 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from understudy.core.arrays import Floats, Integers
+from understudy.core.result import Section
 from understudy.errors import InputError
-from understudy.evaluation.shared.attack import Found, Material, Records, attacks, columns_of
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack import attacks, section_of
 from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks, same_size
+from understudy.evaluation.shared.results import frame
 
 MOST_RECORDS = 20_000  # synthetic records whose distance is taken apart
 
@@ -86,30 +90,30 @@ class ReverseMapping:
     summary: ClassVar[str] = "each copy as a permutation of the original plus noise, and the share of either"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
-        for number, copy in enumerate(material.copies, start=1):
-            rows += [{"copy": number, **row} for row in shares(material, copy)]
-        return Found(frames={"permutation_and_noise": columns_of(rows)})
+        for number, copy in enumerate(comparison.tables, start=1):
+            rows += [{"copy": number, **row} for row in shares(comparison, copy)]
+        return section_of(frames={"permutation_and_noise": frame(rows)})
 
 
-def shares(material: Material, copy: Records) -> list[dict[str, Any]]:
+def shares(comparison: Comparison, copy: Records) -> list[dict[str, Any]]:
     """Of each attribute: mean |z - x| (permutation) and mean |y - z| (noise), x the nearest original record's value.
 
     For a nominal attribute a difference is 1, for others it is in units of the attribute's range. Of several nearest
     original records the first stands for all.
     """
-    people = material.original
-    copy = copy.take(same_size(len(copy), len(people), material.seed))
+    people = comparison.people
+    copy = copy.take(same_size(len(copy), len(people), comparison.seed))
     mapped = reverse_map(people.positions, copy.positions)
-    chosen = material.sample(len(people), MOST_RECORDS, "reverse_mapping")
+    chosen = comparison.some_people(len(people), MOST_RECORDS, "reverse_mapping")
     links = link(mid_rank_matrix(copy.positions)[chosen], mid_rank_matrix(people.positions))
     vectors = np.unique(links.vector_of)
     first = np.array([links.synthetic.records[links.synthetic.offsets[links.vectors(int(v))[0]]] for v in vectors])
     nearest = people.positions[first[links.vector_of]]
     y, z = copy.positions[chosen], mapped.values[chosen]
-    columns = list(range(len(material.names)))
-    nominal, weights = material.nominal(columns), material.spans(columns)
+    columns = list(range(len(comparison.names)))
+    nominal, weights = comparison.nominal(columns), comparison.spans(columns)
 
     def apart(one: Floats, other: Floats) -> Floats:
         mean: Floats = np.where(nominal, one != other, np.abs(one - other) * weights).mean(axis=0)
@@ -124,5 +128,5 @@ def shares(material: Material, copy: Records) -> list[dict[str, Any]]:
             "permutation_share": float(moved[j] / (moved[j] + noise[j])) if moved[j] + noise[j] else None,
             "records": len(chosen),
         }
-        for j, name in enumerate(material.names)
+        for j, name in enumerate(comparison.names)
     ]

@@ -16,12 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.result import Finding
+from understudy.core.result import Finding, Section
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError
+from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared import roc
-from understudy.evaluation.shared.attack import Found, Material, attacks, columns_of
+from understudy.evaluation.shared.attack import attacks, section_of
 from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Outcome, Tally
 from understudy.privacy.exact.observed import epsilon_lower_bound
 
@@ -38,11 +40,11 @@ class ShadowModels:
     summary: ClassVar[str] = "one person told by running the synthesizer with and without them"
     needs: ClassVar[tuple[str, ...]] = ("synthesizer",)
 
-    def run(self, material: Material) -> Found:
-        assert material.synthesizer is not None  # noqa: S101 - needs says so
+    def run(self, comparison: Comparison) -> Section:
+        assert comparison.synthesizer is not None  # noqa: S101 - needs says so
         rows, outcomes, findings = [], [], []
-        for victim in victims(material):
-            found = shadow_attack(material, material.synthesizer, int(victim), runs=RUNS)
+        for victim in victims(comparison):
+            found = shadow_attack(comparison, comparison.synthesizer, int(victim), runs=RUNS)
             rows.append({"record": int(victim), **found["row"]})
             guesses = found["guesses"]
             outcomes.append(
@@ -64,26 +66,28 @@ class ShadowModels:
                     severity="info",
                 )
             )
-        return Found(outcomes=tuple(outcomes), frames={"shadow_models": columns_of(rows)}, findings=tuple(findings))
+        return section_of(outcomes=tuple(outcomes), frames={"shadow_models": frame(rows)}, findings=tuple(findings))
 
 
-def victims(material: Material) -> Integers:
+def victims(comparison: Comparison) -> Integers:
     """The people farthest from company: they leak first."""
-    columns = list(range(len(material.names)))
-    tree = Neighbours(material.original.positions, nominal=material.nominal(columns), weights=material.spans(columns))
-    company = tree.k_nearest(material.original.positions, 1, themselves=True)[:, 0]
+    columns = list(range(len(comparison.names)))
+    tree = Neighbours(
+        comparison.people.positions, nominal=comparison.nominal(columns), weights=comparison.spans(columns)
+    )
+    company = tree.k_nearest(comparison.people.positions, 1, themselves=True)[:, 0]
     return np.argsort(-company, kind="stable")[:VICTIMS]
 
 
 def shadow_attack(
-    material: Material, synthesizer: Callable[[Any], Any], victim: int, *, runs: int = RUNS
+    comparison: Comparison, synthesizer: Callable[[Any], Any], victim: int, *, runs: int = RUNS
 ) -> dict[str, Any]:
     """``synthesizer(table)`` makes a synthetic table (or a release) of a confidential Arrow table, afresh each time."""
-    table: pa.Table = material.frame
+    table: pa.Table = comparison.original_rows
     n = table.num_rows
     others = np.delete(np.arange(n), victim)
-    generator = material.generator(f"shadow {victim}")
-    target = material.original.codes[victim]
+    generator = comparison.generator(f"shadow {victim}")
+    target = comparison.people.codes[victim]
     features: list[list[Floats]] = [[], []]
     for run in range(2 * runs):
         stand_in = int(generator.choice(others))
@@ -92,7 +96,7 @@ def shadow_attack(
         frame = made.frame(1) if hasattr(made, "frame") else made
         if not hasattr(frame, "__arrow_c_stream__"):
             raise InputError("the synthesizer must return a table that speaks Arrow, or a release.")
-        features[run % 2].append(_features(material, pa.table(frame), target))
+        features[run % 2].append(_features(comparison, pa.table(frame), target))
     inside, outside = (np.array(side) for side in features)
     fit = runs // 2
     score = _linear(inside[:fit], outside[:fit])
@@ -101,25 +105,25 @@ def shadow_attack(
     true, false = int(np.sum(members > threshold)), int(np.sum(rest > threshold))
     auc = roc.area(members, rest)
     found = roc.Guessing(true_positives=true, members=len(members), false_positives=false, others=len(rest))
-    delta = material.claimed[1] if material.claimed else 0.0
+    delta = comparison.claimed[1] if comparison.claimed else 0.0
     epsilon = epsilon_lower_bound(true, len(members), false, len(rest), delta=delta, alpha=ALPHA)
     row = {
         "runs": 2 * runs, "auc": auc.value, "auc_low": auc.low, "auc_high": auc.high,
         "advantage": found.advantage,
         **roc.few_false(members, rest),
-        "epsilon_low": epsilon, "epsilon_claimed": None if material.claimed is None else material.claimed[0],
+        "epsilon_low": epsilon, "epsilon_claimed": None if comparison.claimed is None else comparison.claimed[0],
     }  # fmt: skip
     return {"row": row, "right": found.right, "guesses": found.guesses}
 
 
-def _features(material: Material, frame: pa.Table, target: Integers) -> Floats:
-    absent = [name for name in material.names if name not in frame.column_names]
+def _features(comparison: Comparison, frame: pa.Table, target: Integers) -> Floats:
+    absent = [name for name in comparison.names if name not in frame.column_names]
     if absent:
         raise InputError(
             f"the synthesizer returned a table without the column '{absent[0]}'; it needs every attribute."
         )
-    coded = encode_table(frame.select(list(material.names)), material.schema)
-    same = np.column_stack([coded.columns[name] == code for name, code in zip(material.names, target, strict=True)])
+    coded = encode_table(frame.select(list(comparison.names)), comparison.schema)
+    same = np.column_stack([coded.columns[name] == code for name, code in zip(comparison.names, target, strict=True)])
     agree = same.sum(axis=1)
     width = same.shape[1]
     counts = [same[:, j].sum() for j in range(width)]

@@ -13,7 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from understudy.core.arrays import Flags
-from understudy.evaluation.shared.attack import Found, Material, Records, Scene, attacks
+from understudy.core.result import Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.success import Tally
 
 STATEMENTS = 500
@@ -28,26 +31,26 @@ class SinglingOut:
     summary: ClassVar[str] = "statements that are true of exactly one person, by one attribute and by several"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
-        columns = list(range(len(material.names)))
-        nominal = material.nominal(columns)
+    def run(self, comparison: Comparison) -> Section:
+        columns = list(range(len(comparison.names)))
+        nominal = comparison.nominal(columns)
 
         def play(scene: Scene) -> dict[str, Tally]:
             tallies = {}
-            for number, copy in enumerate(scene.copies, start=1):
+            for number, copy in enumerate(scene.tables, start=1):
                 for label, statements in (
                     ("one attribute", univariate(copy, nominal)),
-                    ("several attributes", multivariate(copy, nominal, material.generator(f"singling_out {number}"))),
+                    ("several attributes", multivariate(copy, nominal, comparison.generator(f"singling_out {number}"))),
                 ):
                     chosen = statements
                     if len(statements) > STATEMENTS:
-                        rows = material.sample(len(statements), STATEMENTS, f"statements {number}")
+                        rows = comparison.some_people(len(statements), STATEMENTS, f"statements {number}")
                         chosen = [statements[row] for row in rows]
                     right = sum(true_of(scene.people, statement, most=2) == 1 for statement in chosen)
                     tallies[f"{label}, copy {number}"] = Tally(successes=right, guesses=len(chosen), asked=STATEMENTS)
             return tallies
 
-        return Found(outcomes=tuple(material.play(self.name, play)))
+        return section_of(outcomes=tuple(play_scenes(comparison, self.name, play)))
 
 
 def univariate(copy: Records, nominal: Flags) -> list[list[Condition]]:

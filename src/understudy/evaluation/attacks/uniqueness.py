@@ -11,11 +11,14 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.result import Finding
-from understudy.evaluation.shared.attack import Found, Material, Scene, attacks, columns_of
+from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.record_cells import cell_numbers
+from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Tally
 
 MOST_KEY_SETS = 200
@@ -42,33 +45,34 @@ class Uniqueness:
     summary: ClassVar[str] = "unique people whose cell holds exactly one synthetic record (replicated uniques)"
     needs: ClassVar[tuple[str, ...]] = ()
 
-    def run(self, material: Material) -> Found:
+    def run(self, comparison: Comparison) -> Section:
         outcomes = []
-        for keys in [material.names] + ([material.keys] if material.keys else []):
-            label = "all attributes" if keys == material.names else " x ".join(keys)
-            outcomes += material.play(self.name, partial(_play, material, keys, label))
+        for keys in [comparison.names] + ([comparison.keys] if comparison.keys else []):
+            label = "all attributes" if keys == comparison.names else " x ".join(keys)
+            outcomes += play_scenes(comparison, self.name, partial(_play, comparison, keys, label))
         rows = []
-        for keys in key_sets(material.names, material.keys):
-            for number, (copy, null) in enumerate(zip(material.copies, material.null, strict=True), start=1):
-                d, s, own = _counts(material, copy.codes, keys)
-                d_null, s_null, own_null = _counts(material, null.codes, keys)
+        for keys in key_sets(comparison.names, comparison.keys):
+            for number, (copy, null) in enumerate(
+                zip(comparison.tables, comparison.independent_tables, strict=True), start=1
+            ):
+                d, s, own = _counts(comparison, copy.codes, keys)
+                d_null, s_null, own_null = _counts(comparison, null.codes, keys)
                 rows.append({
                     "keys": " x ".join(keys), "key_count": len(keys), "copy": number,
                     **uniqueness(d, own, s),
                     "repU_null": uniqueness(d_null, own_null, s_null)["repU"],
                 })  # fmt: skip
-        hit = _replicated(material, material.names)
-        return Found(
+        hit = _replicated(comparison, comparison.names)
+        return section_of(
             outcomes=tuple(outcomes),
             frames={
-                "uniqueness": columns_of(rows),
-                "records_at_risk": {
-                    "record": np.flatnonzero(hit)[:SHOWN_RECORDS],
-                    "copies": hit[hit > 0][:SHOWN_RECORDS],
-                },
-                "levels_at_risk": _levels(material, hit > 0),
+                "uniqueness": frame(rows),
+                "records_at_risk": pa.table(
+                    {"record": np.flatnonzero(hit)[:SHOWN_RECORDS], "copies": hit[hit > 0][:SHOWN_RECORDS]}
+                ),
+                "levels_at_risk": _levels(comparison, hit > 0),
             },
-            findings=tuple(_findings(material, rows)),
+            findings=tuple(_findings(comparison, rows)),
         )
 
 
@@ -86,20 +90,20 @@ def uniqueness(d: Integers, people: Integers, s: Integers) -> dict[str, float]:
     }
 
 
-def _counts(material: Material, synthetic: Integers, keys: tuple[str, ...]) -> tuple[Integers, Integers, Integers]:
-    columns = material.columns(keys)
-    (people, others), cells = cell_numbers([material.original.codes, synthetic], columns, material.schema.shape())
+def _counts(comparison: Comparison, synthetic: Integers, keys: tuple[str, ...]) -> tuple[Integers, Integers, Integers]:
+    columns = comparison.columns(keys)
+    (people, others), cells = cell_numbers([comparison.people.codes, synthetic], columns, comparison.schema.shape())
     return np.bincount(people, minlength=cells), np.bincount(others, minlength=cells), people
 
 
-def _play(material: Material, keys: tuple[str, ...], label: str, scene: Scene) -> dict[str, Tally]:
+def _play(comparison: Comparison, keys: tuple[str, ...], label: str, scene: Scene) -> dict[str, Tally]:
     """Of the people who are unique (of the holdout: who would be, in the data), those whose cell has one record."""
-    columns, shape = material.columns(keys), material.schema.shape()
-    inside = scene.people is material.original
+    columns, shape = comparison.columns(keys), comparison.schema.shape()
+    inside = scene.people is comparison.people
     tallies = {}
-    for number, copy in enumerate(scene.copies, start=1):
+    for number, copy in enumerate(scene.tables, start=1):
         (data, people, others), cells = cell_numbers(
-            [material.original.codes, scene.people.codes, copy.codes], columns, shape
+            [comparison.people.codes, scene.people.codes, copy.codes], columns, shape
         )
         d, s = np.bincount(data, minlength=cells), np.bincount(others, minlength=cells)
         unique = d[people] == (1 if inside else 0)
@@ -109,20 +113,20 @@ def _play(material: Material, keys: tuple[str, ...], label: str, scene: Scene) -
     return tallies
 
 
-def _replicated(material: Material, keys: tuple[str, ...]) -> Integers:
+def _replicated(comparison: Comparison, keys: tuple[str, ...]) -> Integers:
     """In how many copies each record is a replicated unique."""
-    total = np.zeros(len(material.original), np.int64)
-    for copy in material.copies:
-        d, s, own = _counts(material, copy.codes, keys)
+    total = np.zeros(len(comparison.people), np.int64)
+    for copy in comparison.tables:
+        d, s, own = _counts(comparison, copy.codes, keys)
         total += (d[own] == 1) & (s[own] == 1)
     return total
 
 
-def _levels(material: Material, at_risk: Any) -> dict[str, list[Any]]:
+def _levels(comparison: Comparison, at_risk: Any) -> pa.Table:
     """Which levels carry the risk: the share of each level's people who are replicated uniques."""
     rows = []
-    for place, attribute in enumerate(material.schema.attributes):
-        codes = material.original.codes[:, place]
+    for place, attribute in enumerate(comparison.schema.attributes):
+        codes = comparison.people.codes[:, place]
         people = np.bincount(codes, minlength=attribute.size)
         risky = np.bincount(codes[at_risk], minlength=attribute.size)
         shares: Floats = risky / np.maximum(people, 1)
@@ -137,11 +141,11 @@ def _levels(material: Material, at_risk: Any) -> dict[str, list[Any]]:
             for code, level in enumerate(attribute.code_names)
             if people[code]
         ]
-    return columns_of(rows)
+    return frame(rows)
 
 
-def _findings(material: Material, rows: list[dict[str, Any]]) -> list[Finding]:
-    whole = [row for row in rows if row["key_count"] == len(material.names)]
+def _findings(comparison: Comparison, rows: list[dict[str, Any]]) -> list[Finding]:
+    whole = [row for row in rows if row["key_count"] == len(comparison.names)]
     mean = float(np.mean([row["repU"] for row in whole]))
     chance = float(np.mean([row["repU_null"] for row in whole]))
     found = [
@@ -156,7 +160,7 @@ def _findings(material: Material, rows: list[dict[str, Any]]) -> list[Finding]:
             reference="Raab 2022, section 4 (per record, not per cell)",
         )
     ]
-    own = [row for row in rows if material.keys and row["keys"] == " x ".join(material.keys)]
+    own = [row for row in rows if comparison.keys and row["keys"] == " x ".join(comparison.keys)]
     if own and own[0]["UiO"] == 100:
         found.append(
             Finding(

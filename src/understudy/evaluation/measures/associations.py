@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
+from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.counted_tables import count_together
-from understudy.evaluation.shared.measure import Collected, Comparison, frame, label, measures
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import Collected, frame, label
 
 Counts = NDArray[np.int64]
 NOTABLE = 0.1

@@ -12,8 +12,10 @@ import numpy as np
 
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.counted_tables import count_filled
-from understudy.evaluation.shared.measure import Comparison, frame, measures
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import frame
 
 RAAB = "Raab (2022), Table 1"
 

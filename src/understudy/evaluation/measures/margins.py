@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.counted_tables import count_together
-from understudy.evaluation.shared.measure import Collected, Comparison, frame, label, measures
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import Collected, frame, label
 from understudy.evaluation.shared.table_measures import MEASURES, band, k_marginal_score, measure_table, severity_of
 
 WORST = 10

@@ -10,7 +10,9 @@ from understudy.core.arrays import Floats
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
 from understudy.engines.reading.values import as_number, values_of
-from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import Collected, frame
 
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 HISTOGRAM_BINS = 40
@@ -37,7 +39,7 @@ def numeric(comparison: Comparison) -> Section:
     if not attributes:
         found.omit("numeric", "all of it", "no attribute of the schema is numeric")
         return found.section()
-    rows = comparison.original_rows()
+    rows = comparison.original_rows
     summaries: list[dict[str, Any]] = []
     quantiles: list[dict[str, Any]] = []
     histograms: list[dict[str, Any]] = []

@@ -9,7 +9,9 @@ import numpy as np
 from understudy.core.arrays import Integers
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
-from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import Collected, frame
 from understudy.evaluation.shared.table_measures import band, measure_table, severity_of
 
 SHOWN = 50

@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Floats
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.comparison import Comparison, shuffled
 from understudy.evaluation.shared.classifier_columns import Features, dummy_features, tree_features
-from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures, missing_extra, shuffled
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import Collected, frame, missing_extra
 from understudy.evaluation.shared.table_measures import band, severity_of
 from understudy.models.regression import fit_logit, probabilities
 
@@ -176,7 +178,7 @@ def _permuted(labels: Labels, number: int) -> Labels:
 
 
 def _pooled(comparison: Comparison, first: CodedTable, second: CodedTable) -> tuple[Features, Labels]:
-    parts = [(table, comparison.sample(table, comparison.largest, "propensity")) for table in (first, second)]
+    parts = [(table, comparison.some_rows(table, comparison.largest, "propensity")) for table in (first, second)]
     return tree_features(comparison.schema, parts, comparison.names), _labels(comparison, first, second)
 
 
@@ -215,7 +217,7 @@ def _boosting(comparison: Comparison, first: CodedTable, second: CodedTable, per
 
 def _logit(comparison: Comparison, first: CodedTable, second: CodedTable, permutation: int | None) -> _Scores | None:
     schema = comparison.schema
-    chosen = [(table, comparison.sample(table, comparison.largest, "propensity")) for table in (first, second)]
+    chosen = [(table, comparison.some_rows(table, comparison.largest, "propensity")) for table in (first, second)]
     codes = np.stack(
         [np.concatenate([np.asarray(t.columns[name], np.int64)[rows] for t, rows in chosen]) for name in schema.names],
         axis=1,

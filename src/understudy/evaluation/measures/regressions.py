@@ -15,7 +15,9 @@ from understudy.core.formula import Formula, parse_formula
 from understudy.core.result import Finding, Section
 from understudy.engines.reading.values import values_of
 from understudy.errors import ConvergenceError, InputError
-from understudy.evaluation.shared.measure import Collected, Comparison, frame, measures
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import Collected, frame
 from understudy.models.design import INTERCEPT, Design, Rows, make_design, numbers_needed
 from understudy.models.regression import Fit
 
@@ -45,7 +47,7 @@ def regressions(comparison: Comparison) -> Section:
         return found.section()
     rows: list[dict[str, Any]] = []
     models: list[dict[str, Any]] = []
-    original_rows = comparison.original_rows()
+    original_rows = comparison.original_rows
     for text in comparison.models:
         formula = parse_formula(text, comparison.names)
         design = make_design(comparison.schema, formula, (comparison.original, *comparison.copies))

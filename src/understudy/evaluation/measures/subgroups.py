@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.result import Finding, Section
+from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.counted_tables import count_together
-from understudy.evaluation.shared.measure import Collected, Comparison, frame, label, measures
+from understudy.evaluation.shared.measure import measures
+from understudy.evaluation.shared.results import Collected, frame, label
 
 SIZES = ((1, 4), (5, 9), (10, 49), (50, 199), (200, None))
 WAYS = (1, 2)

@@ -15,11 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.core.arrays import Integers
+from understudy.core.counts import Source
+from understudy.engines.opening import open_source
 from understudy.errors import InputError, unknown_name
 from understudy.evaluation.attacks.rank_attribution import attack_attribute
 from understudy.evaluation.attacks.rank_linkage import mutual
-from understudy.evaluation.inputs.attack_inputs import material_of
-from understudy.evaluation.shared.attack import Material, Records, Scene
+from understudy.evaluation.inputs.comparison import Comparison, compare
+from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack import Scene
 from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks, same_size
 from understudy.release import Release
@@ -64,26 +67,26 @@ def _swapped(n: int, strength: float, generator: np.random.Generator) -> Integer
     return partner
 
 
-def two_way_distance(material: Material, copy: Records) -> float:
+def two_way_distance(comparison: Comparison, copy: Records) -> float:
     """The mean total variation distance of all two-way tables to the original's."""
-    shape = material.schema.shape()
+    shape = comparison.schema.shape()
     distances = []
     for one, other in combinations(range(len(shape)), 2):
         shares = []
-        for records in (material.original, copy):
+        for records in (comparison.people, copy):
             flat = records.codes[:, one] * shape[other] + records.codes[:, other]
             shares.append(np.bincount(flat, minlength=shape[one] * shape[other]) / len(records))
         distances.append(float(np.abs(shares[0] - shares[1]).sum()) / 2)
     return float(np.mean(distances))
 
 
-def strength_for(material: Material, protection: str, distance: float) -> float:
+def strength_for(comparison: Comparison, protection: str, distance: float) -> float:
     """The strength at which a protection moves two-way tables as far as asked for, by bisection; 1 if none does."""
     low, high = 0.0, 1.0
     for _ in range(STEPS):
         middle = (low + high) / 2
-        made = protect(material.original, protection, middle, material.seed)
-        low, high = (middle, high) if two_way_distance(material, made) < distance else (low, middle)
+        made = protect(comparison.people, protection, middle, comparison.seed)
+        low, high = (middle, high) if two_way_distance(comparison, made) < distance else (low, middle)
     return high
 
 
@@ -93,29 +96,30 @@ def compare_protections(release: Release, confidential: Any, *, target: str, see
     ``true_links``: the share of records whose only nearest record is their own protected one (a synthetic table has no
     such record). ``clones``: mutual nearest. ``hit``: the true value of the target is among the linked records'.
     """
-    material = material_of(release, confidential, targets=(target,), seed=seed)
-    if len(material.names) < 2:
+    source = confidential if isinstance(confidential, Source) else open_source(confidential, release.schema)
+    comparison = compare(release, source, targets=(target,), seed=seed)
+    if len(comparison.names) < 2:
         raise InputError(f"'{target}' is the only attribute; protections are compared by what others tell about it.")
-    copy = material.copies[0].take(same_size(len(material.copies[0]), len(material.original), seed))
-    distance = two_way_distance(material, copy)
+    copy = comparison.tables[0].take(same_size(len(comparison.tables[0]), len(comparison.people), seed))
+    distance = two_way_distance(comparison, copy)
     tables = {"synthetic": (None, copy)} | {
-        name: (strength, protect(material.original, name, strength, seed))
+        name: (strength, protect(comparison.people, name, strength, seed))
         for name in PROTECTIONS
-        for strength in (strength_for(material, name, distance),)
+        for strength in (strength_for(comparison, name, distance),)
     }
     rows = []
-    people = mid_rank_matrix(material.original.positions)
+    people = mid_rank_matrix(comparison.people.positions)
     for name, (strength, made) in tables.items():
         ranks = mid_rank_matrix(made.positions)
         forth = link(people, ranks)
-        guess = attack_attribute(material, Scene(people=material.original, copies=(made,)), target)
+        guess = attack_attribute(comparison, Scene(people=comparison.people, tables=(made,)), target)
         summary = guess.summary()
         own = None if strength is None else int(np.sum(forth.single() == np.arange(len(people))))
         rows.append(
             {
                 "protection": name,
                 "strength": strength,
-                "two_way_distance": two_way_distance(material, made),
+                "two_way_distance": two_way_distance(comparison, made),
                 "clones": mutual(people, ranks) / len(people),
                 "true_links": None if own is None else own / len(people),
                 "target": target,

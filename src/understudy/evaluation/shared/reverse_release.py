@@ -18,7 +18,7 @@ import pyarrow as pa
 from understudy.engines.opening import open_source
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import SchemaError
-from understudy.evaluation.inputs.attack_inputs import records_of
+from understudy.evaluation.inputs.records import records_of
 from understudy.evaluation.shared.ranks import order_ranks, same_size
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.release import Release

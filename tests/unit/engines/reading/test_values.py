@@ -80,8 +80,9 @@ def test_a_table_without_rows_has_columns_without_values(tmp_path):
         pa.table({"age": pa.array([], pa.float64()), "sex": pa.array([], pa.string())}),
     ):
         source = open_local(data, schema)
-        assert source.confidential_rows().column_names == ["age", "sex"]
-        assert source.confidential_rows().num_rows == source.confidential_codes().rows == 0
+        codes, rows = source.confidential_table()
+        assert rows.column_names == ["age", "sex"]
+        assert rows.num_rows == codes.rows == source.confidential_codes().rows == 0
 
 
 def test_a_file_of_no_places_is_refused(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import understudy as us
 from understudy.errors import InputError, UnknownNameError
 from understudy.evaluation.attacks.shadow_models import shadow_attack
-from understudy.evaluation.inputs.attack_inputs import material_of
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.attack import attacks
 
@@ -17,8 +17,19 @@ from understudy.evaluation.shared.attack import attacks
 LIMITED = {"attribute_inference": 0.3, "rank_attribution": 0.3}
 
 
+def compared(release, data, *, holdout=None, **settings):
+    people, others = (
+        us.open_source(one, release.schema) if isinstance(one, pa.Table) else one for one in (data, holdout)
+    )
+    return compare(release, people, holdout=others, **settings)
+
+
+def risk_of(release, data, *, only=None, **settings):
+    return evaluate_risk(compared(release, data, **settings), only=only)
+
+
 def run(schema, copies, data, **settings):
-    return evaluate_risk(us.wrap(copies, schema), us.open_source(data, schema), **settings)
+    return risk_of(us.wrap(copies, schema), data, **settings)
 
 
 def outcomes(section) -> list[dict]:
@@ -139,7 +150,7 @@ def test_text_columns_are_read_by_the_schema(schema, tables, tmp_path):
     csv.write_csv(tables["data"], tmp_path / "data.csv")
     source = us.open_source(tmp_path / "data.csv", schema)
     wrapped = us.wrap(tables["other"], schema)
-    from_text, from_arrow = (material_of(wrapped, one).original for one in (source, tables["data"]))
+    from_text, from_arrow = (compared(wrapped, one).people for one in (source, tables["data"]))
     assert np.array_equal(from_text.codes, from_arrow.codes)
     assert np.array_equal(from_text.positions, from_arrow.positions)
     income = schema.names.index("income")
@@ -161,7 +172,7 @@ def test_dates_and_clipped_values_have_positions():
     data = pa.table({"born": [day(2000, 1, 2), None, day(2019, 1, 1)], "x": [-5.0, 0.5, 9.0]})
     texts = pa.table({"born": ["2000-01-02", None, "2019-01-01"], "x": ["-5", "+0.5", "9"]})
     for table in (data, texts):
-        found = material_of(us.wrap(data, dated), table).original.positions
+        found = compared(us.wrap(data, dated), table).people.positions
         assert found[:, 1].tolist() == [0.0, 0.5, 2.0]
         assert found[0, 0] == 10958.0
         assert found[1, 0] == 18262.0 + 7305.0
@@ -173,21 +184,20 @@ def test_a_holdout_that_overlaps_is_refused(schema, tables):
     for holdout in (data, data.slice(0, 200), half):
         with pytest.raises(InputError, match="overlaps"):
             run(schema, tables["other"], data, holdout=holdout)
-    material_of(us.wrap(tables["other"], schema), data, holdout=tables["holdout"])
+    compared(us.wrap(tables["other"], schema), data, holdout=tables["holdout"])
 
 
 def test_a_holdout_of_few_distinct_rows_is_accepted_unless_it_is_the_same():
     small = us.Schema(attributes=(us.Attribute(name="x", levels=("a", "b")),))
     data = pa.table({"x": ["a"] * 30 + ["b"] * 20})
-    material_of(us.wrap(data, small), data, holdout=pa.table({"x": ["a"] * 5 + ["b"] * 6}))
+    compared(us.wrap(data, small), data, holdout=pa.table({"x": ["a"] * 5 + ["b"] * 6}))
     with pytest.raises(InputError, match="overlaps"):
-        material_of(us.wrap(data, small), data, holdout=data)
+        compared(us.wrap(data, small), data, holdout=data)
 
 
 def test_fair_holdouts_are_not_refused(schema, tables):
     """200 fair pairs at a false-alarm rate of at most 2e-4 each: more than 3 refusals have probability below 1e-7."""
-    from understudy.evaluation.inputs.attack_inputs import refuse_overlap
-    from understudy.evaluation.shared.attack import Records
+    from understudy.evaluation.inputs.records import Records, refuse_overlap
 
     draw = np.random.default_rng(0)
     refused = 0
@@ -225,13 +235,13 @@ def test_too_few_records_are_refused(schema, tables):
     with pytest.raises(InputError, match="no control"):
         run(schema, tables["small"], tables["data"], holdout=one)
     with pytest.raises(InputError, match=r"us\.wrap"):
-        evaluate_risk(tables["small"], tables["data"])
+        compare(tables["small"], us.open_source(tables["data"], schema))
 
 
 def test_another_schema_is_refused(schema, tables):
     other = us.Schema(attributes=schema.attributes[:4], ignore=("smokes",))
-    with pytest.raises(InputError, match="another schema"):
-        evaluate_risk(us.wrap(tables["small"], schema), us.open_source(tables["data"], other))
+    with pytest.raises(InputError, match="'smokes' is in the release only"):
+        risk_of(us.wrap(tables["small"], schema), us.open_source(tables["data"], other))
 
 
 def test_keys_that_are_all_unique_are_told(tables):
@@ -270,7 +280,7 @@ def test_shadow_models_catch_a_synthesizer_that_copies_and_not_one_that_ignores_
         source = table if leaks else constant
         return source.take(pa.array(draw.permutation(source.num_rows)))
 
-    game = material_of(us.wrap(constant, schema), data, synthesizer=synthesize)
+    game = compared(us.wrap(constant, schema), data, synthesizer=synthesize)
     row = shadow_attack(game, synthesize, 3, runs=64)["row"]
     if leaks:
         assert row["auc"] > 0.95
@@ -292,7 +302,7 @@ def test_risk_against_epsilon_has_the_worst_subject_of_each_attack(schema, table
     from understudy.evaluation.risk import risk_against_epsilon
 
     release = us.wrap(tables["small"], schema)
-    section = evaluate_risk(release, tables["data"], only=("linkability", "attribution"))
+    section = risk_of(release, tables["data"], only=("linkability", "attribution"))
     table = risk_against_epsilon([("one", release, section)]).to_pylist()
     assert {row["attack"] for row in table} == {"linkability", "attribution"}
     assert {row["epsilon"] for row in table} == {None}
@@ -302,5 +312,5 @@ def test_risk_against_epsilon_has_the_worst_subject_of_each_attack(schema, table
 
 
 def test_data_without_rows_are_refused_in_words(schema, tables):
-    with pytest.raises(InputError, match="fewer than two records"):
+    with pytest.raises(InputError, match="the confidential data have no rows"):
         run(schema, tables["data"], tables["data"].slice(0, 0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,8 +16,10 @@ from understudy.evaluation.attacks.closest_record import ClosestRecord, outliers
 from understudy.evaluation.attacks.linkability import joined
 from understudy.evaluation.attacks.rank_attribution import attack_attribute
 from understudy.evaluation.attacks.singling_out import multivariate, true_of, univariate
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared import roc
-from understudy.evaluation.shared.attack import Material, Records, Scene
+from understudy.evaluation.shared.attack import Scene
 from understudy.evaluation.shared.ranks import mid_ranks
 
 SCHEMA = us.Schema(
@@ -52,17 +56,24 @@ def apart(one: Records, other: Records, columns) -> np.ndarray:
     return total
 
 
-def material(people, *copies, **more) -> Material:
-    return Material(schema=SCHEMA, original=people, copies=copies, null=copies, **more)
+def of_records(schema, people, copies, **more) -> Comparison:
+    """A comparison of records that were never in a file."""
+    made = Comparison(release=SimpleNamespace(schema=schema), original=None, original_rows=None, copies=copies, **more)
+    vars(made).update(people=people, tables=tuple(copies), independent_tables=tuple(copies))
+    return made
+
+
+def compared(people, *copies, **more) -> Comparison:
+    return of_records(SCHEMA, people, copies, **more)
 
 
 @settings(max_examples=60, deadline=None)
 @given(people=some, copy=some, second=some)
 def test_attribute_inference_takes_the_commonest_value_of_all_nearest(people, copy, second):
-    game = material(people, copy, second)
+    game = compared(people, copy, second)
     chosen = np.arange(len(people))
     for j, target in enumerate(SCHEMA.names):
-        guess, agreed, _ = infer(game, game.scenes["release"], target, chosen)
+        guess, agreed, _ = infer(game, Scene(people=game.people, tables=game.tables), target, chosen)
         known = [k for k in range(3) if k != j]
         codes = np.concatenate([copy.codes[:, j], second.codes[:, j]])
         distances = np.concatenate([apart(people, table, known) for table in (copy, second)], axis=1)
@@ -75,7 +86,7 @@ def test_attribute_inference_takes_the_commonest_value_of_all_nearest(people, co
 @settings(max_examples=60, deadline=None)
 @given(people=some, copy=some)
 def test_linkability_joins_what_shares_a_nearest_record(people, copy):
-    found = joined(material(people, copy), people, copy, [0, 2], [1])
+    found = joined(compared(people, copy), people, copy, [0, 2], [1])
     one, other = apart(people, copy, [0, 2]), apart(people, copy, [1])
     wanted = [bool(((one[i] == one[i].min()) & (other[i] == other[i].min())).any()) for i in range(len(people))]
     assert found.tolist() == wanted
@@ -84,13 +95,14 @@ def test_linkability_joins_what_shares_a_nearest_record(people, copy):
 @settings(max_examples=60, deadline=None)
 @given(people=some, copy=some)
 def test_closer_than_company(people, copy):
-    outcome = {one.subject: one for one in ClosestRecord().run(material(people, copy)).outcomes}
+    rows = ClosestRecord().run(compared(people, copy)).frames["attacks"].to_pylist()
+    outcome = {row["subject"]: row for row in rows}
     company = apart(people, people, [0, 1, 2])
     np.fill_diagonal(company, np.inf)
     company = company.min(axis=1)
     closest = apart(people, copy, [0, 1, 2]).min(axis=1)
-    assert outcome["everybody, copy 1"].release.successes == int(np.sum(closest < company))
-    assert outcome["outliers, copy 1"].release.guesses == int(outliers(company).sum()) >= 1
+    assert outcome["everybody, copy 1"]["successes"] == int(np.sum(closest < company))
+    assert outcome["outliers, copy 1"]["guesses"] == int(outliers(company).sum()) >= 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -116,9 +128,9 @@ def test_statements_need_records_that_differ():
 @given(tables=st.integers(2, 20).flatmap(lambda rows: st.tuples(table(rows), table(rows), table(rows))))
 def test_rank_attribution_reads_the_linked_ranks_of_every_copy(tables):
     people, *copies = tables
-    game = material(people, *copies)
+    game = compared(people, *copies)
     for j, target in enumerate(SCHEMA.names):
-        found = attack_attribute(game, game.scenes["release"], target)
+        found = attack_attribute(game, Scene(people=game.people, tables=game.tables), target)
         known = [k for k in range(3) if k != j]
         pooled = np.zeros((len(people), SCHEMA[target].size), np.int64)
         for m, copy in enumerate(copies):
@@ -145,7 +157,7 @@ def test_rank_attribution_reads_the_linked_ranks_of_every_copy(tables):
 def test_chance_error_of_a_rank():
     """The mean distance of a rank to one drawn at random from 1 to n."""
     people = _records(np.column_stack([np.zeros(8), np.zeros(8), np.arange(8)]).astype(np.int64))
-    found = attack_attribute(material(people, people), Scene(people=people, copies=(people,)), "c")
+    found = attack_attribute(compared(people, people), Scene(people=people, tables=(people,)), "c")
     ranks = np.arange(1, 9)
     assert found.summary()["rank_error_chance"] == pytest.approx(np.abs(ranks[:, None] - ranks).mean() / 7)
 
@@ -198,8 +210,8 @@ def test_one_copy_narrows_nothing_and_three_that_agree_on_the_truth_help():
         moved = draw.uniform(size=200) < 0.3
         values[moved, 2] = draw.integers(0, 9, moved.sum())
         noisy.append(_records(values))
-    alone = attack_attribute(material(people, *noisy), Scene(people=people, copies=(noisy[0],)), "c").summary()
+    alone = attack_attribute(compared(people, *noisy), Scene(people=people, tables=(noisy[0],)), "c").summary()
     assert (alone["narrowed"], alone["one_copy_width"]) == (0, alone["range_width"])
-    three = attack_attribute(material(people, *noisy), Scene(people=people, copies=tuple(noisy)), "c").summary()
+    three = attack_attribute(compared(people, *noisy), Scene(people=people, tables=tuple(noisy)), "c").summary()
     assert three["range_holds_truth"] > alone["range_holds_truth"]
     assert three["helped"] > three["confused"]

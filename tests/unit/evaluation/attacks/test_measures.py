@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,8 @@ from understudy.evaluation.attacks.attribution import Claims
 from understudy.evaluation.attacks.cell_counts import real_given_synthetic, tables
 from understudy.evaluation.attacks.matching import match_counts, match_rates
 from understudy.evaluation.attacks.uniqueness import Uniqueness, key_sets, uniqueness
-from understudy.evaluation.shared.attack import Material, Records
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.record_cells import cell_numbers, numbers_of
 from understudy.evaluation.shared.success import Outcome, Tally, residual
 
@@ -39,9 +42,15 @@ def records(table) -> Records:
     return Records(codes=table, positions=table.astype(float))
 
 
-def material(people, copy, **more) -> Material:
-    settings = {"schema": SCHEMA, "original": records(people), "copies": (records(copy),), "null": (records(copy),)}
-    return Material(**{**settings, **more})
+def of_records(schema, people, copies, **more) -> Comparison:
+    """A comparison of records that were never in a file."""
+    made = Comparison(release=SimpleNamespace(schema=schema), original=None, original_rows=None, copies=copies, **more)
+    vars(made).update(people=people, tables=tuple(copies), independent_tables=tuple(copies))
+    return made
+
+
+def compared(people, copy, **more) -> Comparison:
+    return of_records(SCHEMA, records(people), (records(copy),), **more)
 
 
 @settings(max_examples=60, deadline=None)
@@ -86,7 +95,7 @@ def test_replicated_uniques(people, copy):
 @settings(max_examples=30, deadline=None)
 @given(people=codes, copy=codes)
 def test_the_table_of_key_sets_and_the_records_at_risk(people, copy):
-    found = Uniqueness().run(material(people, copy, keys=("v0", "v1")))
+    found = Uniqueness().run(compared(people, copy, keys=("v0", "v1")))
     table = found.frames["uniqueness"]
     assert table["keys"] == ["v0 x v1 x v2", "v0 x v1", "v0", "v1"]
     d = np.array([np.sum((people == person).all(axis=1)) for person in people])
@@ -112,7 +121,7 @@ def test_key_sets_are_bounded():
 @settings(max_examples=60, deadline=None)
 @given(people=codes, copy=codes)
 def test_match_rates(people, copy):
-    c, m = match_counts(material(people, copy, keys=("v0", "v1")), records(people), records(copy))
+    c, m = match_counts(compared(people, copy, keys=("v0", "v1")), records(people), records(copy))
     for i, person in enumerate(people):
         same = (copy[:, :2] == person[:2]).all(axis=1)
         assert c[i] == same.sum()
@@ -153,20 +162,20 @@ def test_anonymity(ordered, table):
 def test_tables_that_do_not_fit_are_left_out_and_told(monkeypatch):
     people = np.array([[0, 0, 0], [1, 1, 1], [2, 1, 3]])
     monkeypatch.setattr(cell_counts, "MOST_CELLS", 3 * 2 + 2 * 4)  # the second table, of 3 x 4 cells, has no room
-    d, s = tables(material(people, people), records(people), records(people), 2)
+    d, s = tables(compared(people, people), records(people), records(people), 2)
     assert len(d) == len(s) == 3 * 2 + 2 * 4
-    told = {finding.code: finding.value for finding in cell_counts.CellCounts().run(material(people, people)).findings}
+    told = {finding.code: finding.value for finding in cell_counts.CellCounts().run(compared(people, people)).findings}
     assert told["risk.cell_counts.left_out_2"] == 1
     assert told["risk.cell_counts.left_out_3"] == 1
     monkeypatch.undo()
-    told = {finding.code for finding in cell_counts.CellCounts().run(material(people, people)).findings}
+    told = {finding.code for finding in cell_counts.CellCounts().run(compared(people, people)).findings}
     assert not any("left_out" in code for code in told)
 
 
 @settings(max_examples=40, deadline=None)
 @given(people=codes, copy=codes)
 def test_real_counts_given_synthetic_counts(people, copy):
-    d, s = tables(material(people, copy), records(people), records(copy), 2)
+    d, s = tables(compared(people, copy), records(people), records(copy), 2)
     assert len(d) == 3 * 2 + 3 * 4 + 2 * 4
     assert d.sum() == 3 * len(people)
     assert s.sum() == 3 * len(copy)

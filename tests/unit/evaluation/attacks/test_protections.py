@@ -7,7 +7,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError, UnknownNameError
-from understudy.evaluation.inputs.attack_inputs import material_of
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.shared.protections import (
     PROTECTIONS,
     compare_protections,
@@ -20,12 +20,12 @@ from understudy.evaluation.shared.ranks import order_ranks
 
 @pytest.fixture(scope="module")
 def material(schema, tables):
-    return material_of(us.wrap(tables["other"], schema), tables["data"])
+    return compare(us.wrap(tables["other"], schema), us.open_source(tables["data"], schema))
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_no_strength_changes_nothing_and_more_moves_more(material, protection):
-    original = material.original
+    original = material.people
     same = protect(original, protection, 0.0, 1)
     assert np.array_equal(same.codes, original.codes)
     assert np.array_equal(same.positions, original.positions)
@@ -36,16 +36,16 @@ def test_no_strength_changes_nothing_and_more_moves_more(material, protection):
 
 @pytest.mark.parametrize("protection", ["noise", "rank swapping"])
 def test_margins_are_restored_exactly(material, protection):
-    made = protect(material.original, protection, 0.2, 1)
-    assert np.array_equal(np.sort(made.positions, axis=0), np.sort(material.original.positions, axis=0))
+    made = protect(material.people, protection, 0.2, 1)
+    assert np.array_equal(np.sort(made.positions, axis=0), np.sort(material.people.positions, axis=0))
 
 
 def test_swapped_ranks_stay_in_their_window(material):
-    made = protect(material.original, "rank swapping", 0.1, 1)
+    made = protect(material.people, "rank swapping", 0.1, 1)
     for j in range(made.positions.shape[1]):
-        order = np.argsort(material.original.positions[:, j], kind="stable")
-        values = np.sort(material.original.positions[:, j])
-        place = order_ranks(material.original.positions[:, j])[order]
+        order = np.argsort(material.people.positions[:, j], kind="stable")
+        values = np.sort(material.people.positions[:, j])
+        place = order_ranks(material.people.positions[:, j])[order]
         window = round(0.1 * len(order))
         low = values[np.maximum(place - 1 - window, 0)]
         high = values[np.minimum(place - 1 + window, len(values) - 1)]
@@ -55,7 +55,7 @@ def test_swapped_ranks_stay_in_their_window(material):
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_the_strength_is_found(material, protection):
-    wanted = two_way_distance(material, protect(material.original, protection, 0.25, material.seed))
+    wanted = two_way_distance(material, protect(material.people, protection, 0.25, material.seed))
     assert strength_for(material, protection, wanted) == pytest.approx(0.25, abs=0.02)
 
 
@@ -80,4 +80,4 @@ def test_a_target_that_cannot_be_attacked_is_refused(schema, tables):
 
 def test_an_unknown_protection_is_named(material):
     with pytest.raises(UnknownNameError, match="'noise'"):
-        protect(material.original, "noisy", 0.1, 0)
+        protect(material.people, "noisy", 0.1, 0)

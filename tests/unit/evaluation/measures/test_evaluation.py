@@ -13,9 +13,14 @@ import pytest
 import understudy as us
 from understudy.core.result import Evaluation
 from understudy.errors import DisclosureError, InputError, MissingExtraError, SchemaError
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.table_measures import MEASURES
 from understudy.evaluation.utility import against_epsilon, evaluate_utility
+
+
+def utility_of(release, source, *, families=None, **settings):
+    return evaluate_utility(compare(release, source, **settings), families=families)
 
 
 def rows_of(section, name):
@@ -30,12 +35,12 @@ def by(section, name, key):
 def copies(people, schema, source, kit):
     """Two bootstrap copies of other sizes than the original."""
     release = us.wrap([kit.bootstrap(people, 2000, 2), kit.bootstrap(people, 1200, 3)], schema)
-    return evaluate_utility(release, source, models=("income ~ age + sex", "smokes ~ edu * sex"), permutations=4)
+    return utility_of(release, source, models=("income ~ age + sex", "smokes ~ edu * sex"), permutations=4)
 
 
 @pytest.fixture(scope="session")
 def lost(people, schema, source, kit):
-    return evaluate_utility(us.wrap(kit.shuffled_columns(people, 4), schema), source, permutations=4)
+    return utility_of(us.wrap(kit.shuffled_columns(people, 4), schema), source, permutations=4)
 
 
 def test_every_family_answers_and_everything_is_internal(copies):
@@ -104,8 +109,8 @@ def test_the_order_of_rows_and_attributes_does_not_matter(people, schema, source
     copy = kit.bootstrap(people, 500, 5)
     turned = us.Schema(attributes=schema.attributes[::-1], impossible=schema.impossible)
     again = copy.take(pa.array(np.arange(500)[::-1])).select(list(turned.names))
-    first = evaluate_utility(us.wrap(copy, schema), source, families=("margins",))
-    second = evaluate_utility(us.wrap(again, turned), us.open_source(people, turned), families=("margins",))
+    first = utility_of(us.wrap(copy, schema), source, families=("margins",))
+    second = utility_of(us.wrap(again, turned), us.open_source(people, turned), families=("margins",))
     for way in (1, 2, 3):
         one, other = by(first, "ways", "way")[way], by(second, "ways", "way")[way]
         assert one["mean_s_pmse"] == pytest.approx(other["mean_s_pmse"])
@@ -114,7 +119,7 @@ def test_the_order_of_rows_and_attributes_does_not_matter(people, schema, source
 
 def test_what_the_model_covers_is_marked(people, schema, source):
     release = us.synthesize(source, budget=us.PureDP(epsilon=5), unit="replace")
-    found = evaluate_utility(release, source, models=("smokes ~ edu",), families=("margins", "regressions"))
+    found = utility_of(release, source, models=("smokes ~ edu",), families=("margins", "regressions"))
     assert {row["covered"] for row in rows_of(found, "tables")} == {True}
     assert rows_of(found, "regressions")[0]["covered"] is True
 
@@ -123,8 +128,6 @@ def test_a_margin_release_covers_only_its_margins(people, schema, source, kit):
     from dataclasses import replace
 
     from understudy.core.measurement import Measurement
-    from understudy.evaluation.shared.measure import Comparison
-    from understudy.evaluation.utility import compare
 
     release = us.wrap(kit.bootstrap(people, 400, 6), schema)
     margins = (("sex", "smokes"), ("edu", "smokes"), ("sex", "edu"))
@@ -133,11 +136,11 @@ def test_a_margin_release_covers_only_its_margins(people, schema, source, kit):
         for margin in margins
     )
     release = replace(release, measurements=measured)
-    comparison: Comparison = compare(release, source)
+    comparison = compare(release, source)
     assert comparison.covered(("sex", "edu")) is True
     assert comparison.covered(("sex", "edu", "smokes")) is False
     models = ("smokes ~ sex + edu", "smokes ~ sex * edu", "smokes ~ age")
-    found = evaluate_utility(release, source, models=models, families=("margins", "regressions"))
+    found = utility_of(release, source, models=models, families=("margins", "regressions"))
     assert [row["covered"] for row in rows_of(found, "regression_models")] == [True, False, False]
     ways = by(found, "ways", "way")
     assert (ways[1]["covered_tables"], ways[2]["covered_tables"], ways[3]["covered_tables"]) == (3, 3, 0)
@@ -145,7 +148,7 @@ def test_a_margin_release_covers_only_its_margins(people, schema, source, kit):
 
 
 def test_k_way_on_request(people, schema, source):
-    found = evaluate_utility(us.wrap(people, schema), source, ways=(4, 5, 6), families=("margins",))
+    found = utility_of(us.wrap(people, schema), source, ways=(4, 5, 6), families=("margins",))
     assert {row["way"]: row["tables"] for row in rows_of(found, "ways")} == {4: 5, 5: 1}
     assert "5 attributes only" in rows_of(found, "omissions")[0]["reason"]
 
@@ -153,7 +156,7 @@ def test_k_way_on_request(people, schema, source):
 @pytest.mark.parametrize("null", ["formula", "permutation", "copies"])
 def test_nulls(people, schema, source, null, kit):
     release = us.wrap([kit.bootstrap(people, 1000, seed) for seed in (7, 8, 9)], schema)
-    found = evaluate_utility(release, source, null=null, permutations=3, families=("propensity",))
+    found = utility_of(release, source, null=null, permutations=3, families=("propensity",))
     rows = by(found, "propensity", "classifier")
     if null == "formula":
         assert rows["CART"]["s_pmse"] is None
@@ -169,18 +172,18 @@ def test_a_missing_extra_is_stated_or_raised(people, schema, source, monkeypatch
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
     release = us.wrap(people, schema)
-    found = evaluate_utility(release, source)
+    found = utility_of(release, source)
     reasons = {row["measure"]: row["reason"] for row in rows_of(found, "omissions")}
     assert "pip install 'understudy[evaluate]'" in reasons["propensity"]
     assert "pip install 'understudy[evaluate]'" in reasons["prediction"]
     assert "tables" in found.frames
     with pytest.raises(MissingExtraError, match="scikit-learn"):
-        evaluate_utility(release, source, families=("propensity",))
+        utility_of(release, source, families=("propensity",))
 
 
 def test_impossible_combinations_of_others_are_counted(people, schema, source):
     bad = people.set_column(1, "age", pa.array(np.zeros(people.num_rows, np.int64)))
-    found = evaluate_utility(us.wrap(bad, schema), source, families=("patterns",))
+    found = utility_of(us.wrap(bad, schema), source, families=("patterns",))
     (rule,) = rows_of(found, "impossible")
     assert rule["synthetic_rows"] == people["edu"].to_pylist().count("high")
     assert rule["synthetic_rows"] > 100
@@ -188,9 +191,9 @@ def test_impossible_combinations_of_others_are_counted(people, schema, source):
 
 def test_vanished_and_invented_groups(people, schema, source):
     kept = people.filter(pa.array([value != "high" for value in people["edu"].to_pylist()]))
-    found = evaluate_utility(us.wrap(kept, schema), source, families=("subgroups",))
+    found = utility_of(us.wrap(kept, schema), source, families=("subgroups",))
     assert rows_of(found, "vanished")[0]["group"] == "high"
-    back = evaluate_utility(us.wrap(people, schema), us.open_source(kept, schema), families=("subgroups",))
+    back = utility_of(us.wrap(people, schema), us.open_source(kept, schema), families=("subgroups",))
     assert rows_of(back, "invented")[0]["group"] == "high"
 
 
@@ -198,7 +201,7 @@ def test_groups_that_chance_alone_would_lose():
     schema = us.Schema(attributes=(us.Attribute(name="g", levels=("a", "b", "c")),))
     data = pa.table({"g": ["a", "b", "b", "c", "c", "c", "c", "c"]})
     copy = pa.table({"g": ["c"] * 5})
-    found = evaluate_utility(us.wrap(copy, schema), us.open_source(data, schema), families=("subgroups",))
+    found = utility_of(us.wrap(copy, schema), us.open_source(data, schema), families=("subgroups",))
     rows = {row["people_in_group"]: row for row in rows_of(found, "subgroups")}
     assert rows["1-4"]["groups"] == 2
     assert rows["1-4"]["vanished_percent"] == 100
@@ -212,18 +215,18 @@ def test_groups_that_chance_alone_would_lose():
 
 def test_one_row_on_either_side(people, schema, source):
     one = people.slice(0, 1)
-    found = evaluate_utility(us.wrap(one, schema), source, models=("income ~ age",))
+    found = utility_of(us.wrap(one, schema), source, models=("income ~ age",))
     assert {row["measure"] for row in rows_of(found, "omissions")} >= {"propensity", "prediction", "regressions"}
     assert rows_of(found, "ways")
-    back = evaluate_utility(us.wrap(people, schema), us.open_source(one, schema))
+    back = utility_of(us.wrap(people, schema), us.open_source(one, schema))
     assert rows_of(back, "ways")
 
 
 def test_no_rows(people, schema, source):
     with pytest.raises(InputError, match="synthetic table 2 has no rows"):
-        evaluate_utility(us.wrap([people, people.slice(0, 0)], schema), source)
+        utility_of(us.wrap([people, people.slice(0, 0)], schema), source)
     with pytest.raises(InputError, match="the confidential data have no rows"):
-        evaluate_utility(us.wrap(people, schema), us.open_source(people.slice(0, 0), schema))
+        utility_of(us.wrap(people, schema), us.open_source(people.slice(0, 0), schema))
 
 
 def test_all_missing_and_constant_columns(people, schema, source):
@@ -234,7 +237,7 @@ def test_all_missing_and_constant_columns(people, schema, source):
         (us.wrap(people, schema), us.open_source(odd, schema)),
         (us.wrap(odd, schema), us.open_source(odd, schema)),
     ):
-        found = evaluate_utility(release, confidential, models=("income ~ age", "smokes ~ sex + edu"), permutations=2)
+        found = utility_of(release, confidential, models=("income ~ age", "smokes ~ sex + edu"), permutations=2)
         omitted = {(row["measure"], row["what"]) for row in rows_of(found, "omissions")}
         assert ("numeric", "income") in omitted
         assert any(measure == "regressions" for measure, _ in omitted)
@@ -243,7 +246,7 @@ def test_all_missing_and_constant_columns(people, schema, source):
 
 def test_a_numeric_column_as_text(people, schema, source):
     text = people.set_column(1, "age", people["age"].cast(pa.string()))
-    found = evaluate_utility(us.wrap(text, schema), source, families=("numeric", "margins"))
+    found = utility_of(us.wrap(text, schema), source, families=("numeric", "margins"))
     assert by(found, "numeric", "attribute")["age"]["ks"] == 0
     assert rows_of(found, "ways")[0]["mean_s_pmse"] == 0
 
@@ -251,12 +254,12 @@ def test_a_numeric_column_as_text(people, schema, source):
 def test_other_columns_and_levels(people, schema, source, kit):
     other = us.Schema(attributes=schema.attributes[:-1], impossible=schema.impossible)
     with pytest.raises(SchemaError, match="'smokes' is in the confidential data only"):
-        evaluate_utility(us.wrap(people.drop_columns("smokes"), other), source)
+        utility_of(us.wrap(people.drop_columns("smokes"), other), source)
     more = kit.make_schema(smokes=us.Attribute(name="smokes", levels=("no", "yes", "sometimes")))
     with pytest.raises(SchemaError, match="'smokes' has other levels"):
-        evaluate_utility(us.wrap(people, more), source)
+        utility_of(us.wrap(people, more), source)
     labelled = kit.make_schema(smokes=us.Attribute(name="smokes", levels=("no", "yes"), label="Smokes now"))
-    assert evaluate_utility(us.wrap(people, labelled), source, families=("cells",)).findings
+    assert utility_of(us.wrap(people, labelled), source, families=("cells",)).findings
 
 
 @pytest.mark.parametrize(
@@ -276,18 +279,18 @@ def test_other_columns_and_levels(people, schema, source, kit):
 )
 def test_what_is_refused_before_anything_is_computed(people, schema, source, changes, says):
     with pytest.raises(InputError, match=says):
-        evaluate_utility(us.wrap(people, schema), source, **changes)
+        utility_of(us.wrap(people, schema), source, **changes)
 
 
 def test_a_source_is_needed(people, schema):
     with pytest.raises(InputError, match="open_source"):
-        evaluate_utility(us.wrap(people, schema), people)
+        utility_of(us.wrap(people, schema), people)
 
 
 def test_one_attribute_is_enough():
     schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
     table = pa.table({"sex": ["F", "M"] * 60})
-    found = evaluate_utility(us.wrap(table, schema), us.open_source(table, schema))
+    found = utility_of(us.wrap(table, schema), us.open_source(table, schema))
     assert [row["way"] for row in rows_of(found, "ways")] == [1]
     assert {"associations", "prediction", "margins"} <= {row["measure"] for row in rows_of(found, "omissions")}
 
@@ -300,7 +303,7 @@ def test_names_may_hold_anything(kit):
         )
     )
     table = pa.table({"a x b": ["<i>", "$x$"] * 60, "ü | ö": ["1", "1", "2", "2"] * 30})
-    found = evaluate_utility(us.wrap(kit.shuffled_columns(table, 1), schema), us.open_source(table, schema))
+    found = utility_of(us.wrap(kit.shuffled_columns(table, 1), schema), us.open_source(table, schema))
     assert rows_of(found, "two_way")[0]["first"] == "a x b"
 
 
@@ -311,13 +314,13 @@ def test_measures_are_listed_without_scikit_learn():
 
 def test_utility_against_epsilon(people, schema, source):
     releases = [us.synthesize(source, budget=us.PureDP(epsilon=e)) for e in ("0.05", "5")]
-    sections = [evaluate_utility(release, source, families=("margins",)) for release in releases]
+    sections = [utility_of(release, source, families=("margins",)) for release in releases]
     table = against_epsilon([(f"r{n}", r, s) for n, (r, s) in enumerate(zip(releases, sections, strict=True))])
     low, high = table.to_pylist()
     assert (low["epsilon"], high["epsilon"]) == (0.05, 5)
     assert low["s_pmse_2"] > high["s_pmse_2"]
     wrapped = us.wrap(people, schema)
-    other = evaluate_utility(wrapped, source, families=("cells",))
+    other = utility_of(wrapped, source, families=("cells",))
     assert against_epsilon([("w", wrapped, other)]).to_pylist()[0]["epsilon"] is None
 
 
@@ -338,7 +341,7 @@ def test_tables_whose_names_read_the_same_are_told_apart():
     rng = np.random.default_rng(3)
     data = pa.table({name: rng.choice(["no", "yes"], 400) for name in names})
     broken = data.set_column(3, "c", data["a x b"])  # only this pair has lost its independence
-    found = evaluate_utility(us.wrap(broken, schema), us.open_source(data, schema), families=("margins",), ways=(2,))
+    found = utility_of(us.wrap(broken, schema), us.open_source(data, schema), families=("margins",), ways=(2,))
     scores = {(row["first"], row["second"]): row["s_pmse"] for row in rows_of(found, "two_way")}
     assert len(scores) == 6
     assert max(scores, key=scores.get) == ("a x b", "c")

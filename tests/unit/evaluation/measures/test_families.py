@@ -17,6 +17,7 @@ from scipy.stats.contingency import association
 import understudy as us
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.measures.associations import cramers_v, spearman
 from understudy.evaluation.measures.cells import describe_cells
@@ -25,6 +26,10 @@ from understudy.evaluation.measures.regressions import interval_overlap
 from understudy.evaluation.utility import evaluate_utility
 
 TABLE = st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=2, max_size=5)
+
+
+def utility_of(release, source, *, families=None, **settings):
+    return evaluate_utility(compare(release, source, **settings), families=families)
 
 
 @given(TABLE)
@@ -105,7 +110,7 @@ def test_cells_of_a_domain_too_large_to_number():
     assert (found["filled_cells"], found["uniques"]) == (len(expected), int((expected == 1).sum()))
     release = us.wrap(pa.table({name: pa.array(table.columns[name].astype(int)) for name in schema.names}), schema)
     source = us.open_source(release.frame(), schema)
-    found = evaluate_utility(release, source, ways=(1, 12), families=("cells", "margins"))
+    found = utility_of(release, source, ways=(1, 12), families=("cells", "margins"))
     assert [row["mean_s_pmse"] for row in found.frames["ways"].to_pylist()] == [0, 0]
 
 
@@ -120,7 +125,7 @@ def test_numbers_dates_and_special_codes():
     days = [day(2020, 1, 1), day(2020, 3, 1), None, day(2020, 12, 31)]
     pay = ["5", "+25", "-8", " 7.5 "]
     original = pa.table({"day": days, "pay": pay})
-    found = evaluate_utility(us.wrap(original, schema), us.open_source(original, schema), families=("numeric",))
+    found = utility_of(us.wrap(original, schema), us.open_source(original, schema), families=("numeric",))
     rows = {row["attribute"]: row for row in found.frames["numeric"].to_pylist()}
     assert rows["pay"]["mean_original"] == pytest.approx((5 + 20 + 7.5) / 3)
     assert rows["day"]["mean_original"] == pytest.approx(np.mean([18262, 18322, 18627]))
@@ -132,7 +137,7 @@ def test_missing_values_together_or_apart():
     schema = us.Schema(attributes=attributes)
     together = pa.table({"x": ["a", None] * 100, "y": ["b", None] * 100})
     apart = pa.table({"x": ["a", None] * 100, "y": [None, "b"] * 100})
-    found = evaluate_utility(us.wrap(apart, schema), us.open_source(together, schema), families=("patterns",))
+    found = utility_of(us.wrap(apart, schema), us.open_source(together, schema), families=("patterns",))
     shares = {row["missing"]: row["original_percent"] for row in found.frames["missing_patterns"].to_pylist()}
     assert shares == {"none": 50, "x, y": 50, "x": 0, "y": 0}
     (finding,) = [finding for finding in found.findings if finding.code == "utility.missing"]
@@ -142,7 +147,7 @@ def test_missing_values_together_or_apart():
 def test_train_on_synthetic_test_on_holdout(kit, people, schema, source):
     holdout = us.open_source(kit.make_people(600, 12), schema)
     release = us.wrap(kit.shuffled_columns(people, 1), schema)
-    found = evaluate_utility(release, source, holdout=holdout, families=("prediction",))
+    found = utility_of(release, source, holdout=holdout, families=("prediction",))
     rows = {row["target"]: row for row in found.frames["prediction"].to_pylist()}
     assert {row["tested_on"] for row in rows.values()} == {"holdout"}
     assert rows["age"]["test_rows"] == 600
@@ -185,7 +190,7 @@ def test_the_same_values_in_other_types():
         }
     )
     models = ("size ~ flag + grade + day + count", "flag ~ C(size) + count")
-    found = evaluate_utility(
+    found = utility_of(
         us.wrap(other, schema),
         us.open_source(frame, schema),
         models=models,

@@ -11,8 +11,13 @@ import pytest
 from scipy.stats import ks_2samp, mannwhitneyu
 
 import understudy as us
+from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.measures.propensity import CLASSIFIERS, _permuted, score_measures
-from understudy.evaluation.utility import compare, evaluate_utility
+from understudy.evaluation.utility import evaluate_utility
+
+
+def utility_of(release, source, *, families=None, **settings):
+    return evaluate_utility(compare(release, source, **settings), families=families)
 
 
 def test_measures_of_scores_agree_with_scipy():
@@ -68,9 +73,7 @@ def test_nulls_are_what_a_correct_model_gives(k):
 def test_the_saturated_logit_is_the_table():
     """With every interaction of two attributes the logit's pMSE is that of the two-way table."""
     original, copy = two_attributes(600, 1), two_attributes(400, 2)
-    found = evaluate_utility(
-        us.wrap(copy, SCHEMA), us.open_source(original, SCHEMA), families=("margins", "propensity")
-    )
+    found = utility_of(us.wrap(copy, SCHEMA), us.open_source(original, SCHEMA), families=("margins", "propensity"))
     table = next(row for row in found.frames["tables"].to_pylist() if row["way"] == 2)
     logit = next(row for row in found.frames["propensity"].to_pylist() if row["classifier"] == "logit")
     for name in ("pmse", "s_pmse", "specks", "auc"):
@@ -81,7 +84,7 @@ def test_what_gives_synthetic_rows_away():
     original = two_attributes(800, 1)
     original = original.set_column(1, "second", two_attributes(800, 9)["second"])  # no dependence that could be lost
     copy = original.set_column(0, "first", pa.array(np.random.default_rng(2).choice(4, 800, p=[0.6, 0.2, 0.1, 0.1])))
-    found = evaluate_utility(us.wrap(copy, SCHEMA), us.open_source(original, SCHEMA), families=("propensity",))
+    found = utility_of(us.wrap(copy, SCHEMA), us.open_source(original, SCHEMA), families=("propensity",))
     rows = found.frames["giveaways"].to_pylist()
     assert rows[0]["attribute"] == "first"
     assert rows[0]["excess"] > 3 * abs(rows[1]["excess"])
@@ -92,13 +95,13 @@ def test_a_wide_schema_leaves_the_interactions_out_and_says_so():
     schema = us.Schema(attributes=attributes)
     rng = np.random.default_rng(5)
     tables = [pa.table({a.name: rng.integers(0, 12, 1500) for a in attributes}) for _ in range(2)]
-    found = evaluate_utility(
+    found = utility_of(
         us.wrap(tables[0], schema), us.open_source(tables[1], schema), families=("propensity",), permutations=2
     )
     logit = next(row for row in found.frames["propensity"].to_pylist() if row["classifier"] == "logit")
     assert logit["form"].startswith("main effects only")
     short = [table.slice(0, 200) for table in tables]
-    found = evaluate_utility(
+    found = utility_of(
         us.wrap(short[0], schema), us.open_source(short[1], schema), families=("propensity",), permutations=2
     )
     assert [(row["what"], "coefficients" in row["reason"]) for row in found.frames["omissions"].to_pylist()] == [

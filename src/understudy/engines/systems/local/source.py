@@ -155,7 +155,9 @@ class LocalSource:
 
         Synthesizers cannot reach this: the gate gives them no source.
         """
-        batches = list(self._scan(None))
+        return self._together(list(self._scan(None)))
+
+    def _together(self, batches: list[Batch]) -> CodedTable:
         return CodedTable(
             schema=self.schema,
             columns={
@@ -166,19 +168,23 @@ class LocalSource:
             },
         )
 
-    def confidential_rows(self) -> pa.Table:
-        """Every row as it stands in the data, after it was checked: for evaluation inside the building."""
-        self.total()  # checks every row
-        kept, done = [], 0
-        for raw in self._reader.batches(self.schema.names):
-            keep = np.ones(raw.num_rows, bool)
-            first, last = np.searchsorted(self._left_out, [done, done + raw.num_rows])
-            keep[self._left_out[first:last] - done] = False
+    def confidential_table(self) -> tuple[CodedTable, pa.Table]:
+        """Every row as codes and as it stands in the data, from one reading: for evaluation inside the building."""
+        encoder = Encoder(self.schema, missing_text=self._missing_text)
+        batches: list[Batch] = []
+        rows: list[pa.RecordBatch] = []
+        done = 0
+        for raw in self._reader.batches(columns_to_read(self._reader.columns, self.schema, self.schema.names)):
+            keep = self._kept(done, raw.num_rows)
+            batches.append({name: column[keep] for name, column in encoder.encode(raw).items()})
+            rows.append(raw.filter(pa.array(keep)))
             done += raw.num_rows
-            kept.append(raw.filter(pa.array(keep)))
-        if not kept:  # no row says which type a column would have
-            return pa.table({name: pa.array([], pa.null()) for name in self.schema.names})
-        return pa.Table.from_batches(kept).select(list(self.schema.names))
+        encoder.violations.check()
+        codes = self._together(batches)
+        self._total = codes.rows
+        if not rows:  # no row says which type a column would have
+            return codes, pa.table({name: pa.array([], pa.null()) for name in self.schema.names})
+        return codes, pa.Table.from_batches(rows).select(list(self.schema.names))
 
     def bounded(self, unit: Unit, stream: Words) -> LocalSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
@@ -266,12 +272,15 @@ class LocalSource:
         return rows * bytes_per_row <= self._remembered_bytes
 
     def _without_left_out(self, batch: Batch, start: int, raw: pa.RecordBatch) -> Batch:
-        first, last = np.searchsorted(self._left_out, [start, start + raw.num_rows])
-        if first == last:
-            return batch
-        keep = np.ones(raw.num_rows, bool)
+        keep = self._kept(start, raw.num_rows)
+        return batch if keep.all() else {name: column[keep] for name, column in batch.items()}
+
+    def _kept(self, start: int, count: int) -> NDArray[np.bool_]:
+        """Of so many rows from ``start`` on, those that bounding the rows of each unit keeps."""
+        keep = np.ones(count, bool)
+        first, last = np.searchsorted(self._left_out, [start, start + count])
         keep[self._left_out[first:last] - start] = False
-        return {name: column[keep] for name, column in batch.items()}
+        return keep
 
 
 def _rows(batch: Batch) -> int:

@@ -1,9 +1,8 @@
-"""From a release and confidential sources to what attacks work on; what cannot be attacked is refused here."""
+"""Rows of a table as an attacker sees them: codes of the schema, positions on a line, and what chance alone makes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,86 +10,29 @@ import pyarrow as pa
 from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
-from understudy.engines.opening import open_source
 from understudy.engines.reading.values import as_number, values_of
 from understudy.errors import InputError
-from understudy.evaluation.shared.attack import Material, Records, span_of
 from understudy.evaluation.shared.record_cells import numbers_of
-from understudy.privacy.promise.definition import ApproxDP, ProbabilisticDP, PureDP
-from understudy.release import Release
 
 FALSE_ALARM = 1e-4  # how rarely a holdout that shares nobody with the data may be refused
 
 
-def material_of(
-    release: Release,
-    confidential: Any,
-    *,
-    holdout: Any = None,
-    keys: Sequence[str] = (),
-    targets: Sequence[str] = (),
-    synthesizer: Callable[[Any], Any] | None = None,
-    seed: int = 0,
-) -> Material:
-    """Everything read and checked, once for all attacks."""
-    if not isinstance(release, Release):
-        raise InputError(f"a release is needed, not a {type(release).__name__}; wrap any synthetic table with us.wrap.")
-    schema = release.schema
-    _check_names(schema, keys, targets)
-    original, frame = _confidential(confidential, schema, "the confidential data")
-    if len(original) < 2:
-        raise InputError("the confidential data have fewer than two records; there is nobody to tell apart.")
-    copies = tuple(
-        records_of(release.coded(copy), release.frame(copy), schema) for copy in range(1, release.copies + 1)
-    )
-    if min(len(copy) for copy in copies) < 2:
-        raise InputError("a synthetic table has fewer than two records; nothing can be learned about its risk.")
-    outside = None if holdout is None else _confidential(holdout, schema, "the holdout")[0]
-    if outside is not None:
-        if len(outside) < 2:
-            raise InputError("the holdout has fewer than two records; it is no control.")
-        refuse_overlap(original, outside)
-    return Material(
-        schema=schema,
-        original=original,
-        copies=copies,
-        null=null_copies(schema, copies, seed),
-        holdout=outside,
-        keys=schema.margin(keys),
-        targets=schema.margin(targets),
-        claimed=_claimed(release),
-        synthesizer=synthesizer,
-        frame=frame,
-        seed=seed,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Records:
+    """Rows of a table twice over: as codes of the schema, and as positions on a line.
 
+    The position of a number or date is its value, of a level its place in the schema (the stated order of a nominal
+    attribute); special codes and the missing value stand above all values, one range apart.
+    """
 
-def _check_names(schema: Schema, keys: Sequence[str], targets: Sequence[str]) -> None:
-    for what, names in (("keys", keys), ("targets", targets)):
-        if isinstance(names, str):
-            raise InputError(f"{what} ({names!r}) must be a list of attribute names.")
-        schema.margin(names)
-    both = sorted(set(keys) & set(targets))
-    if both:
-        raise InputError(f"'{both[0]}' is both a key and a target; an intruder who knows it need not learn it.")
+    codes: Integers
+    positions: Floats
 
+    def __len__(self) -> int:
+        return len(self.codes)
 
-def _claimed(release: Release) -> tuple[float, float] | None:
-    stated = release.statement.guarantee
-    if isinstance(stated, PureDP):
-        return float(stated.epsilon), 0.0
-    if isinstance(stated, ApproxDP | ProbabilisticDP):
-        return float(stated.epsilon), float(stated.delta)
-    return None
-
-
-def _confidential(source: Any, schema: Schema, what: str) -> tuple[Records, pa.Table]:
-    if not hasattr(source, "confidential_codes"):
-        source = open_source(source, schema)
-    if source.schema.names != schema.names or source.schema.shape() != schema.shape():
-        raise InputError(f"{what} are described by another schema than the release; open them with release.schema.")
-    rows = source.confidential_rows()
-    return records_of(source.confidential_codes(), rows, schema), rows
+    def take(self, rows: Integers) -> Records:
+        return Records(codes=self.codes[rows], positions=self.positions[rows])
 
 
 def records_of(coded: CodedTable, frame: pa.Table, schema: Schema) -> Records:
@@ -111,6 +53,13 @@ def _positions(attribute: Attribute, column: pa.ChunkedArray, codes: Integers) -
     beyond = as_number(attribute.edges[-1]) + span_of(attribute) * (1 + codes - attribute.bins)
     positions: Floats = np.where(codes < attribute.bins, values_of(column, codes, attribute), beyond)
     return positions
+
+
+def span_of(attribute: Attribute) -> float:
+    """The length of an attribute's range of positions."""
+    if attribute.kind == "levels":
+        return 1.0 if not attribute.ordered else float(max(attribute.bins - 1, 1))
+    return as_number(attribute.edges[-1]) - as_number(attribute.edges[0])
 
 
 def null_copies(schema: Schema, copies: tuple[Records, ...], seed: int) -> tuple[Records, ...]:

@@ -1,0 +1,256 @@
+"""A release beside the confidential data: read once, checked once, and given to every measure and every attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.core.arrays import Flags, Floats, Integers, Progress
+from understudy.core.counts import Source
+from understudy.core.formula import parse_formula
+from understudy.core.schema import Schema
+from understudy.core.table import CodedTable
+from understudy.errors import InputError, SchemaError
+from understudy.evaluation.inputs.records import Records, null_copies, records_of, refuse_overlap, span_of
+from understudy.models.design import check_functions
+from understudy.privacy.promise.definition import ApproxDP, ProbabilisticDP, PureDP
+from understudy.privacy.randomness.streams import SeededStream
+from understudy.release import Release
+
+NULLS = ("auto", "formula", "permutation", "copies")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Comparison:
+    """A release beside the confidential data it is measured against, all as codes of one schema. Confidential.
+
+    Measures read the tables (``original``, ``copies``, ``holdout``). Attacks read the same rows as records with
+    positions (``people``, ``tables``, ``outsiders``), made when first asked for.
+    """
+
+    release: Release
+    original: CodedTable
+    original_rows: pa.Table  # the same rows as they stand in the data
+    copies: tuple[CodedTable, ...]
+    holdout: CodedTable | None = None
+    holdout_rows: pa.Table | None = None
+    models: tuple[str, ...] = ()
+    ways: tuple[int, ...] = (1, 2, 3)
+    null: str = "auto"  # how propensity scores are standardised
+    permutations: int = 10
+    largest: int = 10_000  # rows of each side that a classifier learns from
+    keys: tuple[str, ...] = ()  # what an intruder knows
+    targets: tuple[str, ...] = ()  # what an intruder wants to know
+    synthesizer: Callable[[Any], Any] | None = None
+    seed: int = 0
+    progress: Progress | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.release.schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.schema.names
+
+    @cached_property
+    def people(self) -> Records:
+        """The people in the data."""
+        return records_of(self.original, self.original_rows, self.schema)
+
+    @cached_property
+    def tables(self) -> tuple[Records, ...]:
+        """The synthetic tables."""
+        return tuple(
+            records_of(coded, self.release.frame(copy), self.schema) for copy, coded in enumerate(self.copies, start=1)
+        )
+
+    @cached_property
+    def independent_tables(self) -> tuple[Records, ...]:
+        """As many tables of the same sizes whose attributes are independent draws from the release's own margins."""
+        return null_copies(self.schema, self.tables, self.seed)
+
+    @cached_property
+    def outsiders(self) -> Records | None:
+        """The people of the holdout: of the same kind, and not in the data."""
+        if self.holdout is None or self.holdout_rows is None:
+            return None
+        return records_of(self.holdout, self.holdout_rows, self.schema)
+
+    @property
+    def claimed(self) -> tuple[float, float] | None:
+        """Epsilon and delta that the release states."""
+        stated = self.release.statement.guarantee
+        if isinstance(stated, PureDP):
+            return float(stated.epsilon), 0.0
+        if isinstance(stated, ApproxDP | ProbabilisticDP):
+            return float(stated.epsilon), float(stated.delta)
+        return None
+
+    def covered(self, *margins: Iterable[str]) -> bool | None:
+        """Does the model behind the release contain these margins (Raab's compatibility)? None: it is not known.
+
+        A measured or drawn margin fixes every table within it; a dependence outside all of them is left to chance.
+        """
+        known = [frozenset(one.margin) for one in self.release.measurements]
+        known += [frozenset(draw["margin"]) for draw in self.release.provenance.draws]
+        if not known:
+            return None
+        return all(any(set(margin) <= one for one in known) for margin in margins)
+
+    def margins(self, way: int) -> list[tuple[str, ...]]:
+        """Every table of so many attributes, in the schema's order."""
+        return list(combinations(self.names, way))
+
+    def some_rows(self, table: CodedTable, most: int, purpose: str) -> Integers:
+        """Which rows of a table a measure uses: all of them, or ``most`` chosen at random, the same ones every time."""
+        if table.rows <= most:
+            return np.arange(table.rows)
+        return np.sort(shuffled(table.rows, purpose)[:most])
+
+    @property
+    def attacked(self) -> tuple[str, ...]:
+        """Attributes to be learned: the targets, or every attribute that is not a key."""
+        return self.targets or tuple(name for name in self.names if name not in self.keys) or self.names
+
+    def known(self, target: str) -> tuple[str, ...]:
+        """What the intruder knows of a person: the keys, or everything but the target."""
+        return tuple(name for name in self.keys or self.names if name != target)
+
+    def columns(self, names: tuple[str, ...]) -> list[int]:
+        return [self.names.index(name) for name in names]
+
+    def nominal(self, columns: list[int]) -> Flags:
+        return np.array([a.kind == "levels" and not a.ordered for a in self.schema.attributes])[columns]
+
+    def spans(self, columns: list[int]) -> Floats:
+        """Weights that make every attribute's range 1 (Gower 1971)."""
+        return np.array([1 / span_of(self.schema.attributes[column]) for column in columns])
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """Repeatable choices of whom to attack: an evaluation run twice says the same. Nothing here is released."""
+        return np.random.default_rng([self.seed, *purpose.encode()])
+
+    def some_people(self, count: int, most: int, purpose: str) -> Integers:
+        """Whom an attack is played on: at most ``most`` of ``count`` people, in order."""
+        if count <= most:
+            return np.arange(count)
+        return np.sort(self.generator(purpose).choice(count, most, replace=False))
+
+
+def shuffled(count: int, purpose: str | int, *more: str | int) -> Integers:
+    """A random order of 0 .. count-1, the same every time it is asked for: evaluations can be repeated."""
+    words = SeededStream(2026).words(count, "utility", purpose, *more)
+    return np.argsort(words, kind="stable")
+
+
+def compare(
+    release: Release,
+    confidential: Source,
+    *,
+    holdout: Source | None = None,
+    models: Sequence[str] = (),
+    ways: Sequence[int] = (1, 2, 3),
+    null: str = "auto",
+    permutations: int = 10,
+    keys: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    synthesizer: Callable[[Any], Any] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Read the data once, and refuse what cannot be compared before anything long is computed.
+
+    ``models`` are regressions such as "income ~ age + sex". ``ways`` says of how many attributes the compared tables
+    are. ``null`` is how propensity scores are standardised: by formula, by ``permutations``, by pairs of copies, or
+    (auto) as fits the classifier. ``keys`` are what an intruder knows and ``targets`` what they want to learn; by
+    default each attribute is a target and all others are keys. ``synthesizer`` (a callable from an Arrow table to a
+    synthetic one) adds the shadow-model attack. ``seed`` decides which people are attacked where not all are.
+    """
+    if not isinstance(release, Release):
+        raise InputError(f"a release is needed, not a {type(release).__name__}; wrap any synthetic table with us.wrap.")
+    schema = release.schema
+    chosen_ways = _check_measures(release, ways, null, permutations)
+    chosen_models = (models,) if isinstance(models, str) else tuple(models)
+    for model in chosen_models:
+        check_functions(schema, parse_formula(model, schema.names))
+    _check_names(schema, keys, targets)
+    copies = tuple(release.coded(copy) for copy in range(1, release.copies + 1))
+    for number, copy in enumerate(copies, start=1):
+        if not copy.rows:
+            raise InputError(f"synthetic table {number} has no rows; there is nothing to compare.")
+    original, original_rows = _read(confidential, schema, "the confidential data")
+    outside, outside_rows = (None, None) if holdout is None else _read(holdout, schema, "the holdout data")
+    comparison = Comparison(
+        release=release,
+        original=original,
+        original_rows=original_rows,
+        copies=copies,
+        holdout=outside,
+        holdout_rows=outside_rows,
+        models=chosen_models,
+        ways=chosen_ways,
+        null=null,
+        permutations=permutations,
+        keys=schema.margin(keys),
+        targets=schema.margin(targets),
+        synthesizer=synthesizer,
+        seed=seed,
+        progress=progress,
+    )
+    if comparison.outsiders is not None:
+        refuse_overlap(comparison.people, comparison.outsiders)
+    return comparison
+
+
+def _check_measures(release: Release, ways: Sequence[int], null: str, permutations: int) -> tuple[int, ...]:
+    if null not in NULLS:
+        raise InputError(f"null ({null!r}) must be one of {', '.join(NULLS)}.")
+    if null == "copies" and release.copies < 2:
+        raise InputError("null 'copies' compares pairs of copies; this release has one. Use 'permutation'.")
+    if isinstance(permutations, bool) or not isinstance(permutations, int) or permutations < 2:
+        raise InputError(f"permutations ({permutations}) must be a whole number of at least 2.")
+    chosen = tuple(dict.fromkeys(ways))
+    if not chosen or any(isinstance(way, bool) or not isinstance(way, int) or way < 1 for way in chosen):
+        raise InputError(f"ways ({', '.join(map(str, ways))}) must be whole numbers of at least 1.")
+    return chosen
+
+
+def _check_names(schema: Schema, keys: Sequence[str], targets: Sequence[str]) -> None:
+    for what, names in (("keys", keys), ("targets", targets)):
+        if isinstance(names, str):
+            raise InputError(f"{what} ({names!r}) must be a list of attribute names.")
+        schema.margin(names)
+    both = sorted(set(keys) & set(targets))
+    if both:
+        raise InputError(f"'{both[0]}' is both a key and a target; an intruder who knows it need not learn it.")
+
+
+def _read(source: Any, schema: Schema, what: str) -> tuple[CodedTable, pa.Table]:
+    """Codes and rows from one reading."""
+    if not isinstance(source, Source) or not hasattr(source, "confidential_table"):
+        raise InputError(f"{what} must be a source; open them with understudy.open_source(data, release.schema).")
+    _require_same_codes(source.schema, schema, what)
+    table, rows = source.confidential_table()
+    if not table.rows:
+        raise InputError(f"{what} have no rows; there is nothing to compare.")
+    return CodedTable(schema=schema, columns=table.columns), rows
+
+
+def _require_same_codes(ours: Schema, theirs: Schema, what: str) -> None:
+    """Labels and ignored columns may differ; attributes, their levels and bins may not."""
+    if set(ours.names) != set(theirs.names):
+        odd = sorted(set(ours.names) ^ set(theirs.names))[0]
+        where = "the release" if odd in theirs.names else what
+        raise SchemaError(f"attribute '{odd}' is in {where} only; open the data with the schema of the release.")
+    for name in theirs.names:
+        if ours[name].code_names != theirs[name].code_names or ours[name].kind != theirs[name].kind:
+            raise SchemaError(
+                f"attribute '{name}' has other levels or bins in {what} than in the release; open them with its schema."
+            )

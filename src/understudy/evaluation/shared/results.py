@@ -1,0 +1,78 @@
+"""The one shape in which measures and attacks hand back what they found: a ``Section`` of findings and tables.
+
+Two tables are joined over all measures and attacks: ``omissions``, what was not computed and why (nothing is dropped
+silently), and ``attacks``, a line for each attack and subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.core.result import Finding, Section
+from understudy.errors import MissingExtraError
+from understudy.evaluation.shared.success import Outcome
+
+OMISSIONS = "omissions"
+ATTACKS = "attacks"
+
+
+@dataclass(slots=True)
+class Collected:
+    """A section that is being put together."""
+
+    findings: list[Finding] = field(default_factory=list)
+    frames: dict[str, Any] = field(default_factory=dict)
+    left_out: list[dict[str, str]] = field(default_factory=list)
+    attacked: list[dict[str, Any]] = field(default_factory=list)
+
+    def omit(self, measure: str, what: str, reason: str) -> None:
+        self.left_out.append({"measure": measure, "what": what, "reason": reason})
+
+    def attack(self, outcomes: Iterable[Outcome]) -> None:
+        """What came of an attack, for the common table of attacks."""
+        self.attacked += [outcome.row() for outcome in outcomes]
+
+    def add(self, section: Section) -> None:
+        self.findings += section.findings
+        for name, table in section.frames.items():
+            if name == OMISSIONS:
+                self.left_out += table.to_pylist()
+            elif name == ATTACKS:
+                self.attacked += table.to_pylist()
+            else:
+                self.frames[name] = table
+
+    def section(self) -> Section:
+        frames = dict(self.frames)
+        if self.left_out:
+            frames[OMISSIONS] = frame(self.left_out)
+        if self.attacked:
+            frames[ATTACKS] = frame(self.attacked)
+        return Section(findings=tuple(self.findings), frames=frames)
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """An Arrow table of rows that have the same fields in the same order; NaN, which nobody can plot, becomes null."""
+    names = list(rows[0]) if rows else []
+    return pa.table({name: _column([row[name] for row in rows]) for name in names})
+
+
+def _column(values: list[Any]) -> pa.Array:
+    plain = [None if isinstance(value, float | np.floating) and not np.isfinite(value) else value for value in values]
+    plain = [value.item() if isinstance(value, np.generic) else value for value in plain]
+    if any(isinstance(value, int) and abs(value) >= 2**63 for value in plain):  # cells of a wide schema
+        plain = [None if value is None else float(value) for value in plain]
+    return pa.array(plain)
+
+
+def label(margin: Iterable[str]) -> str:
+    return " x ".join(margin)
+
+
+def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
+    return MissingExtraError(f"{what} needs {package}; install it with: pip install 'understudy[{extra}]'")
