@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from understudy.api import synthesize as synthesize
     from understudy.api import write_sample as write_sample
     from understudy.auditing.calibration import calibrate as calibrate
-    from understudy.auditing.exact import audit as audit
+    from understudy.auditing.exact_audit import audit as audit
+    from understudy.auditing.rounded_laplace import RoundedLaplace as RoundedLaplace
+    from understudy.auditing.transition_laws import Matrix as Matrix
     from understudy.core.derived import Case as Case
     from understudy.core.derived import Derived as Derived
     from understudy.core.result import Estimate as Estimate
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
     from understudy.inference.model_check import check_model as check_model
-    from understudy.privacy.exact.laplace import RoundedLaplace as RoundedLaplace
-    from understudy.privacy.exact.matrix import Matrix as Matrix
     from understudy.privacy.ledger.ledger import Ledger as Ledger
     from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial as DirichletMultinomial
     from understudy.privacy.mechanisms.dirichlet import PosteriorMeanMultinomial as PosteriorMeanMultinomial
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 _HOME = {
     "understudy.api": ("evaluate", "infer", "plan", "resume", "sample", "synthesize", "write_sample"),
     "understudy.auditing.calibration": ("calibrate",),
-    "understudy.auditing.exact": ("audit",),
+    "understudy.auditing.exact_audit": ("audit",),
     "understudy.core.derived": ("Case", "Derived"),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
     "understudy.core.schema": ("Attribute", "Schema"),
@@ -81,9 +81,9 @@ _HOME = {
     "understudy.inference.model_check": ("check_model",),
     "understudy.privacy.promise.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
     "understudy.privacy.mechanisms.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
-    "understudy.privacy.exact.laplace": ("RoundedLaplace",),
+    "understudy.auditing.rounded_laplace": ("RoundedLaplace",),
     "understudy.privacy.ledger.ledger": ("Ledger",),
-    "understudy.privacy.exact.matrix": ("Matrix",),
+    "understudy.auditing.transition_laws": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.promise.plan": ("Plan",),
     "understudy.release.export": ("export",),

@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from understudy.auditing.verdict import Verdict, check_claim
 from understudy.core.arrays import Floats
 from understudy.errors import InputError
-from understudy.privacy.exact.observed import check_confidence, check_guesses, one_run_lower_bound, one_run_p_value
+from understudy.privacy.exact.epsilon_lower_bounds import (
+    check_confidence,
+    check_guesses,
+    one_run_lower_bound,
+    one_run_p_value,
+)
 
 __all__ = ["OneRunAudit", "one_run_audit", "one_run_lower_bound", "one_run_p_value", "one_run_power"]
 

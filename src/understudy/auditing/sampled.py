@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from understudy.auditing.verdict import Verdict, check_claim
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError
-from understudy.privacy.exact.observed import check_confidence, epsilon_lower_bound, epsilon_lower_bounds
+from understudy.privacy.exact.epsilon_lower_bounds import check_confidence, epsilon_lower_bound, epsilon_lower_bounds
 
 __all__ = ["SampledAudit", "detection_power", "epsilon_lower_bound", "sampled_audit"]
 

@@ -14,7 +14,7 @@ from understudy.cli.output import print_json, say, show_facts, show_table
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
 if TYPE_CHECKING:
-    from understudy.auditing.exact import Audit
+    from understudy.auditing.exact_audit import Audit
 
 MECHANISM = "Mechanism"
 SHOWN = 12  # rows and columns of a matrix that fit a screen

@@ -11,11 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from understudy.auditing.exact import audit
+from understudy.auditing.composed_loss import LossDistribution, compose_losses
+from understudy.auditing.exact_audit import audit
+from understudy.auditing.noise_losses import Shift, noise_losses
 from understudy.errors import UnderstudyError
 from understudy.explore.rehearsal import prior_of
-from understudy.privacy.exact.loss import LossDistribution, compose_losses
-from understudy.privacy.exact.noise_profile import Shift, noise_losses
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.definition import Unit, read_unit

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.auditing.calibration import prior_table
+from understudy.auditing.calibration import composed_delta, prior_table
 from understudy.core.schema import Attribute, Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.small_breach import SmallBreach
-from understudy.privacy.promise.calibrate_dirichlet import exact_breach_prior, reference_sample, theorem_prior
-from understudy.privacy.promise.calibrate_noise import composed_delta
+from understudy.privacy.promise.calibrate_dirichlet import (
+    SmallBreach,
+    exact_breach_prior,
+    reference_sample,
+    theorem_prior,
+)
 
 MAP = {"records": 15, "rows": 15, "cells": 233_726}
 PURE = us.PureDP(epsilon=4.6)

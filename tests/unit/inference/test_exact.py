@@ -7,6 +7,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2
 
+from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference import latent
 from understudy.inference.exact import (
@@ -17,8 +18,7 @@ from understudy.inference.exact import (
     noisy_table,
 )
 from understudy.inference.noise_law import SumOfNoise
-from understudy.privacy.exact.laplace import RoundedLaplace
-from understudy.privacy.exact.tables import tables_of
+from understudy.privacy.exact.small_tables import tables_of
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 

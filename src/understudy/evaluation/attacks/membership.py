@@ -24,7 +24,7 @@ from understudy.evaluation.shared.attack import attacks, section_of
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
 from understudy.evaluation.shared.success import Outcome, Tally
-from understudy.privacy.exact.observed import one_run_lower_bound
+from understudy.privacy.exact.epsilon_lower_bounds import one_run_lower_bound
 
 NEIGHBOURS = 3
 SOFTENER = 1e-3  # a thousandth of one attribute's range: exact copies are near, not infinitely near

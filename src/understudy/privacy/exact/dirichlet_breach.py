@@ -10,17 +10,20 @@ docs/theory/probabilistic-dp.md.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from understudy.core.arrays import Floats
+from understudy.core.arrays import Floats, Integers
 from understudy.privacy.exact.dirichlet_profile import log_weights
-from understudy.privacy.exact.profile import RESOLUTION
+from understudy.privacy.exact.disclosure_sets import RESOLUTION
+from understudy.privacy.exact.small_tables import tables_of
 
 Polynomial = tuple[Floats, Floats]  # coefficients where no cell is over its threshold, and where at least one is
+MOST_LISTED = 3_000_000  # tables times outputs, where outputs are listed
 LARGEST_SEARCH = 3_000  # partitions of the records that are tried one by one
 
 
@@ -154,3 +157,50 @@ def _power(part: Polynomial, times: int) -> Polynomial:
         if times:
             part = _times(part, part)
     return result
+
+
+def breach_few_cells(
+    prior: float, cells: int, records: int, rows: int, epsilon: float, *, most_listed: int = MOST_LISTED
+) -> float | None:
+    """The largest breach probability over all tables by listing the outputs; None if there are too many."""
+    outputs_made = math.comb(rows + cells - 1, cells - 1)
+    if cells > 12 or outputs_made > most_listed:
+        return None
+    if count_partitions_into(records, cells) * outputs_made > most_listed:
+        return None
+    outputs = tables_of(rows, cells)
+    weights = [log_weights(prior + count, rows) for count in range(records + 1)]
+    norm = log_weights(prior * cells + records, rows)[rows]
+    best = 0.0
+    for table in partitions(records, min(cells, records)):
+        counts = table + (0,) * (cells - len(table))
+        breached = np.zeros(len(outputs), dtype=bool)
+        for gaining, losing in itertools.permutations(range(cells), 2):
+            breached |= _odds(prior, counts, outputs, gaining, losing) > epsilon + RESOLUTION * max(1.0, epsilon)
+        logs = sum(weights[count][outputs[:, cell]] for cell, count in enumerate(counts)) - norm
+        best = max(best, math.fsum(np.exp(np.asarray(logs)[breached]).tolist()))
+    return min(best, 1.0)
+
+
+def count_partitions_into(records: int, cells: int) -> int:
+    """Partitions of the records into at most ``cells`` parts.
+
+    >>> count_partitions_into(3, 2), count_partitions_into(5, 9)
+    (2, 7)
+    """
+    ways = [1] + [0] * records
+    for part in range(1, min(cells, records) + 1):
+        for total in range(part, records + 1):
+            ways[total] += ways[total - part]
+    return ways[records]
+
+
+def _odds(prior: float, counts: tuple[int, ...], outputs: Integers, gaining: int, losing: int) -> Floats:
+    """Log odds of "a row in ``gaining``" against "in ``losing``" for each output, for the row that makes them largest.
+
+    The row is one of ``gaining`` if it has any; else any, and of ``losing`` only if all are there.
+    """
+    base = prior + max(counts[gaining] - 1, 0)
+    alone = counts[gaining] == 0 and counts[losing] == sum(counts)
+    other = prior + counts[losing] - int(alone)
+    return np.asarray(np.log1p(outputs[:, gaining] / base) - np.log1p(outputs[:, losing] / other))

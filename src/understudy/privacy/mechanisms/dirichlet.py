@@ -18,7 +18,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.exact import Number, float_up, read_exact, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, InternalError, UnsupportedError
-from understudy.privacy.exact.tables import check_size, tables_of
+from understudy.privacy.exact.small_tables import check_size, tables_of
 from understudy.privacy.promise.event import Event, PureLoss, Sensitivity
 
 SHOWN_CELLS = 6

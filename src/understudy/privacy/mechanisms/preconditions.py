@@ -17,8 +17,7 @@ from understudy.core.exact import float_down, float_up
 from understudy.core.places import DESTINATION
 from understudy.errors import InputError
 from understudy.privacy.exact.breach_bounds import breach_bound
-from understudy.privacy.exact.breach_search import breach_few_cells
-from understudy.privacy.exact.dirichlet_breach import breach_union_bound, thresholds
+from understudy.privacy.exact.dirichlet_breach import breach_few_cells, breach_union_bound, thresholds
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.mechanisms.private_sizes import private_delta
 from understudy.privacy.mechanisms.shrinking import TAIL_SHARE, shrunk_delta, surely_retained

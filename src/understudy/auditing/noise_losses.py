@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.auditing.composed_loss import LossDistribution
+from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.errors import UnsupportedError
-from understudy.privacy.exact.laplace import RoundedLaplace
-from understudy.privacy.exact.loss import LossDistribution
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, log_normaliser
 
 Noise = Geometric | DiscreteGaussian | RoundedLaplace

@@ -1,7 +1,7 @@
 """All tables of a few rows in a few cells, and which of them are neighbours: the ground the exact audit stands on.
 
 Tables are rows of an integer array in lexicographic order. Everything is counted before it is built, and refused when
-it would not fit: an audit of a large space goes by structure (``dirichlet_profile``, ``noise_profile``)
+it would not fit: an audit of a large space goes by structure (``dirichlet_profile``, ``auditing.noise_losses``)
 or not at all, never by a sample that looks like the whole.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
 from understudy.errors import InputError, UnsupportedError
@@ -114,9 +113,3 @@ def refuse_large(size: float, limit: int, what: str) -> None:
             f"{limit:,}. Use fewer records, rows or cells; "
             "delta and epsilon of Dirichlet-multinomial and independent noise are computed by structure at any size."
         )
-
-
-def number_of(tables: Integers, wanted: Integers) -> int | None:
-    """The position of a table in a list of tables."""
-    hits: NDArray[np.int64] = np.flatnonzero((tables == wanted).all(axis=1))
-    return int(hits[0]) if len(hits) else None

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from understudy.auditing import composed_loss as module
+from understudy.auditing.composed_loss import LossDistribution, compose_losses
 from understudy.errors import InputError
-from understudy.privacy.exact import loss as module
-from understudy.privacy.exact.loss import LossDistribution, compose_losses
 
 COIN = LossDistribution(losses=np.array([-1.0, 1.0]), probabilities=np.array([1, math.e]) / (1 + math.e))
 ODD = LossDistribution(

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from understudy.core.arrays import Integers
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.tables import tables_of
+from understudy.privacy.exact.small_tables import tables_of
 from understudy.privacy.promise.event import Event, NoNoise, Sensitivity
 
 Table = tuple[int, ...]

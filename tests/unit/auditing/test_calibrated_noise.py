@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from understudy.auditing import calibration as calibrate_noise
+from understudy.auditing.calibration import calibrated_noise
+from understudy.auditing.transition_laws import Matrix
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.matrix import Matrix
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
-from understudy.privacy.promise import calibrate_noise
-from understudy.privacy.promise.calibrate_noise import calibrated_noise
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, ProbabilisticDP, PureDP
 from understudy.privacy.randomness.streams import SeededStream
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import understudy as us
+from understudy.auditing.accept_reject import AcceptReject
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.accept_reject import AcceptReject
-from understudy.privacy.exact.tables import tables_of
+from understudy.privacy.exact.small_tables import tables_of
 from understudy.privacy.promise.event import NoNoise, Sensitivity
 from understudy.privacy.randomness.streams import SeededStream
 

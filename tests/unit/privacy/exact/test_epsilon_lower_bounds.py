@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
-from understudy.privacy.exact.observed import epsilon_lower_bound, one_run_lower_bound, one_run_p_value
+from understudy.privacy.exact.epsilon_lower_bounds import epsilon_lower_bound, one_run_lower_bound, one_run_p_value
 
 
 def by_quantiles(hits, alarms, runs, delta, alpha):

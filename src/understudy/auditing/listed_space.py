@@ -1,6 +1,14 @@
 """The transition law of a mechanism over every small table: inputs, outputs and log probabilities, listed.
 
-Refused when the list would be too long; what has structure is audited without it.
+Refused when the list would be too long; what has structure is audited without it. From the listed law are read:
+
+* the worst-case loss: the largest |ln P(m|n1) - ln P(m|n2)|, infinite where only one of the two can give m;
+* delta(epsilon): the largest sum over m of (P(m|n1) - e^epsilon P(m|n2))+, the hockey-stick divergence, in both
+  directions (Barthe and Olmedo 2013, Theorem 1): (epsilon, delta)-differential privacy holds with it and not below;
+* how often the truth survives, which statistical disclosure limitation looks at.
+
+Noise that is clamped to 0, ..., top has a finite law. Clamping to public bounds is post-processing. Under replace the
+bound may be the number of rows; under add_remove it is a public largest number of rows, never the true one.
 """
 
 from __future__ import annotations
@@ -12,15 +20,15 @@ from typing import Literal
 
 import numpy as np
 
+from understudy.auditing.accept_reject import AcceptReject
+from understudy.auditing.composed_loss import LossDistribution
+from understudy.auditing.noise_losses import FARTHEST, Noise
+from understudy.auditing.rounded_laplace import RoundedLaplace
+from understudy.auditing.transition_laws import AuditOnly, Coarsening, Matrix, Pram, Swapping
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.accept_reject import AcceptReject
-from understudy.privacy.exact.clamped import clamped_matrix
-from understudy.privacy.exact.laplace import RoundedLaplace
-from understudy.privacy.exact.loss import LossDistribution
-from understudy.privacy.exact.matrix import AuditOnly, Coarsening, Matrix, Pram, Swapping
-from understudy.privacy.exact.profile import signed_odds
-from understudy.privacy.exact.tables import (
+from understudy.privacy.exact.disclosure_sets import signed_odds
+from understudy.privacy.exact.small_tables import (
     LARGEST_SPACE,
     check_size,
     choose,
@@ -46,6 +54,7 @@ Auditable = (
 )
 NOISES = (Geometric, DiscreteGaussian, RoundedLaplace)
 DEFAULT_CELLS = 2
+Table = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,6 +65,16 @@ class Space:
     outputs: Integers
     log_law: Floats
     pairs: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """Two neighbouring tables and an output that tells them apart: ``likely`` makes it e^loss times likelier."""
+
+    likely: tuple[int, ...]
+    unlikely: tuple[int, ...]
+    output: tuple[int, ...]
+    loss: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,3 +231,97 @@ def listed_losses(space: Space) -> list[LossDistribution]:
                 else LossDistribution(losses=np.zeros(1), probabilities=np.zeros(1), infinite=infinite)
             )
     return found
+
+
+def hockey_stick(log_law: Floats, pairs: Integers, epsilon: float) -> Floats:
+    """The divergence of each pair, larger of the two directions.
+
+    Each term is P (1 - e^(epsilon - loss)), computed where the loss exceeds epsilon: positive terms only, so that a
+    delta of 1e-300 has as many good digits as one of 0.1.
+    """
+    odds = signed_odds(log_law, pairs)
+    best = np.zeros(len(pairs))
+    for side, loss in ((0, odds), (1, -odds)):
+        over = loss > epsilon
+        gain = np.where(over, -np.expm1(np.where(over, epsilon - loss, 0.0)), 0.0)
+        best = np.maximum(best, (np.exp(log_law[pairs[:, side]]) * gain).sum(axis=1))
+    return np.minimum(best, 1.0)
+
+
+def worst_witness(log_law: Floats, inputs: Integers, outputs: Integers, pairs: Integers) -> Witness | None:
+    """The pair and output of the largest loss: the first in lexicographic order where several are equal."""
+    if not len(pairs):
+        return None
+    odds = signed_odds(log_law, pairs)
+    number, column = np.unravel_index(int(np.argmax(np.abs(odds))), odds.shape)
+    loss = float(odds[number, column])
+    likely, unlikely = pairs[number] if loss >= 0 else pairs[number][::-1]
+    return Witness(
+        likely=tuple(inputs[likely].tolist()),
+        unlikely=tuple(inputs[unlikely].tolist()),
+        output=tuple(outputs[column].tolist()),
+        loss=abs(loss),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMeasures:
+    """What statistical disclosure limitation looks at: how often the truth survives (Abowd and Vilhuber, Section 3).
+
+    ``cell_uncertainty`` is the smallest P(m_i != n_i) over tables and cells; ``truth`` the largest P(m = n).
+    """
+
+    cell_uncertainty: float
+    cell: int
+    cell_table: Table
+    truth: float
+    truth_table: Table
+
+
+def row_measures(space: Space) -> RowMeasures:
+    """The row measures of a listed space."""
+    if space.outputs.shape[1] != space.inputs.shape[1]:
+        raise UnsupportedError("outputs have other cells than inputs, so no cell can be compared with its truth.")
+    law = np.exp(space.log_law)
+    changed = np.stack(
+        [
+            (law * (space.outputs[None, :, i] != space.inputs[:, None, i])).sum(axis=1)
+            for i in range(space.inputs.shape[1])
+        ]
+    )
+    cell, number = np.unravel_index(int(np.argmin(changed)), changed.shape)
+    same = (law * (space.outputs[None] == space.inputs[:, None]).all(axis=2)).sum(axis=1)
+    kept = int(np.argmax(same))
+    return RowMeasures(
+        cell_uncertainty=float(changed[cell, number]),
+        cell=int(cell),
+        cell_table=tuple(space.inputs[number].tolist()),
+        truth=float(same[kept]),
+        truth_table=tuple(space.inputs[kept].tolist()),
+    )
+
+
+def upper_tail(noise: Noise, distance: int) -> float:
+    """P(noise >= distance) for a distance of at least 1, without subtraction.
+
+    >>> round(upper_tail(RoundedLaplace(scale=0.5), 1), 6)
+    0.18394
+    """
+    scale = float(noise.scale)
+    if isinstance(noise, Geometric):
+        return math.exp(-distance / scale) / (1 + math.exp(-1 / scale))
+    if isinstance(noise, RoundedLaplace):
+        return math.exp(-(distance - 0.5) / scale) / 2
+    far = np.arange(distance, distance + math.ceil(FARTHEST * scale) + 2)
+    return math.fsum(np.exp(noise.log_pmf(far, np.zeros_like(far))))
+
+
+def clamped_matrix(noise: Noise, top: int) -> Floats:
+    """Row x, column v: P(clamp(x + noise, 0, top) = v)."""
+    counts = np.arange(top + 1)
+    matrix = np.exp(noise.log_pmf(counts[None, :], counts[:, None]))
+    for x in range(top + 1):
+        # The noise is symmetric: below 0 as far as the mirror image is above top.
+        matrix[x, 0] = upper_tail(noise, x) if x else 1 - upper_tail(noise, 1)
+        matrix[x, top] = upper_tail(noise, top - x) if x < top else 1 - upper_tail(noise, 1)
+    return np.asarray(matrix)

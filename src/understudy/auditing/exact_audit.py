@@ -12,44 +12,44 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from understudy.auditing import dirichlet_losses
+from understudy.auditing.breach_search import breach
 from understudy.auditing.calibration import Calibration
-from understudy.auditing.priors import Prior, log_prior
-from understudy.auditing.rows import RowMeasures, row_measures
-from understudy.auditing.space import (
+from understudy.auditing.composed_loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
+from understudy.auditing.listed_space import (
     NOISES,
     Auditable,
     Noised,
+    RowMeasures,
     Setting,
     Space,
+    Table,
+    Witness,
     build_space,
+    hockey_stick,
     listed_losses,
     read_setting,
-)
-from understudy.core.arrays import Floats
-from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact import dirichlet_profile
-from understudy.privacy.exact.breach_search import breach
-from understudy.privacy.exact.dirichlet_breach import Probability
-from understudy.privacy.exact.loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
-from understudy.privacy.exact.matrix import Matrix, Pram
-from understudy.privacy.exact.noise_profile import Noise, Shift, noise_epsilon, noise_losses
-from understudy.privacy.exact.profile import (
-    Witness,
-    disclosure_sets,
-    exceeds,
-    hockey_stick,
-    signed_odds,
+    row_measures,
     worst_witness,
 )
-from understudy.privacy.exact.tables import check_size
+from understudy.auditing.noise_losses import Noise, Shift, noise_epsilon, noise_losses
+from understudy.auditing.transition_laws import Matrix, Pram
+from understudy.core.arrays import Floats, Integers
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.exact import dirichlet_profile
+from understudy.privacy.exact.dirichlet_breach import Probability
+from understudy.privacy.exact.disclosure_sets import disclosure_sets, exceeds, signed_odds
+from understudy.privacy.exact.small_tables import check_size
 from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
 from understudy.privacy.promise.definition import Unit, read_unit
 
 if TYPE_CHECKING:
     import pyarrow
 
-Table = tuple[int, ...]
+# The law of the tables that an average over tables, or an attacker's odds, are stated for.
+Prior = Literal["multinomial", "uniform"] | ArrayLike
 Convention = Literal["definition_6", "abowd_vilhuber", "prior_averaged"]
 CONVENTIONS: tuple[str, ...] = ("definition_6", "abowd_vilhuber", "prior_averaged")
 MOST_COMPOSED_PAIRS = 2_000
@@ -121,7 +121,7 @@ class Audit:
     def epsilon(self) -> float:
         """The largest log odds of any output between any neighbours: pure differential privacy holds with this."""
         if isinstance(self.mechanism, DirichletMultinomial):
-            return self.copies * dirichlet_profile.epsilon(self._shape, self.records, self.unit)
+            return self.copies * dirichlet_losses.epsilon(self._shape, self.records, self.unit)
         if self._by_shift:
             return self.copies * noise_epsilon(self._noise, self._shift)
         return self.copies * float(self.log_odds.max(initial=0.0))
@@ -153,7 +153,7 @@ class Audit:
     def witness(self) -> Witness:
         """Two neighbouring tables and an output with the largest log odds (of one copy)."""
         if isinstance(self.mechanism, DirichletMultinomial) and self.cells > 1:
-            return dirichlet_profile.witness(self.mechanism, self.records, self.unit)
+            return dirichlet_losses.witness(self.mechanism, self.records, self.unit)
         if self._by_shift:
             return self._noise_witness()
         found = worst_witness(self._space.log_law, self._space.inputs, self._space.outputs, self._space.pairs)
@@ -202,7 +202,7 @@ class Audit:
     def _pair_losses(self) -> list[LossDistribution]:
         """The loss distributions of which one is the worst, in both directions."""
         if isinstance(self.mechanism, DirichletMultinomial) and self.unit.kind == "replace":
-            found = dirichlet_profile.loss_distributions(self._shape, self.records)
+            found = dirichlet_losses.loss_distributions(self._shape, self.records)
         elif self._by_shift:
             found = [noise_losses(self._noise, self._shift)]
         else:
@@ -374,3 +374,38 @@ def _check_epsilon(epsilon: float) -> None:
 def _check_open(name: str, value: float) -> None:
     if not 0 < value < 1:
         raise InputError(f"{name} ({value}) must be above 0 and below 1.")
+
+
+def log_prior(inputs: Integers, prior: Prior | None, *, required: bool = False) -> Floats:
+    """Log probability of each input: ``multinomial`` over equal cells unless another prior is given.
+
+    ``required`` refuses the default: an average whose prior nobody chose says nothing.
+    """
+    if prior is None and required:
+        raise InputError("an average over tables needs a prior: 'multinomial', 'uniform', or one number per input.")
+    if prior is None or (isinstance(prior, str) and prior == "multinomial"):
+        cells = inputs.shape[1]
+        return _log_multinomial(inputs, np.full(cells, 1 / cells))
+    if isinstance(prior, str):
+        if prior != "uniform":
+            raise InputError(f"prior ({prior!r}) must be 'multinomial', 'uniform', or one number per input.")
+        return np.full(len(inputs), -math.log(len(inputs)))
+    try:
+        given = np.asarray(prior, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError("prior must be 'multinomial', 'uniform', or one number per input.") from None
+    if given.shape != (len(inputs),):
+        raise InputError(f"prior must hold one probability for each of the {len(inputs)} inputs.")
+    if not np.isfinite(given).all() or (given < 0).any() or abs(given.sum() - 1) > 1e-9:
+        raise InputError("prior must hold probabilities that add up to 1.")
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(given))
+
+
+def _log_multinomial(inputs: Integers, shares: Floats) -> Floats:
+    """Log prior over tables: each row falls into cell i with probability shares[i]; sizes are equally likely."""
+    from scipy.special import gammaln
+
+    totals = inputs.sum(axis=1)
+    law = gammaln(totals + 1) - gammaln(inputs + 1).sum(axis=1) + (inputs * np.log(shares)).sum(axis=1)
+    return np.asarray(law - math.log(len(np.unique(totals))))

@@ -8,31 +8,27 @@ With fewer cells the outputs are listed, and tables that differ in the order of 
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 
-from understudy.core.arrays import Floats, Integers
+from understudy.core.arrays import Floats
 from understudy.privacy.exact.breach_bounds import breach_bound, breach_least, envelope_at
 from understudy.privacy.exact.dirichlet_breach import (
     Probability,
     breach_exact,
+    breach_few_cells,
     breach_of_table,
     exact_is_feasible,
-    partitions,
     thresholds,
 )
 from understudy.privacy.exact.dirichlet_profile import log_weights
-from understudy.privacy.exact.profile import RESOLUTION
-from understudy.privacy.exact.tables import tables_of
 
 FEWEST_TABLES, MOST_TABLES = 8, 400  # whose probability is computed
 MOST_WORK = 40_000_000  # tables times squared rows
 LIKELY = 0.3  # a breach this likely: too many tables come near the worst one
 MOST_NODES = 20_000  # branches looked at
 MOST_ROWS = 2_000  # of a polynomial
-MOST_LISTED = 3_000_000  # tables times outputs, where outputs are listed
 
 
 def breach(prior: float, cells: int, records: int, rows: int, epsilon: float) -> Probability:
@@ -143,50 +139,3 @@ class _Search:
             return True
         self._try((*table, *(1,) * left))
         return True
-
-
-def breach_few_cells(
-    prior: float, cells: int, records: int, rows: int, epsilon: float, *, most_listed: int = MOST_LISTED
-) -> float | None:
-    """The largest breach probability over all tables by listing the outputs; None if there are too many."""
-    outputs_made = math.comb(rows + cells - 1, cells - 1)
-    if cells > 12 or outputs_made > most_listed:
-        return None
-    if count_partitions_into(records, cells) * outputs_made > most_listed:
-        return None
-    outputs = tables_of(rows, cells)
-    weights = [log_weights(prior + count, rows) for count in range(records + 1)]
-    norm = log_weights(prior * cells + records, rows)[rows]
-    best = 0.0
-    for table in partitions(records, min(cells, records)):
-        counts = table + (0,) * (cells - len(table))
-        breached = np.zeros(len(outputs), dtype=bool)
-        for gaining, losing in itertools.permutations(range(cells), 2):
-            breached |= _odds(prior, counts, outputs, gaining, losing) > epsilon + RESOLUTION * max(1.0, epsilon)
-        logs = sum(weights[count][outputs[:, cell]] for cell, count in enumerate(counts)) - norm
-        best = max(best, math.fsum(np.exp(np.asarray(logs)[breached]).tolist()))
-    return min(best, 1.0)
-
-
-def count_partitions_into(records: int, cells: int) -> int:
-    """Partitions of the records into at most ``cells`` parts.
-
-    >>> count_partitions_into(3, 2), count_partitions_into(5, 9)
-    (2, 7)
-    """
-    ways = [1] + [0] * records
-    for part in range(1, min(cells, records) + 1):
-        for total in range(part, records + 1):
-            ways[total] += ways[total - part]
-    return ways[records]
-
-
-def _odds(prior: float, counts: tuple[int, ...], outputs: Integers, gaining: int, losing: int) -> Floats:
-    """Log odds of "a row in ``gaining``" against "in ``losing``" for each output, for the row that makes them largest.
-
-    The row is one of ``gaining`` if it has any; else any, and of ``losing`` only if all are there.
-    """
-    base = prior + max(counts[gaining] - 1, 0)
-    alone = counts[gaining] == 0 and counts[losing] == sum(counts)
-    other = prior + counts[losing] - int(alone)
-    return np.asarray(np.log1p(outputs[:, gaining] / base) - np.log1p(outputs[:, losing] / other))
