@@ -18,7 +18,7 @@ from rich.table import Table
 
 from understudy.core.mechanism import Integers, SelectionLaw
 from understudy.errors import DisclosureError
-from understudy.privacy.randomness.health import check_samplers
+from understudy.privacy.randomness.sampler_health import check_samplers
 from understudy.privacy.randomness.streams import SecureStream
 
 DOCS = Path(__file__).parent.parent / "docs" / "benchmarks.md"

@@ -28,7 +28,7 @@ from understudy.inference.combining import combine
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import gather
 from understudy.inference.questions import parse_question
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.value import Provenance, Statement

@@ -13,7 +13,7 @@ from understudy.auditing.exact_audit import Audit, audit
 from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.figures.drawing import Drawing
 from understudy.figures.printed_matrices import printed_matrices
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial, PosteriorMeanMultinomial
 
 PRIOR, ROWS, RECORDS, EPSILON = (0.5, 0.5), 5, 5, 2.0
 

@@ -19,8 +19,8 @@ from understudy.figures.copies_and_coverage import copies_and_coverage
 from understudy.figures.drawing import Drawing
 from understudy.inference.combining import coverage_of_rule
 from understudy.inference.exact import beta_binomial
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
 from understudy.privacy.mechanisms.dirichlet_draw import prior_for
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.definition import Unit
 
 PEOPLE = ROWS = 100

@@ -21,7 +21,7 @@ from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.base import figures
 from understudy.privacy.exact.disclosure_sets import disclosure_sets
 from understudy.privacy.exact.small_tables import neighbours, tables_of
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.calibrate_dirichlet import pure_prior, theorem_prior
 from understudy.privacy.promise.definition import Unit
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from understudy.auditing.exact_audit import audit as audit
     from understudy.auditing.rounded_laplace import RoundedLaplace as RoundedLaplace
     from understudy.auditing.transition_laws import Matrix as Matrix
-    from understudy.core.derived import Case as Case
-    from understudy.core.derived import Derived as Derived
+    from understudy.core.derived_attributes import Case as Case
+    from understudy.core.derived_attributes import Derived as Derived
     from understudy.core.result import Estimate as Estimate
     from understudy.core.result import Evaluation as Evaluation
     from understudy.core.result import Finding as Finding
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from understudy.core.schema import Schema as Schema
     from understudy.core.schema_file import read_schema as read_schema
     from understudy.core.schema_file import write_schema as write_schema
-    from understudy.core.structural import Condition as Condition
-    from understudy.core.structural import Impossible as Impossible
+    from understudy.core.structural_zeros import Condition as Condition
+    from understudy.core.structural_zeros import Impossible as Impossible
     from understudy.engines.opening import open_source as open_source
     from understudy.engines.reading.commutes import open_commutes as open_commutes
     from understudy.engines.reading.draft import draft_schema as draft_schema
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from understudy.explore.tradeoff import tradeoff as tradeoff
     from understudy.inference.model_check import check_model as check_model
     from understudy.privacy.ledger.ledger import Ledger as Ledger
-    from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial as DirichletMultinomial
-    from understudy.privacy.mechanisms.dirichlet import PosteriorMeanMultinomial as PosteriorMeanMultinomial
+    from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial as DirichletMultinomial
+    from understudy.privacy.mechanisms.dirichlet_law import PosteriorMeanMultinomial as PosteriorMeanMultinomial
     from understudy.privacy.mechanisms.noise import DiscreteGaussian as DiscreteGaussian
     from understudy.privacy.mechanisms.noise import Geometric as Geometric
     from understudy.privacy.promise.definition import ZCDP as ZCDP
@@ -66,11 +66,11 @@ _HOME = {
     "understudy.api": ("evaluate", "infer", "plan", "resume", "sample", "synthesize", "write_sample"),
     "understudy.auditing.calibration": ("calibrate",),
     "understudy.auditing.exact_audit": ("audit",),
-    "understudy.core.derived": ("Case", "Derived"),
+    "understudy.core.derived_attributes": ("Case", "Derived"),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
-    "understudy.core.structural": ("Condition", "Impossible"),
+    "understudy.core.structural_zeros": ("Condition", "Impossible"),
     "understudy.engines.reading.commutes": ("open_commutes",),
     "understudy.engines.reading.draft": ("draft_schema",),
     "understudy.engines.opening": ("open_source",),
@@ -80,7 +80,7 @@ _HOME = {
     "understudy.explore.tradeoff": ("tradeoff",),
     "understudy.inference.model_check": ("check_model",),
     "understudy.privacy.promise.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
-    "understudy.privacy.mechanisms.dirichlet": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
+    "understudy.privacy.mechanisms.dirichlet_law": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
     "understudy.auditing.rounded_laplace": ("RoundedLaplace",),
     "understudy.privacy.ledger.ledger": ("Ledger",),
     "understudy.auditing.transition_laws": ("Matrix",),

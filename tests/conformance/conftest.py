@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from understudy.core.schema import Attribute, Schema
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.core.table import CodedSource, CodedTable
 
 

@@ -17,7 +17,7 @@ import understudy as us
 from understudy.auditing.sampled import sampled_audit
 from understudy.privacy.gate import gate as gate_module
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.methods import histogram as histogram_module

@@ -18,7 +18,7 @@ from replaying.watching import mechanism_named
 
 from understudy.engines.counting import bounding
 from understudy.models.regions import PlacesAround
-from understudy.privacy.gate import steps
+from understudy.privacy.gate import measurement_steps as steps
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, pure_loss

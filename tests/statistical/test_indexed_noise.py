@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.randomness.draws import KeyedStream
-from understudy.privacy.randomness.indexed_noise import ListedCells
+from understudy.privacy.randomness.keyed_noise import ListedCells
 
 LISTS, CELLS = 2_500, 16
 FALSE_ALARM = 1e-6

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 import understudy as us
 from understudy.core.domain import Domain
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.randomness import draws
 from understudy.privacy.randomness.draws import KeyedStream, polya_urn
 

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.exact import Number, read_exact
+from understudy.core.exact_numbers import Number, read_exact
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.disclosure_sets import RESOLUTION
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Event, NoNoise, Sensitivity
 

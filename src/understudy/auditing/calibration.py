@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal
 
 from understudy.auditing.composed_loss import compose_losses
 from understudy.auditing.noise_losses import Shift, noise_losses
-from understudy.core.exact import float_down, sqrt_up
+from understudy.core.exact_numbers import float_down, sqrt_up
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.small_tables import check_size
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, NoiseMechanism
 from understudy.privacy.promise.calibrate_dirichlet import RULES, calibrated_prior
 from understudy.privacy.promise.conversion import cdp_rho

@@ -15,7 +15,7 @@ from understudy.auditing.listed_space import Witness
 from understudy.core.arrays import Floats
 from understudy.errors import InternalError
 from understudy.privacy.exact.dirichlet_profile import BLOCK, PriorShape, log_weights, worst_pairs
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.definition import Unit
 
 

@@ -42,7 +42,7 @@ from understudy.privacy.exact import dirichlet_profile
 from understudy.privacy.exact.dirichlet_breach import Probability
 from understudy.privacy.exact.disclosure_sets import disclosure_sets, exceeds, signed_odds
 from understudy.privacy.exact.small_tables import check_size
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial, PosteriorMeanMultinomial
 from understudy.privacy.promise.definition import Unit, read_unit
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def audit(
     and a public total the second is then the rest (``noised="first"``), as in Abowd and Vilhuber's Fig. 3;
     ``RoundedLaplace`` is clamped there by default. ``copies`` is the number of independent draws released together.
 
-    >>> from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+    >>> from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
     >>> result = audit(DirichletMultinomial(prior=(0.5, 0.5), rows=5), records=5)
     >>> round(result.epsilon, 6), round(result.delta(2), 6)
     (2.397895, 0.003526)

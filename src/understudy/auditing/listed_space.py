@@ -38,7 +38,7 @@ from understudy.privacy.exact.small_tables import (
     refuse_large,
     sort_tables,
 )
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial, PosteriorMeanMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial, PosteriorMeanMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.definition import Unit
 

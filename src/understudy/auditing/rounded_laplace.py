@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.exact import Number, read_exact, show_up, to_text
+from understudy.core.exact_numbers import Number, read_exact, show_up, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.event import Event, PureLoss, Sensitivity

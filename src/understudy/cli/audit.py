@@ -300,7 +300,7 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def read_number(text: str, name: str) -> float:
-    from understudy.core.exact import read_exact
+    from understudy.core.exact_numbers import read_exact
 
     return float(read_exact(text, name))
 

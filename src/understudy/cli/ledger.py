@@ -174,7 +174,7 @@ def _unit(unit: Unit) -> str:
 
 
 def _run_row(charge: Entry, settled: Entry | None) -> tuple[object, ...]:
-    from understudy.core.exact import show_down, show_up
+    from understudy.core.exact_numbers import show_down, show_up
 
     amounts = ", ".join(f"{key} {show_up(value)}" for key, value in charge.charged.items()) or "no guarantee"
     unused = ", ".join(f"{key} {show_down(value)}" for key, value in settled.left.items()) if settled else ""

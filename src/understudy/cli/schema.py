@@ -18,7 +18,7 @@ from understudy.cli.options import (
     read_output_path,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
-from understudy.core.derived import Derived
+from understudy.core.derived_attributes import Derived
 from understudy.core.result import INTERNAL
 from understudy.core.schema import Attribute
 from understudy.core.schema_file import read_schema

@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.derived import Derived
-from understudy.core.structural import Impossible, allowed_cells
+from understudy.core.derived_attributes import Derived
+from understudy.core.structural_zeros import Impossible, allowed_cells
 from understudy.errors import SchemaError, unknown_name
 
 Level = str | int | bool

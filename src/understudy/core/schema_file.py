@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from understudy.core.derived import Case, Derived
+from understudy.core.derived_attributes import Case, Derived
 from understudy.core.schema import Attribute, Edge, Level, Schema
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
 
 VERSION = 1

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.schema import MISSING, Attribute, Schema
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import InputError, unknown_name
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.arrays import Progress
-from understudy.core.exact import Number, read_exact
+from understudy.core.exact_numbers import Number, read_exact
 from understudy.core.schema import Level, Schema
 from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError

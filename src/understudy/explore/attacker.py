@@ -16,7 +16,7 @@ from understudy.auditing.exact_audit import audit
 from understudy.auditing.noise_losses import Shift, noise_losses
 from understudy.errors import UnderstudyError
 from understudy.explore.rehearsal import prior_of
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.definition import Unit, read_unit
 from understudy.release.value import Release

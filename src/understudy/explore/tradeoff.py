@@ -21,7 +21,7 @@ from typing import Any
 
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
-from understudy.core.exact import Number, read_exact
+from understudy.core.exact_numbers import Number, read_exact
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError

@@ -253,7 +253,7 @@ def why_not(release: Release, rule: str, rng: np.random.Generator) -> str:
     share = 0.25
     if provenance.draws:
         law = provenance.draws[0]["mechanisms"][0]
-        from understudy.core.exact import from_text
+        from understudy.core.exact_numbers import from_text
 
         alpha = float(from_text(law["prior"], "prior")) * release.schema.cells() / 2
         kind, settings = "Dirichlet draws pulled towards the prior", {"alpha": (alpha, alpha)}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.exact import from_text
+from understudy.core.exact_numbers import from_text
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError

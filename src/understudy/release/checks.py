@@ -19,7 +19,7 @@ from understudy.engines.reading.encode import encode_table
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
-from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
 from understudy.privacy.promise.plan import Plan

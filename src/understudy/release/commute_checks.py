@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.exact import from_text
+from understudy.core.exact_numbers import from_text
 from understudy.core.places import DESTINATION
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, SizedPrior
-from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.place_bands import PlaceBands

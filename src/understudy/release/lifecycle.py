@@ -25,7 +25,7 @@ from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan, plan_from_json
 from understudy.privacy.randomness.fingerprint import DataKey
-from understudy.privacy.randomness.health import require_healthy_samplers
+from understudy.privacy.randomness.sampler_health import require_healthy_samplers
 from understudy.release.folder import read_release, require_replaceable
 from understudy.release.value import TEST_RANDOMNESS, Provenance, Statement
 from understudy.synth.shared.method import Request

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from understudy.core.exact import show_up
+from understudy.core.exact_numbers import show_up
 from understudy.core.schema import Attribute, Schema
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.markdown import code, markdown

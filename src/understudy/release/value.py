@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from understudy.core.exact import show_up
+from understudy.core.exact_numbers import show_up
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable

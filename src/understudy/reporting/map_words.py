@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from html import escape
 
-from understudy.core.exact import show_up
+from understudy.core.exact_numbers import show_up
 from understudy.core.places import DESTINATION
 from understudy.privacy.promise.definition import ZCDP, Definition, NonPrivate, Unit
 from understudy.release.value import Statement

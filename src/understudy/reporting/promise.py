@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from understudy.core.exact import show_up
+from understudy.core.exact_numbers import show_up
 from understudy.privacy.exact.gaussian_profile import gaussian_delta, gaussian_mu_squared
 from understudy.privacy.promise.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP

@@ -23,7 +23,7 @@ from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms import dirichlet_draw, sparse_geometric, urn_compiled
 from understudy.privacy.mechanisms.place_tree_compiled import squared_distance
-from understudy.privacy.randomness.indexed_noise import ListedCells
+from understudy.privacy.randomness.keyed_noise import ListedCells
 
 FOLDER = understudy.privacy.mechanisms
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import InputError, SchemaError
 
 DESIGN = """

@@ -19,7 +19,7 @@ from understudy.inference.exact import (
 )
 from understudy.inference.noise_law import SumOfNoise
 from understudy.privacy.exact.small_tables import tables_of
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 
 NOISES = (Geometric(scale=2), DiscreteGaussian(scale=1.5), RoundedLaplace(scale=1.3))

@@ -126,7 +126,7 @@ def test_two_cells_with_a_public_total(sample, make_release):
 
 
 def test_structural_zeros_are_used(make_release, sample):
-    from understudy.core.structural import Condition, Impossible
+    from understudy.core.structural_zeros import Condition, Impossible
 
     rule = Impossible(conditions=(("sex", Condition(levels=("M",))), ("health", Condition(levels=("bad",)))))
     attributes = (

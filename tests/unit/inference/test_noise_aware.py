@@ -19,7 +19,7 @@ from understudy.inference.estimands import make_estimand
 from understudy.inference.noise_aware import NoiseAware, evidence_for, local_model
 from understudy.inference.questions import parse_question
 from understudy.models import posterior
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.value import Provenance, Statement
 from understudy.synth.shared.method import Request, configure

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.core.derived import Derived
+from understudy.core.derived_attributes import Derived
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.inference.bins import bins_of
 from understudy.inference.estimands import make_estimand

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.core.exact import from_text, to_text
+from understudy.core.exact_numbers import from_text, to_text
 from understudy.privacy.promise.plan import plan_from_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.core.exact import from_text, to_text
+from understudy.core.exact_numbers import from_text, to_text
 from understudy.core.places import make_places
 from understudy.demo.gravity import make_world
 from understudy.errors import InputError

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 import understudy as us
 from understudy.auditing.breach_search import breach
 from understudy.cli.main import app
-from understudy.core.exact import from_text, to_text
+from understudy.core.exact_numbers import from_text, to_text
 from understudy.core.places import make_places
 from understudy.engines.reading.places_file import places_table
 from understudy.errors import BudgetError, UnsupportedError
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6
-from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.promise.event import breach_loss
 from understudy.privacy.promise.plan import plan_from_json
 

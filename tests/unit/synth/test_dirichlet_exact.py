@@ -10,7 +10,7 @@ import pytest
 
 import understudy as us
 from understudy.core.schema import Attribute, Schema
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.privacy.mechanisms.dirichlet_draw import MOST_EXACT, exact_loss, exact_prior_for, prior_for
 from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata
 from understudy.privacy.randomness.streams import SeededStream

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.core.derived import Derived
+from understudy.core.derived_attributes import Derived
 from understudy.core.schema import Schema, level_text
 from understudy.core.spreadsheet import as_cell
 from understudy.engines.reading.values import canonical_texts, check_type, plain, readable_column

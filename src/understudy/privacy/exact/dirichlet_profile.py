@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import UnsupportedError
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.definition import Unit
 
 BLOCK = 2_000_000  # numbers worked on at once

@@ -20,7 +20,7 @@ import math
 from fractions import Fraction
 from typing import Literal
 
-from understudy.core.exact import float_down, float_up
+from understudy.core.exact_numbers import float_down, float_up
 from understudy.privacy.promise.conversion import STEP_ERROR, cdp_epsilon, cdp_rho, largest_kept
 
 Bound = Literal["concentrated", "gaussian", "least"]  # by which a loss is read as (epsilon, delta): zCDP or this

@@ -24,10 +24,10 @@ from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.places import DESTINATION, ORIGIN, Places
 from understudy.errors import DisclosureError, InputError, InternalError
-from understudy.privacy.gate.charging import OTHER_DATA, ChargingGate
+from understudy.privacy.gate.charge_first import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.flow_blocks import DrawOrder, FlowWorker, LocalFlows
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
-from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import FlowMechanism
 from understudy.privacy.mechanisms.reviewed import FLOW_DRAWS, NOISE_ON_TABLES, require_reviewed
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric

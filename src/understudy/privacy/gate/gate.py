@@ -16,16 +16,16 @@ import numpy as np
 
 from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import COVERS, Counts, Source, SparseCounts
-from understudy.core.exact import to_text
+from understudy.core.exact_numbers import to_text
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError, InternalError
-from understudy.privacy.gate.charging import OTHER_DATA, ChargingGate
+from understudy.privacy.gate.charge_first import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
 from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata, strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import require_definition_6, row_unit
-from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.reviewed import NOISE_ON_TABLES, TABLE_DRAWS, require_reviewed
 from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.promise.plan import Plan

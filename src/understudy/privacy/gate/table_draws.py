@@ -13,7 +13,7 @@ from understudy.core.domain import Domain
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InternalError
-from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.promise.event import Event
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from understudy.core.exact import from_text, show_down, show_up, to_text
+from understudy.core.exact_numbers import from_text, show_down, show_up, to_text
 from understudy.errors import BudgetError, InputError, UnderstudyError, unknown_name
 from understudy.privacy.ledger.store import Row, canonical
 from understudy.privacy.promise.definition import (

@@ -34,7 +34,7 @@ from understudy.privacy.ledger.book import (
     replay,
     write_amounts,
 )
-from understudy.privacy.ledger.heads import Head, head_of, head_problems, move_head, start_head
+from understudy.privacy.ledger.journal_heads import Head, head_of, head_problems, move_head, start_head
 from understudy.privacy.ledger.refusals import above_limit, moved_on, no_charge, say_unit
 from understudy.privacy.ledger.store import (
     VERSION,

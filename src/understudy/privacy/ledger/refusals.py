@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from understudy.core.exact import show_down, show_up
+from understudy.core.exact_numbers import show_down, show_up
 from understudy.privacy.ledger.book import Account, Amounts
 from understudy.privacy.promise.definition import Unit
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from understudy.core.folders import disk_error, scratch_path, sync_folder
 from understudy.errors import InputError
-from understudy.privacy.ledger.heads import HEADS_TABLE, Head, heads_of
+from understudy.privacy.ledger.journal_heads import HEADS_TABLE, Head, heads_of
 
 APPLICATION_ID = 0x75444C31  # "uDL1": marks a SQLite file as a ledger
 VERSION = 2

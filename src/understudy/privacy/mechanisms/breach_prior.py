@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from understudy.core.arrays import Integers
-from understudy.core.exact import float_down
+from understudy.core.exact_numbers import float_down
 from understudy.errors import InputError
 from understudy.privacy.mechanisms.commute_prior import FEW_CELLS, FEW_SHARE, FEWEST_CELLS, PRIOR_SHARE, SizedPrior
 from understudy.privacy.mechanisms.preconditions import SLACK, DrawLaw, breach_of_all, theorem_9_holds

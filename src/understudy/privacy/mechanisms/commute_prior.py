@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.arrays import Integers
-from understudy.core.exact import float_down, to_text
+from understudy.core.exact_numbers import float_down, to_text
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.mechanisms.private_sizes import private_cells, private_prior

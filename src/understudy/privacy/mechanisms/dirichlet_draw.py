@@ -1,6 +1,6 @@
 """The Dirichlet-multinomial draw as a run makes it: an urn over a domain of any size, with the loss it was set for.
 
-``mechanisms.dirichlet`` holds the exact law for audits and inference; here is the draw itself, its calibration by
+``dirichlet_law`` holds the exact law for audits and inference; here is the draw itself, its calibration by
 Machanavajjhala et al. 2008, Theorem 4.1, or by the exact delta of the draw, and the rounding that keeps everything in
 whole numbers.
 """
@@ -16,11 +16,11 @@ from typing import ClassVar
 
 from understudy.core.arrays import Integers
 from understudy.core.domain import Domain
-from understudy.core.exact import float_down, from_text, show_up, to_text
+from understudy.core.exact_numbers import float_down, from_text, show_up, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError
-from understudy.privacy.mechanisms.dirichlet import SOURCE
-from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.dirichlet_law import SOURCE
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.preconditions import (
     SLACK,
     DrawLaw,

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.exact import show_up
+from understudy.core.exact_numbers import show_up
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InternalError, UnsupportedError
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
-from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.mechanisms.preconditions import (
     REPLACE,

@@ -12,14 +12,14 @@ import numpy as np
 
 from understudy.core.apportion import apportion
 from understudy.core.arrays import Integers
-from understudy.core.exact import to_text
+from understudy.core.exact_numbers import to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, UnsupportedError
-from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import Block, CellUrn, claimed_loss, drawn_laws, too_costly
 from understudy.privacy.mechanisms.preconditions import exact_is_known, lemma_5_2_holds
 from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise
-from understudy.privacy.randomness.indexed_noise import ListedCells
+from understudy.privacy.randomness.keyed_noise import ListedCells
 
 MOST_TRIES = 1_000
 CELLS_AT_ONCE = 2**21  # that get their noise together

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.exact import Number, float_up, from_text, read_exact, show_up, to_text
+from understudy.core.exact_numbers import Number, float_up, from_text, read_exact, show_up, to_text
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.errors import InputError, InternalError, unknown_name
 from understudy.privacy.promise.event import Event, GaussianNoise, GeometricNoise, NoNoise, Sensitivity

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from understudy.core.exact import float_down, float_up
+from understudy.core.exact_numbers import float_down, float_up
 from understudy.core.places import DESTINATION
 from understudy.errors import InputError
 from understudy.privacy.exact.breach_bounds import breach_bound

@@ -16,11 +16,11 @@ import numpy as np
 
 from understudy.core.arrays import Integers
 from understudy.core.domain import Domain
-from understudy.core.exact import Number, to_text
+from understudy.core.exact_numbers import Number, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import UnsupportedError
-from understudy.privacy.mechanisms.facts import TableFacts
-from understudy.privacy.mechanisms.plain import PlainMultinomial
+from understudy.privacy.mechanisms.draw_facts import TableFacts
+from understudy.privacy.mechanisms.plain_multinomial import PlainMultinomial
 from understudy.privacy.promise.event import Event
 from understudy.privacy.randomness.draws import uniform_below
 

@@ -13,7 +13,7 @@ from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Exact, Geometric
-from understudy.privacy.mechanisms.plain import PlainMultinomial
+from understudy.privacy.mechanisms.plain_multinomial import PlainMultinomial
 from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from understudy.core.exact import float_down
+from understudy.core.exact_numbers import float_down
 from understudy.errors import UnsupportedError
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.promise.calibrate_dirichlet import safety

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.exact import Number, from_text, to_text
+from understudy.core.exact_numbers import Number, from_text, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, InternalError
 from understudy.privacy.mechanisms.noise import Geometric, read_scale

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from understudy.core.exact import show_up
+from understudy.core.exact_numbers import show_up
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.exact.gaussian_profile import Bound, gaussian_epsilon, mu_squared, mu_squared_of_range
 from understudy.privacy.promise.conversion import cdp_delta, cdp_epsilon, cdp_rho

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from understudy.core.exact import Number, read_exact, sqrt_down, sqrt_up
+from understudy.core.exact_numbers import Number, read_exact, sqrt_down, sqrt_up
 from understudy.errors import InputError, InternalError, UnsupportedError
 from understudy.privacy.exact.gaussian_profile import SMOOTHING, gaussian_mu_squared
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, NoiseMechanism

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.exact import float_down, show_up
+from understudy.core.exact_numbers import float_down, show_up
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.dirichlet_breach import (
     breach_exact,
@@ -28,7 +28,7 @@ from understudy.privacy.exact.dirichlet_breach import (
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.exact.disclosure_sets import Booleans, disclosure_sets
 from understudy.privacy.exact.small_tables import how_many, neighbours, tables_of
-from understudy.privacy.mechanisms.dirichlet import DirichletMultinomial
+from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 
 DIGITS = 10  # of a calibrated prior, rounded up: few enough for the urn's whole numbers

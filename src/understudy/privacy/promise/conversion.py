@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from understudy.core.exact import float_down, float_up, sqrt_up
+from understudy.core.exact_numbers import float_down, float_up, sqrt_up
 from understudy.errors import InputError
 
 STEP_ERROR = 16 * 2.0**-53

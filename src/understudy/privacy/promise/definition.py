@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from understudy.core.exact import Number, from_text, read_exact, show_up, to_text
+from understudy.core.exact_numbers import Number, from_text, read_exact, show_up, to_text
 from understudy.errors import InputError, unknown_name
 
 UNIT_KINDS = ("replace", "add_remove")

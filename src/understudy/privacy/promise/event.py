@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from understudy.core.exact import from_text, to_text
+from understudy.core.exact_numbers import from_text, to_text
 from understudy.errors import InputError, unknown_name
 
 

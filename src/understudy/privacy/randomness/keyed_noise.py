@@ -4,6 +4,11 @@ OpenDP's samplers take their entropy from the operating system at every call, so
 and a table of ten billion empty cells would be ten billion calls. These draws are functions of the keyed stream and
 cost what comes out of them. A probability is never rounded: it is a binary expansion of certified digits, read as far
 as a comparison needs. See docs/theory/sparse-noise.md.
+
+The same draws are made for many short lists of cells at once (``ListedCells``). A nation has millions of destinations
+with a few dozen cells each. Their noise must not depend on which of them are drawn together, on one machine or on many,
+and a task that is run twice must draw the same. So the words of a cell are named by the number of its list (as nonce)
+and its place there (as counter); see ``draws.indexed_words``.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +26,7 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Integers
 from understudy.core.mechanism import Stream
 from understudy.errors import InternalError
-from understudy.privacy.randomness.draws import WORD_BITS
+from understudy.privacy.randomness.draws import WORD_BITS, indexed_words
 
 WORDS_AT_ONCE = 2**17  # of a binomial draw: one megabyte of key stream
 GUARD_DIGITS = 20
@@ -76,16 +82,23 @@ def exceeding(scale: Fraction, threshold: int) -> Expansion:
     return lambda index: tail_word(Fraction(threshold + 1) / scale, 1 / scale, index)
 
 
-def bernoulli(probability: Expansion, count: int, stream: Stream, *purpose: str | int) -> NDArray[np.bool_]:
-    """``count`` independent events of exactly this probability: uniform words are compared with its expansion, and
-    one that equals it so far is decided by further words."""
+def _decide(
+    probability: Expansion, count: int, words_of: Callable[[Integers, int], NDArray[np.uint64]]
+) -> NDArray[np.bool_]:
+    """Events of exactly this probability: uniform words are compared with its expansion, and one that equals it so far
+    is decided by further words. ``words_of`` gives the next word of the events that wait, by the number of the word."""
     happened = np.zeros(count, dtype=bool)
     waiting, index = np.arange(count), 0
     while len(waiting):
-        words, digit = stream.words(len(waiting), *purpose), np.uint64(probability(index))
+        words, digit = words_of(waiting, index), np.uint64(probability(index))
         happened[waiting[words < digit]] = True
         waiting, index = waiting[words == digit], index + 1
     return happened
+
+
+def bernoulli(probability: Expansion, count: int, stream: Stream, *purpose: str | int) -> NDArray[np.bool_]:
+    """``count`` independent events of exactly this probability."""
+    return _decide(probability, count, lambda waiting, _: stream.words(len(waiting), *purpose))
 
 
 def binomial(probability: Expansion, count: int, stream: Stream, *purpose: str | int) -> int:
@@ -121,19 +134,25 @@ def _ones(bits: int, stream: Stream, *purpose: str | int) -> int:
 
 
 def geometric(scale: Fraction, count: int, stream: Stream, *purpose: str | int) -> Integers:
-    """``count`` draws of P(g) = (1 - a) a^g, g = 0, 1, ..., with a = exp(-1/scale), exactly.
+    """``count`` draws of P(g) = (1 - a) a^g, g = 0, 1, ..., with a = exp(-1/scale), exactly."""
+    return _geometric(scale, count, lambda chance, some, *_: bernoulli(chance, len(some), stream, *purpose))
+
+
+def _geometric(scale: Fraction, count: int, happen: Callable[..., NDArray[np.bool_]]) -> Integers:
+    """Geometric draws from events: ``happen(probability, which, kind, number)``, the last two naming the event.
 
     The binary digits of a geometric variable are independent: digit i is 1 with probability x / (1 + x), x = a^(2^i),
     and what is above digit i is itself geometric with a^(2^(i+1)). So a few digits are drawn, and the rest, which is
     seldom more than 0, is counted up one by one.
     """
     digits = max(0, math.ceil(math.log2(float(scale))) + 3)
-    drawn = np.zeros(count, dtype=np.int64)
+    drawn, every = np.zeros(count, dtype=np.int64), np.arange(count)
     for digit in range(digits):
-        drawn += bernoulli(logistic(Fraction(2**digit) / scale), count, stream, *purpose).astype(np.int64) << digit
-    going, more = np.arange(count), exponential(Fraction(2**digits) / scale)
+        ones = happen(logistic(Fraction(2**digit) / scale), every, "digit", digit)
+        drawn += ones.astype(np.int64) << digit
+    going, more, step = every, exponential(Fraction(2**digits) / scale), 0
     while len(going):
-        going = going[bernoulli(more, len(going), stream, *purpose)]
+        going, step = going[happen(more, going, "more", step)], step + 1
         drawn[going] += 2**digits
     return drawn
 
@@ -141,3 +160,44 @@ def geometric(scale: Fraction, count: int, stream: Stream, *purpose: str | int) 
 def discrete_laplace(scale: Fraction, count: int, stream: Stream, *purpose: str | int) -> Integers:
     """``count`` draws of P(x) proportional to exp(-|x|/scale) on the integers: the difference of two geometrics."""
     return geometric(scale, count, stream, *purpose, "up") - geometric(scale, count, stream, *purpose, "down")
+
+
+class ListedCells:
+    """Cells in lists: ``sizes[i]`` of them in the list numbered ``lists[i]``, one list after another.
+
+    ``stream`` is one with keys (``derived_key``). Every draw needs a purpose of its own: a second draw under the same
+    purpose gives the same values.
+    """
+
+    def __init__(self, stream: Any, lists: Integers, sizes: Integers) -> None:
+        self._stream, self._lists, self._sizes = stream, lists, sizes
+        self._list_of = np.repeat(np.arange(len(lists)), sizes)
+        self._place = np.arange(len(self._list_of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+    def __len__(self) -> int:
+        return len(self._list_of)
+
+    def words(self, cells: Integers, *purpose: str | int) -> NDArray[np.uint64]:
+        """One word for each of the cells given; words are made for whole lists, and only for lists that are met."""
+        row = self._list_of[cells]
+        met = np.zeros(len(self._lists), dtype=bool)
+        met[row] = True
+        key = self._stream.derived_key(*purpose)
+        words, starts = indexed_words(key, self._lists[met], self._sizes[met])
+        first = np.zeros(len(self._lists), dtype=np.int64)
+        first[met] = starts
+        return np.asarray(words[first[row] + self._place[cells]])
+
+    def bernoulli(self, probability: Expansion, cells: Integers, *purpose: str | int) -> NDArray[np.bool_]:
+        """An event of exactly this probability for each of the cells."""
+        return _decide(probability, len(cells), lambda waiting, index: self.words(cells[waiting], *purpose, index))
+
+    def geometric(self, scale: Fraction, *purpose: str | int) -> Integers:
+        """P(g) = (1 - a) a^g, a = exp(-1/scale), on every cell."""
+        return _geometric(
+            scale, len(self), lambda chance, cells, *event: self.bernoulli(chance, cells, *purpose, *event)
+        )
+
+    def discrete_laplace(self, scale: Fraction, *purpose: str | int) -> Integers:
+        """P(x) proportional to exp(-|x|/scale) on every cell: the difference of two geometrics."""
+        return self.geometric(scale, *purpose, "up") - self.geometric(scale, *purpose, "down")

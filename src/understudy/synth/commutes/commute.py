@@ -17,7 +17,7 @@ import numpy as np
 
 from understudy.core.apportion import apportion
 from understudy.core.arrays import Integers
-from understudy.core.exact import float_up
+from understudy.core.exact_numbers import float_up
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import InputError, UnsupportedError
@@ -35,7 +35,7 @@ from understudy.models.regions import (
     usable_cells,
 )
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable, Regions, Sink
-from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, ProbabilisticDP, PureDP

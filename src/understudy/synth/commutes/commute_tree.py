@@ -23,7 +23,7 @@ from understudy.models.area_pairs import AreaPairs, make_area_pairs
 from understudy.models.flow_fit import NoisyCells, fit_gravity, trust_cells
 from understudy.models.flow_rows import draw_jobs, steps_of_one
 from understudy.privacy.gate.flow_gate import FlowGate, FlowMeasurement, FlowTable, Sink, flow_sensitivity
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric, threshold_for
 from understudy.privacy.promise.calibrate import noise_for

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from understudy.core.arrays import Integers
-from understudy.core.exact import float_down, read_exact, show_up
+from understudy.core.exact_numbers import float_down, read_exact, show_up
 from understudy.core.places import DESTINATION, Places
 from understudy.errors import BudgetError, UnsupportedError
 from understudy.models.regions import RingCells, RingRegions, usable_cells
@@ -19,7 +19,7 @@ from understudy.privacy.exact.breach_bounds import breach_bounds
 from understudy.privacy.gate.flow_gate import Division
 from understudy.privacy.mechanisms.breach_prior import BreachRule
 from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, PriorRule, SizedPrior, accepting_level, size_step
-from understudy.privacy.mechanisms.facts import FlowFacts
+from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, breach_laws, drawn_laws
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells, gamma_for
 from understudy.privacy.mechanisms.place_bands import PlaceBands

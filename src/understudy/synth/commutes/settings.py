@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.exact import read_exact
+from understudy.core.exact_numbers import read_exact
 from understudy.errors import InputError
 from understudy.models.nested_areas import PLACE, AreaStep
 from understudy.privacy.mechanisms.place_bands import squared_edges

@@ -29,7 +29,7 @@ from understudy.models.model import Model
 from understudy.models.pairs import PairMargins
 from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Candidate, Gate, Query
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import GumbelMax, NoisyMax, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step

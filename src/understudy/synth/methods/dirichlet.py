@@ -15,7 +15,7 @@ import numpy as np
 
 from understudy.core.apportion import apportion
 from understudy.core.domain import Domain
-from understudy.core.exact import read_exact, show_up
+from understudy.core.exact_numbers import read_exact, show_up
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable

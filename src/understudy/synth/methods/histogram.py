@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.exact import read_exact
+from understudy.core.exact_numbers import read_exact
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
@@ -23,8 +23,8 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.project import nearest_table
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY, draw_cells
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.gate.steps import measure_step, query_of
-from understudy.privacy.mechanisms.plain import PlainMultinomial
+from understudy.privacy.gate.measurement_steps import measure_step, query_of
+from understudy.privacy.mechanisms.plain_multinomial import PlainMultinomial
 from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.event import NoNoise

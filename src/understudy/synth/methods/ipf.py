@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.exact import read_exact
+from understudy.core.exact_numbers import read_exact
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
@@ -24,7 +24,7 @@ from understudy.models.fit import Known
 from understudy.models.ipf import even_shares, fit_ipf
 from understudy.models.model import Model
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.noise import Exact
 from understudy.privacy.promise.definition import Definition, NonPrivate
 from understudy.privacy.promise.event import NoNoise

@@ -30,7 +30,7 @@ from understudy.models.junction_tree import tree_cells
 from understudy.models.model import Model
 from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Candidate, Gate, Query
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import ApproxDP, Definition, Unit
 from understudy.privacy.promise.event import GumbelMax, NoisyMax
 from understudy.privacy.promise.plan import Plan, Step

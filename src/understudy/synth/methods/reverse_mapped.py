@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.core.domain import Domain
-from understudy.core.exact import read_exact
+from understudy.core.exact_numbers import read_exact
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable

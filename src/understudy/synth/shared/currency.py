@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from understudy.core.exact import float_up, sqrt_down
+from understudy.core.exact_numbers import float_up, sqrt_down
 from understudy.core.mechanism import SelectionLaw
 from understudy.core.schema import Schema
 from understudy.errors import InputError, InternalError, UnsupportedError

@@ -21,7 +21,7 @@ from understudy.models.model import Model
 from understudy.models.posterior_draws import posterior_models
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.gate.steps import measure_step
+from understudy.privacy.gate.measurement_steps import measure_step
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.calibrate import noise_for
 from understudy.privacy.promise.definition import Definition, Unit

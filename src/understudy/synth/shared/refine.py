@@ -20,7 +20,7 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.models.fine_bins import FineBins, merged_schema, spread, weights_within
 from understudy.models.project import nearest_table
 from understudy.privacy.gate.gate import Gate, Groups
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.currency import Currency

@@ -20,7 +20,7 @@ from understudy.core.apportion import apportion
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import SelectionLaw, Stream
 from understudy.core.schema import Schema
-from understudy.core.structural import Impossible
+from understudy.core.structural_zeros import Impossible
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import Known, fit

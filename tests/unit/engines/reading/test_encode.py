@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.core.schema import Attribute, Schema, level_text
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.engines.reading.encode import Encoder, encode_table
 from understudy.engines.reading.violations import Violations
 from understudy.errors import SchemaError

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.evaluation.shared.reverse_release import BROKEN, WARNING, reverse_mapped_release
 
 

@@ -12,7 +12,7 @@ from understudy.core.counts import SparseCounts
 from understudy.errors import BudgetError, DisclosureError, InputError
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.gate.steps import measure_step, query_of
+from understudy.privacy.gate.measurement_steps import measure_step, query_of
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.calibrate import noise_for

@@ -8,7 +8,7 @@ from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InternalError
 from understudy.privacy.gate import gate as gates
 from understudy.privacy.gate.gate import Candidate, Gate
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(

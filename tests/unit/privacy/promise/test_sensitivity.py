@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from understudy.core.schema import Attribute, Schema
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity

@@ -12,7 +12,7 @@ import understudy as us
 from understudy.errors import BudgetError, DisclosureError, InputError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, prior_for, pure_loss, row_unit
-from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.preconditions import epsilon_of
 from understudy.privacy.promise.calibrate_dirichlet import round_prior
 from understudy.privacy.promise.event import PureLoss, Strata

@@ -10,7 +10,7 @@ from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, InternalError, UnknownNameError, UnsupportedError
 from understudy.privacy.gate.gate import Candidate, Gate, merge_cells
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.gate.steps import query_of
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.shared.method import configure

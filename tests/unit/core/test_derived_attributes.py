@@ -7,10 +7,10 @@ import datetime
 import numpy as np
 import pytest
 
-from understudy.core.derived import Case, Derived
+from understudy.core.derived_attributes import Case, Derived
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema, write_schema
-from understudy.core.structural import Condition
+from understudy.core.structural_zeros import Condition
 from understudy.errors import InputError, SchemaError
 
 SEX = Attribute(name="sex", levels=("F", "M", "X"), missing=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.structural import Condition
+from understudy.core.structural_zeros import Condition
 from understudy.errors import InputError, SchemaError, unknown_name
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from understudy.core.exact import from_text, read_exact
+from understudy.core.exact_numbers import from_text, read_exact
 from understudy.errors import InputError
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.exact import Number, float_up, read_exact, to_text
+from understudy.core.exact_numbers import Number, float_up, read_exact, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, InternalError, UnsupportedError
 from understudy.privacy.exact.small_tables import check_size, tables_of

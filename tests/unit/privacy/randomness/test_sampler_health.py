@@ -20,8 +20,8 @@ from scipy.stats import binom
 import understudy as us
 from understudy.errors import DisclosureError, UntrackedWarning
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.randomness import health
-from understudy.privacy.randomness.health import Tally, check_samplers, tallies
+from understudy.privacy.randomness import sampler_health as health
+from understudy.privacy.randomness.sampler_health import Tally, check_samplers, tallies
 from understudy.privacy.randomness.streams import SecureStream, SeededStream
 
 SCHEMA = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))

@@ -12,7 +12,7 @@ import pytest
 
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.ledger.heads import HEADS_TABLE, Head
+from understudy.privacy.ledger.journal_heads import HEADS_TABLE, Head
 from understudy.privacy.ledger.ledger import Entry, Ledger
 from understudy.privacy.promise.definition import PureDP, Unit
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from understudy.core.arrays import Integers
 from understudy.core.domain import Domain
-from understudy.core.exact import Number, read_exact, to_text
+from understudy.core.exact_numbers import Number, read_exact, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError
-from understudy.privacy.mechanisms.facts import TableFacts
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.promise.event import Event, NoNoise
 from understudy.privacy.randomness.draws import uniform_below, uniform_possible
 
