@@ -11,14 +11,24 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from understudy.api import attack as attack
+    from understudy.api import check_data as check_data
+    from understudy.api import compare_evaluations as compare_evaluations
+    from understudy.api import describe_data as describe_data
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
+    from understudy.api import methods as methods
     from understudy.api import plan as plan
+    from understudy.api import read_synthetic as read_synthetic
+    from understudy.api import report_release as report_release
     from understudy.api import resume as resume
     from understudy.api import sample as sample
     from understudy.api import synthesize as synthesize
+    from understudy.api import verify_ledger as verify_ledger
+    from understudy.api import write_evaluation as write_evaluation
     from understudy.api import write_sample as write_sample
     from understudy.auditing.calibration import calibrate as calibrate
+    from understudy.auditing.calibration import prior_table as prior_table
     from understudy.auditing.exact_audit import audit as audit
     from understudy.auditing.rounded_laplace import RoundedLaplace as RoundedLaplace
     from understudy.auditing.transition_laws import Matrix as Matrix
@@ -52,6 +62,8 @@ if TYPE_CHECKING:
     from understudy.privacy.promise.definition import PureDP as PureDP
     from understudy.privacy.promise.definition import Unit as Unit
     from understudy.privacy.promise.plan import Plan as Plan
+    from understudy.privacy.promise.plan_file import read_plan as read_plan
+    from understudy.privacy.promise.plan_file import write_plan as write_plan
     from understudy.release import Release as Release
     from understudy.release import make_signing_key as make_signing_key
     from understudy.release import read_release as read_release
@@ -59,12 +71,30 @@ if TYPE_CHECKING:
     from understudy.release import verify as verify
     from understudy.release import wrap as wrap
     from understudy.release.export import export as export
+    from understudy.release.manifest import read_manifest as read_manifest
     from understudy.reporting.build import report as report
     from understudy.reporting.commute_map import commute_map as commute_map
 
 _HOME = {
-    "understudy.api": ("evaluate", "infer", "plan", "resume", "sample", "synthesize", "write_sample"),
-    "understudy.auditing.calibration": ("calibrate",),
+    "understudy.api": (
+        "attack",
+        "check_data",
+        "compare_evaluations",
+        "describe_data",
+        "evaluate",
+        "infer",
+        "methods",
+        "plan",
+        "read_synthetic",
+        "report_release",
+        "resume",
+        "sample",
+        "synthesize",
+        "verify_ledger",
+        "write_evaluation",
+        "write_sample",
+    ),
+    "understudy.auditing.calibration": ("calibrate", "prior_table"),
     "understudy.auditing.exact_audit": ("audit",),
     "understudy.core.derived_attributes": ("Case", "Derived"),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
@@ -86,7 +116,9 @@ _HOME = {
     "understudy.auditing.transition_laws": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.promise.plan": ("Plan",),
+    "understudy.privacy.promise.plan_file": ("read_plan", "write_plan"),
     "understudy.release.export": ("export",),
+    "understudy.release.manifest": ("read_manifest",),
     "understudy.reporting.build": ("report",),
     "understudy.reporting.commute_map": ("commute_map",),
     "understudy.release": ("Release", "make_signing_key", "read_release", "sign", "verify", "wrap"),

@@ -124,6 +124,33 @@ def test_core_needs_numpy_only(path):
     assert outside - set(sys.stdlib_module_names) <= {"numpy", "understudy"}
 
 
+def runtime_imports(source: str, module: str) -> Iterator[str]:
+    """What a file imports when it runs: types that are only named under TYPE_CHECKING are left out."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    yield from imported_modules(ast.unparse(tree), module)
+
+
+def passes_by_the_verbs(source: str, module: str) -> list[str]:
+    """Imports of a command that reach below the verbs, but for errors and plain values of the core."""
+    below = {name for name in LEVEL if LEVEL[name] < LEVEL["api"]} - {"errors", "core"}
+    return [name for name in runtime_imports(source, module) if part_of(name) in below]
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "understudy" / "cli").rglob("*.py")), ids=module_name)
+def test_a_command_calls_the_verbs_and_nothing_below_them(path):
+    assert passes_by_the_verbs(path.read_text(), module_name(path)) == []
+
+
+def test_a_command_that_passes_by_the_verbs_is_found():
+    late = "def f():\n    from understudy.release import read_release"
+    assert passes_by_the_verbs(late, "understudy.cli.export") != []
+    typed = "if TYPE_CHECKING:\n    from understudy.release import Release\nfrom understudy.core.schema import Schema"
+    assert passes_by_the_verbs(typed, "understudy.cli.export") == []
+
+
 @pytest.mark.parametrize("package", sorted(RESTRICTED))
 def test_packages_that_matter_for_privacy_stay_in_their_files(package):
     allowed = RESTRICTED[package]

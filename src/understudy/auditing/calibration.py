@@ -129,6 +129,9 @@ def prior_table(epsilon: float, delta: float, *, records: int, cells: int) -> py
     """How much prior each rule asks for, at rows = records under replace, and the share of Theorem 4.1's.
 
     ``prior_rows`` is the prior of the whole table: how many invented people are mixed with the real ones.
+
+    >>> prior_table(2, 1e-3, records=6, cells=50)["rule"].to_pylist()[0]
+    'pure, Theorem 4.1'
     """
     import pyarrow as pa
 

@@ -48,6 +48,9 @@ from understudy.privacy.promise.definition import Unit, read_unit
 if TYPE_CHECKING:
     import pyarrow
 
+    from understudy.figures.drawing import Drawing
+
+CURVE_POINTS = 61
 # The law of the tables that an average over tables, or an attacker's odds, are stated for.
 Prior = Literal["multinomial", "uniform"] | ArrayLike
 Convention = Literal["definition_6", "abowd_vilhuber", "prior_averaged"]
@@ -299,6 +302,20 @@ class Audit:
             top = self.epsilon if math.isfinite(self.epsilon) else 10.0
             epsilons = np.linspace(0, max(top, 0.1), 41).tolist()
         return pa.table({"epsilon": list(map(float, epsilons)), "delta": [self.delta(float(e)) for e in epsilons]})
+
+    def heat_map(self, epsilon: float | None = None) -> Drawing:
+        """The log odds of every pair of neighbours and every output; those above ``epsilon`` are framed."""
+        from understudy.figures.log_odds import log_odds_map
+
+        return log_odds_map(self.neighbours, self.outputs, self.log_odds, epsilon=epsilon)
+
+    def curve(self) -> Drawing:
+        """The exact delta against epsilon."""
+        from understudy.figures.privacy_curve import privacy_curve
+
+        top = self.epsilon if math.isfinite(self.epsilon) else 10.0
+        points = [max(top, 0.1) * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]
+        return privacy_curve(self.profile(points), title=str(self.mechanism))
 
     # Structure.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import understudy as us
 from understudy.cli.audit import PlotFile
 from understudy.cli.bundles import Protected, bundled
 from understudy.cli.options import (
@@ -19,7 +20,6 @@ from understudy.cli.options import (
     read_names,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
-from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,12 +92,10 @@ def advise(
     The release is rehearsed on people who do not exist: drawn from --guess, or from a public look-alike (--on), which
     also gives replicated uniques and DiSCO. There is no argument for confidential data, and nothing is charged.
     """
-    from understudy.explore.advise import advise as advise_on
-
-    public = read_schema(schema)
+    public = us.read_schema(schema)
     settings: dict[str, Any] = dict(read_method_options(options))
     with working("rehearsing") as progress:
-        advice = advise_on(
+        advice = us.advise(
             public,
             question,
             records=records,

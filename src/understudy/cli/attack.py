@@ -7,18 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+import understudy as us
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import (
-    document,
-    draw,
-    read_synthetic,
-    show_findings,
-    target_folder,
-    write_findings,
-    write_frames,
-    write_internal,
-)
+from understudy.cli.internal import document, show_findings
 from understudy.cli.options import (
     AsJson,
     Confidential,
@@ -31,9 +23,7 @@ from understudy.cli.options import (
     read_names,
 )
 from understudy.cli.output import print_json, say, show_table, working
-from understudy.core.folders import publish_folder
 from understudy.core.result import INTERNAL, Evaluation, Section
-from understudy.core.schema_file import read_schema
 
 SHOWN = 20
 COLUMNS = (
@@ -72,23 +62,22 @@ def attack(
     Each attack is also played with the release's margins alone (baseline) and, given a holdout, on people who are not
     in the data (control). The residual risk is what it gains over them.
     """
-    from understudy.evaluation.inputs.comparison import compare
-    from understudy.evaluation.risk import chosen_attacks, evaluate_risk
-    from understudy.release.value import require_table
-
-    folder = None if out is None else target_folder(out)
-    chosen_attacks(read_names(only) or None)  # refused before anything is read
+    folder = None if out is None else api.check_evaluation_target(out)
     how = reading.options()
-    made = require_table(read_synthetic(release, None if schema is None else read_schema(schema), how), "attack")
+    made = us.read_synthetic(release, None if schema is None else us.read_schema(schema), **how)
     with working("attacking") as progress:
-        people = api.open_source(files_of(confidential), made.schema, **how)
-        others = api.open_source(files_of(holdout), made.schema, **how) if holdout else None
-        comparison = compare(
-            made, people, holdout=others, keys=read_names(keys), targets=read_names(targets), progress=progress
+        section = us.attack(
+            made,
+            api.open_for(made, files_of(confidential), **how),
+            holdout=api.open_for(made, files_of(holdout), **how) if holdout else None,
+            keys=read_names(keys),
+            targets=read_names(targets),
+            only=read_names(only) or None,
+            progress=progress,
         )
-        section = evaluate_risk(comparison, only=read_names(only) or None)
     if folder is not None:
-        publish_folder(folder, lambda place: _write(place, section), private=True)
+        with working("writing"):
+            api.write_attack(section, folder)
     if as_json:
         whole = document(release.resolve().name, Evaluation(risk=section))
         print_json({"audience": whole["audience"], "release": whole["release"], **whole["risk"]})
@@ -97,13 +86,6 @@ def attack(
     _show(section)
     if folder is not None:
         say(f"All tables and figures are in {folder}")
-
-
-def _write(place: Path, section: Section) -> None:
-    write_internal(place)
-    write_findings(section.findings, place)
-    write_frames(section.frames, place)
-    draw(section.frames, place / "figures")
 
 
 def _show(section: Section) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import understudy as us
 from understudy.cli.options import AsJson, UnitKind
 from understudy.cli.output import print_json, say, show_facts, show_table
+from understudy.core.exact_numbers import read_exact
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 MECHANISM = "Mechanism"
 SHOWN = 12  # rows and columns of a matrix that fit a screen
-CURVE_POINTS = 61
 
 
 def _option(help_text: str, metavar: str) -> Any:
@@ -73,8 +74,6 @@ def audit(
     sampling (--rate); suppression (--threshold); coarsening (--partition); randomised_response (--truth);
     subsample_binomial (--rate, --trials, --probability); pram and matrix (--matrix).
     """
-    import understudy as us
-
     given = {
         "prior": prior,
         "rows": rows,
@@ -96,15 +95,9 @@ def audit(
     exact = us.audit(value, records=records, unit=unit or "replace", copies=copies, **extra)
     document = describe(exact, level)
     if plot is not None:
-        from understudy.figures.log_odds import log_odds_map
-
-        document["plot"] = str(log_odds_map(exact.neighbours, exact.outputs, exact.log_odds, epsilon=level).save(plot))
+        document["plot"] = str(exact.heat_map(level).save(plot))
     if curve is not None:
-        from understudy.figures.privacy_curve import privacy_curve
-
-        top = exact.epsilon if math.isfinite(exact.epsilon) else 10.0
-        points = [max(top, 0.1) * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]
-        document["plot_curve"] = str(privacy_curve(exact.profile(points), title=str(value)).save(curve))
+        document["plot_curve"] = str(exact.curve().save(curve))
     if as_json:
         print_json(document)
     else:
@@ -114,8 +107,6 @@ def audit(
 # What each mechanism needs and may have. Options that it does not know are refused, never ignored.
 def _posterior(kind: str) -> Callable[..., object]:
     def make(prior: str, rows: int, cells: int | None = None) -> object:
-        import understudy as us
-
         parts = [part.strip() for part in prior.split(",")]
         if len(parts) > 1 and cells is not None:
             raise InputError("--cells goes with one number as --prior; several numbers say how many cells there are.")
@@ -126,8 +117,6 @@ def _posterior(kind: str) -> Callable[..., object]:
 
 def _noise(kind: str) -> Callable[..., object]:
     def make(scale: str) -> object:
-        import understudy as us
-
         return getattr(us, kind)(scale=scale)
 
     return make
@@ -135,8 +124,6 @@ def _noise(kind: str) -> Callable[..., object]:
 
 def _matrix(kind: str) -> Callable[..., object]:
     def make(**options: Any) -> object:
-        import understudy as us
-
         if "partition" in options:
             options["partition"] = _groups(options["partition"])
         return getattr(us.Matrix, kind)(**options)
@@ -146,8 +133,6 @@ def _matrix(kind: str) -> Callable[..., object]:
 
 def _from_file(kind: str | None) -> Callable[..., object]:
     def make(matrix: Path) -> object:
-        import understudy as us
-
         numbers = read_matrix(matrix)
         return us.Matrix(numbers) if kind is None else us.Matrix.pram(numbers)
 
@@ -300,8 +285,6 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def read_number(text: str, name: str) -> float:
-    from understudy.core.exact_numbers import read_exact
-
     return float(read_exact(text, name))
 
 

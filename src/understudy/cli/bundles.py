@@ -12,6 +12,8 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from typing import Any, get_type_hints
 
+import understudy as us
+from understudy.api import GUARANTEES, Definition
 from understudy.cli.options import (
     AllowInsecureCluster,
     DatabaseQuery,
@@ -35,7 +37,6 @@ from understudy.cli.options import (
     read_names,
 )
 from understudy.errors import InputError, unknown_name
-from understudy.privacy.promise.definition import GUARANTEES, Definition, NonPrivate, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,7 @@ class Budget:
             needs = " and ".join(f"--{key}" for key in kind.parameters) or "neither --epsilon, --delta nor --rho"
             has = " and ".join(f"--{key}" for key in given) or "none of them was given"
             raise InputError(f"guarantee '{guarantee}' needs {needs}; {has}{' was given' if len(given) == 1 else ''}.")
-        return kind(**given) if given else NonPrivate()
+        return kind(**given) if given else us.NonPrivate()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +139,11 @@ class Protected:
     fixed: Fixed = None
     rows_per_unit: RowsPerUnit = None
 
-    def read(self) -> Unit | None:
+    def read(self) -> us.Unit | None:
         """The unit of privacy, or nothing if no option spoke of it."""
         if all(getattr(self, field.name) is None for field in fields(self)):
             return None
-        return Unit(
+        return us.Unit(
             kind="replace" if self.unit is None else self.unit,  # type: ignore[arg-type]  # Unit names the known kinds
             fixed=read_names(self.fixed),
             rows_per_unit=1 if self.rows_per_unit is None else self.rows_per_unit,

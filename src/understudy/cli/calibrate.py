@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+import understudy as us
+from understudy import api
 from understudy.cli.audit import Cells, PlotFile, Records, Rows, read_number
 from understudy.cli.bundles import Budget, bundled
 from understudy.cli.options import AsJson, UnitKind
@@ -41,8 +43,6 @@ def calibrate(
 
     dirichlet finds the prior of a draw, geometric and gaussian the scale of noise on counts.
     """
-    import understudy as us
-
     kinds: dict[str, Any] = {
         "dirichlet": us.DirichletMultinomial,
         "geometric": us.Geometric,
@@ -100,16 +100,13 @@ def _compare(
     cells: int | None,
     plot: Path | None,
 ) -> dict[str, Any]:
-    from understudy.auditing.calibration import prior_table
-    from understudy.figures.privacy_curve import prior_bars
-
     if mechanism != "dirichlet" or epsilon is None or delta is None or records != rows or not records or not cells:
         raise InputError(
             "--compare and --plot show priors: dirichlet with --epsilon, --delta and --rows equal to --records."
         )
-    table = prior_table(read_number(epsilon, "epsilon"), read_number(delta, "delta"), records=records, cells=cells)
+    table = us.prior_table(read_number(epsilon, "epsilon"), read_number(delta, "delta"), records=records, cells=cells)
     found: dict[str, Any] = {"compared": table.to_pylist()}
     if plot is not None:
         title = f"epsilon {epsilon}, delta {delta}, {records:,} records, {cells:,} cells"
-        found["plot"] = str(prior_bars(table, title=title).save(plot))
+        found["plot"] = str(api.draw_priors(table, title=title).save(plot))
     return found

@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import AsJson, read_output_path
+import understudy as us
+from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, working
+from understudy.core.folders import output_path
 
 
 def draw_map(
@@ -41,19 +43,16 @@ def draw_map(
     Select a workplace or drag an area to see where its workers live, or the reverse. Up to a million synthetic jobs are
     drawn as dots; beyond that every k-th gets one, and the legend says so.
     """
-    from understudy.release import read_release
-    from understudy.reporting.commute_map import TITLE, commute_map
-
     beside = folder.absolute()
-    target = read_output_path(out or beside.with_name(f"{beside.name}-map.html"))
+    target = output_path(out or beside.with_name(f"{beside.name}-map.html"))
     with working("drawing the map"):
-        file = commute_map(
-            read_release(folder),  # commute_map refuses other kinds of releases in words
+        file = us.commute_map(
+            us.read_release(folder),  # commute_map refuses other kinds of releases in words
             to=target,
-            compare=None if compare is None else read_release(compare),
+            compare=None if compare is None else us.read_release(compare),
             outlines=outlines,
             within=within,
-            title=title or TITLE,
+            **({} if title is None else {"title": title}),
             miles=miles,
             copy=copy,
             overwrite=overwrite,

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from understudy import api
 from understudy.cli import demo_commute, demo_people
-from understudy.cli.options import AsJson, read_output_path
+from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say
-from understudy.core.folders import MayReplace, explained_disk_errors, set_aside
+from understudy.core.folders import MayReplace, explained_disk_errors, output_path, set_aside
 from understudy.errors import InputError, unknown_name
-from understudy.release.folder import require_replaceable
 
 MARK = "ABOUT.txt"
 ABOUT = """\
@@ -53,7 +53,7 @@ def demo(
     """
     if story not in STORIES:
         raise unknown_name("demonstration", story, STORIES)
-    folder = read_output_path(out)
+    folder = output_path(out)
     made: dict[str, Any] = {"folder": str(out)}
     with set_aside(folder, require_demonstration if overwrite else None), _quiet(as_json):
         if story in ("people", "all"):
@@ -116,7 +116,7 @@ def require_demonstration(folder: Path) -> None:
     if mark.is_symlink() or not mark.is_file() or mark.read_bytes() != ABOUT.encode():
         raise InputError(f"{folder} was not made by `understudy demo`, so it is not replaced; choose another --out.")
     made = {MARK, *demo_people.MADE, *demo_commute.MADE}
-    whole: dict[str, MayReplace] = {"release": require_replaceable}
+    whole: dict[str, MayReplace] = {"release": api.require_replaceable}
     if os.path.lexists(folder / "commute"):
         whole["commute"] = require_demonstration
     for parent, folders, files in os.walk(folder):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import understudy as us
 from understudy.cli import commute_map as map_commands
 from understudy.cli import ledger as ledger_commands
 from understudy.cli import synthesize as synthesize_commands
@@ -27,11 +28,10 @@ def prepare(folder: Path, jobs: int) -> World:
     from pyarrow import parquet
 
     from understudy.demo.gravity import make_world
-    from understudy.engines.reading.places_file import places_table
 
     with working("generating a city"):
         world = make_world("city", jobs=jobs)
-        parquet.write_table(places_table(world.places), folder / PLACES)
+        parquet.write_table(world.places_table(), folder / PLACES)
         parquet.write_table(world.flows_table(), folder / DATA)
     return world
 
@@ -60,11 +60,9 @@ def tell(world: World) -> None:
 
 def _compare(world: World) -> None:
     """The average commute by the size of the workplace: what the release keeps, and what small workplaces lose."""
-    from understudy.release import read_release
-
     parts = list(world.codes())
     true = tuple(np.concatenate([part[number] for part in parts]) for number in range(3))
-    made = read_release("release").coded()
+    made = us.read_release("release").coded()
     sizes = world.jobs
     lines = []
     for least, most in SIZES:

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from pathlib import Path
 
-from understudy import api
+import understudy as us
 from understudy.cli import evaluate as evaluate_commands
 from understudy.cli import infer as infer_commands
 from understudy.cli import ledger as ledger_commands
@@ -14,7 +14,6 @@ from understudy.cli import release as release_commands
 from understudy.cli import synthesize as synthesize_commands
 from understudy.cli.output import say, show_command, show_table, working
 from understudy.core.schema import Schema
-from understudy.core.schema_file import write_schema
 from understudy.errors import BudgetError, InternalError
 
 PEOPLE = 100_000
@@ -33,7 +32,7 @@ def prepare(folder: Path, rows: int) -> Schema:
     from understudy.demo.people import make_people, small_schema
 
     schema = small_schema()
-    (folder / PUBLIC).write_text(write_schema(schema), encoding="utf-8")
+    (folder / PUBLIC).write_text(us.write_schema(schema), encoding="utf-8")
     with working("generating a population"):
         parquet.write_table(make_people(rows), folder / DATA)
     return schema
@@ -73,13 +72,11 @@ def release_and_refuse(schema: Schema) -> str:
 
 
 def _compare(schema: Schema, release: Path) -> None:
-    from understudy.release.folder import read_release
-
-    frame = read_release(release).frame()
+    frame = us.read_release(release).frame()
     rows = frame.slice(0, 5).to_pylist()
     show_table("The first synthetic rows", schema.names, [tuple(row.values()) for row in rows])
-    (true,) = api.open_source(DATA, schema).count([SHOWN_MARGIN])
-    (made,) = api.open_source(frame, schema).count([SHOWN_MARGIN])
+    (true,) = us.open_source(DATA, schema).count([SHOWN_MARGIN])
+    (made,) = us.open_source(frame, schema).count([SHOWN_MARGIN])
     lines = []
     for row, first in enumerate(schema[SHOWN_MARGIN[0]].code_names):
         for column, second in enumerate(schema[SHOWN_MARGIN[1]].code_names):
@@ -91,30 +88,25 @@ def _compare(schema: Schema, release: Path) -> None:
 
 def judge(release: Path) -> None:
     """Measure, attack, ask, and put it on one page for the board and on one for everybody."""
-    from understudy.core.schema_file import read_schema
-    from understudy.release.folder import read_release
-
-    made = read_release(release)
+    made = us.read_release(release)
     show_command(f"evaluate release --confidential {DATA} --model '{MODEL}'")
     with working("evaluating and attacking") as progress:
-        people = api.open_source(DATA, read_schema(PUBLIC))
-        result = api.evaluate(made, people, models=[MODEL], ways=(1, 2, 3), progress=progress)
+        people = us.open_source(DATA, us.read_schema(PUBLIC))
+        result = us.evaluate(made, people, models=[MODEL], ways=(1, 2, 3), progress=progress)
     evaluate_commands.show_evaluation("release", result)
     show_command(f'infer release "{QUESTION}"')
     infer_commands.infer(folder=release, question=QUESTION)
     if importlib.util.find_spec("matplotlib") is None or importlib.util.find_spec("jinja2") is None:
         say("The reports are left out: they need pip install 'understudy[report]'.")
         return
-    from understudy.reporting.build import report
-
-    answer = api.infer(made, QUESTION)
+    answer = us.infer(made, QUESTION)
     BOARD.parent.mkdir()
     show_command(f'report release --confidential {DATA} --model "{MODEL}" --ask "{QUESTION}" --to {BOARD}')
     with working("writing"):
-        report(made, result, answer, audience="internal", to=BOARD)
+        us.report(made, result, answer, audience="internal", to=BOARD)
     show_command(f'report release --ask "{QUESTION}" --to {LEAFLET}')
     with working("writing"):
-        report(made, answer, audience="public", to=LEAFLET)
+        us.report(made, answer, audience="public", to=LEAFLET)
 
 
 def point_out(folder: Path, out: Path) -> None:

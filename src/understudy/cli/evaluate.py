@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import understudy as us
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import (
-    document,
-    draw,
-    plain_rows,
-    read_synthetic,
-    show_findings,
-    target_folder,
-    write_findings,
-    write_frames,
-    write_internal,
-)
+from understudy.cli.internal import document, plain_rows, show_findings
 from understudy.cli.options import (
     AsJson,
     Confidential,
@@ -33,9 +24,7 @@ from understudy.cli.options import (
     read_names,
 )
 from understudy.cli.output import print_json, say, show_table, working
-from understudy.core.folders import publish_folder
 from understudy.core.result import INTERNAL, Evaluation
-from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,17 +70,17 @@ def evaluate(
 
     Several releases of the same data are compared by epsilon. The data are read by the schema of the release.
     """
-    folder = None if out is None else target_folder(out)
+    folder = None if out is None else api.check_evaluation_target(out)
     how = reading.options()
     named = _named(releases)
-    public = None if schema is None else read_schema(schema)
+    public = None if schema is None else us.read_schema(schema)
     results: list[Evaluated] = []
     for name, path in named.items():
-        release = read_synthetic(path, public, how)
+        release = us.read_synthetic(path, public, **how)
         with working(f"evaluating {name}") as progress:
             people = _opened(release, confidential, how)
             others = _opened(release, holdout, how) if holdout else None
-            evaluation = api.evaluate(
+            evaluation = us.evaluate(
                 release,
                 people,
                 holdout=others,
@@ -103,10 +92,11 @@ def evaluate(
                 progress=progress,
             )
         results.append((name, release, evaluation))
-    together = _together(results)
+    together = us.compare_evaluations(results)
     if folder is not None:
         with working("writing"):
-            _write(folder, results, together)
+            judged = {name: evaluation for name, _, evaluation in results}
+            us.write_evaluation(results[0][2] if len(results) == 1 else judged, folder, together=together)
     if as_json:
         documents = [document(name, evaluation) for name, _, evaluation in results]
         compared = {name: plain_rows(frame) for name, frame in together.items()}
@@ -123,14 +113,7 @@ def evaluate(
 
 
 def _opened(release: Release | CommuteRelease, files: Sequence[str], how: Mapping[str, Any]) -> Any:
-    from understudy.release import CommuteRelease as KindOfCommutes
-
-    if isinstance(release, KindOfCommutes):
-        from understudy.engines.reading.commutes import open_commutes
-
-        given = {name: value for name, value in how.items() if value}
-        return open_commutes(files_of(files), places=release.places, **given)
-    return api.open_source(files_of(files), release.schema, **how)
+    return api.open_for(release, files_of(files), **how)
 
 
 def _named(releases: Sequence[Path]) -> dict[str, Path]:
@@ -145,42 +128,6 @@ def read_ways(text: str) -> tuple[int, ...]:
     if not all(part.isdecimal() and len(part) < 3 for part in parts):
         raise InputError(f"--ways ({text!r}) must be whole numbers such as 1,2,3.")
     return tuple(int(part) for part in parts)
-
-
-def _together(results: Sequence[Evaluated]) -> dict[str, Any]:
-    """Several releases of tables beside each other, by epsilon: what they are worth, what an intruder gains."""
-    from understudy.evaluation.risk import risk_against_epsilon
-    from understudy.evaluation.utility import against_epsilon
-    from understudy.release import Release as KindOfRelease
-
-    of_tables = [(name, release, one) for name, release, one in results if isinstance(release, KindOfRelease)]
-    if len(of_tables) < 2 or len(of_tables) < len(results):
-        return {}
-    tables = {"tradeoff": against_epsilon([(name, release, one.utility) for name, release, one in of_tables])}
-    if all("attacks" in one.risk.frames for _, _, one in of_tables):
-        tables["risk_by_epsilon"] = risk_against_epsilon(
-            [(name, release, one.risk) for name, release, one in of_tables]
-        )
-    return tables
-
-
-def _write(folder: Path, results: Sequence[Evaluated], together: Mapping[str, Any]) -> None:
-    def fill(place: Path) -> None:
-        write_internal(place)
-        for name, _, evaluation in results:
-            _write_one(place if len(results) == 1 else place / name, evaluation)
-        write_frames(together, place)
-        draw(together, place)
-
-    publish_folder(folder, fill, private=True)
-
-
-def _write_one(place: Path, evaluation: Evaluation) -> None:
-    place.mkdir(exist_ok=True)
-    write_findings(evaluation.findings, place)
-    write_frames(evaluation.utility.frames, place / "utility")
-    write_frames(evaluation.risk.frames, place / "risk")
-    draw({**evaluation.risk.frames, **evaluation.utility.frames}, place / "figures")
 
 
 def show_evaluation(name: str, evaluation: Evaluation) -> None:

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.options import AsJson, read_output_path
+import understudy as us
+from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say
+from understudy.core.folders import output_path
 
 
 def export(
@@ -29,9 +31,7 @@ def export(
     Nothing is written into the release folder. README.txt beside the files repeats what the release promises, says what
     every code means, and lists names that had to be shortened.
     """
-    from understudy.release.export import export as export_release
-
-    target = export_release(folder, to=to, out=None if out is None else read_output_path(out))
+    target = us.export(folder, to=to, out=None if out is None else output_path(out))
     files = sorted(file.name for file in target.iterdir())
     if as_json:
         print_json({"release": str(folder), "export": str(target), "format": to, "files": files})

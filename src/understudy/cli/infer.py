@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import understudy as us
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.errors import InputError
@@ -58,10 +60,7 @@ def infer(
     Questions: proportion, count, mean, quantile, median, difference, crosstab, association (each with where=...), and
     formulas such as 'smokes ~ age + sex'. What the release cannot tell is refused, with the reason.
     """
-    from understudy.api import infer as answer_of
-    from understudy.release import read_release
-
-    release = read_release(folder)
+    release = us.read_release(folder)
     if check:
         idle = {"draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule}
         given = [f"--{name}" for name, value in idle.items() if value is not None]
@@ -72,7 +71,7 @@ def infer(
         _check(release, question, family=family, event=event, where=where, as_json=as_json)
         return
     with working("computing"):
-        answer = answer_of(
+        answer = us.infer(
             release,
             question,
             where=where,
@@ -94,12 +93,8 @@ def infer(
 def _check(
     release: Release, model: str, *, family: str | None, event: str | None, where: str | None, as_json: bool
 ) -> None:
-    from dataclasses import asdict
-
-    from understudy.inference.model_check import check_model
-
     with working("checking"):
-        checked = check_model(release, model, family=family, event=event, where=where)
+        checked = us.check_model(release, model, family=family, event=event, where=where)
     if as_json:
         print_json(asdict(checked))
     else:

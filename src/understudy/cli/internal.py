@@ -1,102 +1,13 @@
-"""What ``evaluate`` and ``attack`` share: reading a release, and showing and writing what is internal."""
+"""What ``evaluate`` and ``attack`` share: how internal findings are shown, on the screen and as JSON."""
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from understudy import api
-from understudy.cli.options import read_output_path
-from understudy.cli.output import show_table, warn
-from understudy.core.folders import release_above
-from understudy.core.result import INTERNAL, Evaluation, Finding, Section
-from understudy.core.schema import Schema
-from understudy.errors import DisclosureError, InputError
-
-if TYPE_CHECKING:
-    from understudy.release import CommuteRelease, Release
-
-
-def target_folder(out: Path) -> Path:
-    """Refused before anything is computed: a release holds nothing that was computed from confidential data."""
-    inside = release_above(out)
-    if inside is not None:
-        raise DisclosureError(
-            f"{out} lies in the release folder {inside}; an evaluation is internal. Choose a folder outside."
-        )
-    target = read_output_path(out)
-    if target.exists():
-        raise InputError(f"{target} already exists; choose another folder.")
-    if not target.parent.is_dir():
-        raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist; create it first.")
-    return target
-
-
-def read_synthetic(path: Path, schema: Schema | None, reading: Mapping[str, Any]) -> Release | CommuteRelease:
-    """The release in a folder, or a file with anybody's synthetic rows as one."""
-    from understudy.release import Release, read_release, wrap
-
-    if path.is_dir():
-        release: Release | CommuteRelease = read_release(path)
-        own = release.schema.fingerprint if isinstance(release, Release) else None  # commutes have places instead
-        if schema is not None and schema.fingerprint != own:
-            raise InputError(f"--schema is not the schema of {path}; leave it out to use the release's own.")
-        return release
-    if schema is None:
-        raise InputError(
-            f"{path} is not a release folder; to evaluate a file with synthetic rows give its --schema too."
-        )
-    return wrap(api.synthetic_table(str(path), schema, **reading), schema)
-
-
-def write_internal(place: Path) -> None:
-    """The mark that every folder of internal results has."""
-    (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
-
-
-def write_findings(findings: Iterable[Finding], place: Path) -> None:
-    import pyarrow as pa
-
-    from understudy.release.csv_file import write_csv
-
-    write_csv(pa.Table.from_pylist([finding_row(finding) for finding in findings]), place / "findings.csv")
-
-
-def write_frames(frames: Mapping[str, Any], place: Path) -> None:
-    """Every table that has columns as CSV, in a folder that is made if there is one."""
-    from understudy.release.csv_file import write_csv
-
-    for title, frame in frames.items():
-        if frame.num_columns:
-            place.mkdir(exist_ok=True)
-            write_csv(frame, place / f"{title}.csv")
-
-
-def draw(frames: Mapping[str, Any], place: Path) -> None:
-    from understudy.figures.evaluation.base import drawable, figures
-
-    names = drawable(frames)
-    if names and importlib.util.find_spec("matplotlib") is None:
-        warn("figures were left out, they need matplotlib; install it with: pip install 'understudy[report]'")
-        return
-    if names:
-        place.mkdir(exist_ok=True)
-    for name in names:
-        figures[name](frames).save(place / f"{name}.svg")
-
-
-def finding_row(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "severity": finding.severity,
-        "title": finding.title,
-        "value": None if finding.value is None else str(finding.value),
-        "audience": finding.audience,
-        "reference": finding.reference,
-    }
+from understudy.api import finding_row
+from understudy.cli.output import show_table
+from understudy.core.result import Evaluation, Section
 
 
 def document(name: str, evaluation: Evaluation) -> dict[str, Any]:

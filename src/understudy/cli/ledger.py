@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import understudy as us
 from understudy.cli.bundles import Identified, Limit, bundled
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_table
+from understudy.core.exact_numbers import show_down, show_up
 from understudy.errors import InputError
-from understudy.privacy.ledger.ledger import Account, Entry, Ledger
-from understudy.privacy.promise.definition import Unit
+
+if TYPE_CHECKING:
+    from understudy.privacy.ledger.ledger import Account, Entry
 
 app = typer.Typer(help="Create, read and check the ledger of privacy budgets.", no_args_is_help=True)
 LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file.", show_default=False)]
@@ -37,10 +40,10 @@ def create(
     asked = who.read()
     if account is None and (limit is not None or asked is not None):
         raise InputError("a limit and a unit belong to an account; name it with --account.")
-    made = Ledger.create(ledger)
+    made = us.Ledger.create(ledger)
     if account is not None and limit is not None:
         try:
-            opened = made.create_account(account, unit=asked or Unit(), limit=limit)
+            opened = made.create_account(account, unit=asked or us.Unit(), limit=limit)
         except BaseException:
             ledger.unlink()  # made a moment ago by this command and still empty
             raise
@@ -65,8 +68,8 @@ def limit(
 
     Example: `understudy ledger limit budget.db --account survey-2027 --epsilon 2 --delta 1e-9`
     """
-    wanted, unit = amounts.read(), who.read() or Unit()
-    opened = Ledger.open(ledger).create_account(account, unit=unit, limit=wanted)
+    wanted, unit = amounts.read(), who.read() or us.Unit()
+    opened = us.Ledger.open(ledger).create_account(account, unit=unit, limit=wanted)
     _show_accounts(ledger, [opened], as_json=as_json)
 
 
@@ -83,7 +86,7 @@ def show(
 
     Spent amounts are rounded up and remaining ones down; the sums behind them are exact.
     """
-    opened = Ledger.open(ledger, writable=False)
+    opened = us.Ledger.open(ledger, writable=False)
     accounts = [known for known in opened.accounts() if account is None or known == opened.account(account)]
     entries = opened.entries(account)
     runs = [entry for entry in entries if entry.kind == "charge"]
@@ -127,19 +130,7 @@ def verify(
     Alone it finds an edited, removed or inserted entry. A truncated ledger or a restored backup is consistent in
     itself; the head hash inside a release gives it away. Plan, unit and guarantee of the release are compared too.
     """
-    opened = Ledger.open(ledger, writable=False)
-    if against is None:
-        found = opened.verify()
-    else:
-        from understudy.release.folder import read_release
-
-        release = read_release(against)
-        stated, plan = release.statement, release.provenance.plan
-        if stated.ledger is None:
-            raise InputError(f"{against} was made without a ledger (not tracked across runs); nothing to compare with.")
-        if plan is None:
-            raise InputError(f"{against} does not hold the plan it was made by; nothing to compare with.")
-        found = opened.verify_against(stated.ledger, plan_hash=plan.hash, unit=stated.unit, cost=stated.guarantee)
+    found = us.verify_ledger(ledger, against=against)
     if as_json:
         print_json({"ledger": str(ledger), "against": None if against is None else str(against), **found.to_json()})
     elif found.ok:
@@ -167,15 +158,13 @@ def _show_accounts(ledger: Path, accounts: list[Account], *, as_json: bool) -> N
     )
 
 
-def _unit(unit: Unit) -> str:
+def _unit(unit: us.Unit) -> str:
     fixed = f", fixed: {', '.join(unit.fixed)}" if unit.fixed else ""
     rows = "" if unit.rows_per_unit == 1 else f", {unit.rows_per_unit} rows"
     return f"{unit.kind}{rows}{f' per {unit.unit_id}' if unit.unit_id else ''}{fixed}"
 
 
 def _run_row(charge: Entry, settled: Entry | None) -> tuple[object, ...]:
-    from understudy.core.exact_numbers import show_down, show_up
-
     amounts = ", ".join(f"{key} {show_up(value)}" for key, value in charge.charged.items()) or "no guarantee"
     unused = ", ".join(f"{key} {show_down(value)}" for key, value in settled.left.items()) if settled else ""
     time = charge.time.replace("T", " ").removesuffix("+00:00")

@@ -6,7 +6,6 @@ through a float.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
+from understudy.api import GUARANTEES, UNIT_KINDS, Option
 from understudy.errors import InputError
-from understudy.privacy.promise.definition import GUARANTEES, UNIT_KINDS
-from understudy.privacy.promise.plan import Option
 
 BUDGET = "Budget"
 UNIT = "Who is protected"
@@ -183,11 +181,3 @@ def read_method_options(texts: Sequence[str] | None) -> dict[str, Option]:
         else:
             options[key] = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else value
     return options
-
-
-def read_output_path(path: Path) -> Path:
-    """An absolute path with a name of its own, so that a temporary folder can lie beside it."""
-    absolute = Path(os.path.abspath(path))
-    if not absolute.name:
-        raise InputError(f"{path} cannot be written to; name a folder inside it.")
-    return absolute

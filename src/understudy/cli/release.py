@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+import understudy as us
 from understudy.cli.bundles import Cluster, bundled
-from understudy.cli.options import AsJson, read_output_path
+from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_facts, show_table
-from understudy.cli.show import release_document, show_release
+from understudy.core.folders import output_path
 from understudy.errors import InputError, unknown_name
 
 
@@ -29,9 +30,7 @@ def verify(
     Hashes detect corruption and accidents, not forgery. A signature detects forgery by anyone without the private key,
     if the public key came to you by another way than the release. With `--key` a release without signature fails.
     """
-    from understudy.release import verify as verify_release
-
-    checks = verify_release(folder, key=key)
+    checks = us.verify(folder, key=key)
     passed = all(check.passed for check in checks)
     if as_json:
         listed = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in checks]
@@ -63,22 +62,9 @@ def sample(
     `--engine spark` the executors of a cluster write the folder, in parts; without it rows are written as they are
     drawn. Either way memory does not grow with the number of rows.
     """
-    from understudy import api
-    from understudy.release import read_release
-    from understudy.release.manifest import read_manifest
-    from understudy.release.parts import BLOCK_ROWS
-
-    target, before = read_output_path(out), read_release(folder)
-    if not cluster.options() and rows <= BLOCK_ROWS:
-        release = api.sample(before, rows=rows, copies=copies)
-        release.write(target, csv=csv)
-        if as_json:
-            print_json(release_document(release, target))
-        else:
-            show_release(release, target)
-        return
-    api.write_sample(before, target, rows=rows, copies=copies, csv=csv, **cluster.options())
-    written = read_manifest(target)
+    target = output_path(out)
+    us.write_sample(us.read_release(folder), target, rows=rows, copies=copies, csv=csv, **cluster.options())
+    written = us.read_manifest(target)
     if as_json:
         print_json({"release": str(target), "rows": written["rows"], "files": len(written["files"])})
     else:
@@ -96,16 +82,12 @@ def methods(
 
     Example: `understudy methods ipf`
     """
-    from understudy.synth.commutes.base import flow_synthesizers
-    from understudy.synth.shared.method import options_of, synthesizers
-
-    kinds: dict[str, Any] = {one: synthesizers[one] for one in synthesizers}
-    kinds |= {one: flow_synthesizers[one] for one in flow_synthesizers}
+    kinds = {one.name: one for one in us.methods()}
     if name is not None and name not in kinds:
         raise unknown_name("method", name, kinds)
     listed = [
         {"name": kind.name, "summary": kind.summary, "guarantees": list(kind.guarantees)}
-        | ({} if name is None else {"options": options_of(kind)})
+        | ({} if name is None else {"options": list(kind.options)})
         for kind in kinds.values()
         if name in (None, kind.name)
     ]

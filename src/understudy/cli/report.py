@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+import understudy as us
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import read_synthetic
 from understudy.cli.options import (
     AsJson,
     Holdout,
@@ -23,8 +23,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, working
 from understudy.core.result import INTERNAL
-from understudy.core.schema_file import read_schema
-from understudy.errors import DisclosureError, InputError
+from understudy.errors import InputError
 
 
 @bundled
@@ -63,42 +62,28 @@ def report(
     Without --confidential it is public: release facts only, with the fields of the Deployments Registry beside it as
     JSON. With it the release is evaluated first, and the report is internal: marked on every page, never in a release.
     """
-    from understudy.release import Release
-    from understudy.reporting.build import AUDIENCES, check_target
-    from understudy.reporting.build import report as write_report
-
     wanted = audience or ("internal" if confidential else "public")
-    if wanted not in AUDIENCES:
-        raise InputError(f"--audience ({audience}) must be internal or public.")
     if confidential is None and (holdout or model or keys or targets):
         raise InputError("--holdout, --model, --keys and --targets belong to --confidential: give it too.")
-    if confidential and wanted == "public":
-        raise DisclosureError("a public report holds release facts only; leave --confidential out.")
-    check_target(to, wanted)  # type: ignore[arg-type]
+    api.check_report_target(to, audience=wanted, confidential=bool(confidential))
     how = reading.options()
     if release.is_dir() and not confidential and reading != Reading():
         raise InputError("how data are written was said, and no data were named; name them with --confidential.")
-    made = read_synthetic(release, None if schema is None else read_schema(schema), how)
-    answers, given = [], []
-    if confidential or ask:
-        if not isinstance(made, Release):
-            raise InputError("a release of commutes is reported as it is: leave --confidential and --ask out.")
-        answers = [api.infer(made, question) for question in ask or ()]
-        if confidential:
-            with working("evaluating") as progress:
-                given.append(
-                    api.evaluate(
-                        made,
-                        api.open_source(files_of(confidential), made.schema, **how),
-                        holdout=api.open_source(files_of(holdout), made.schema, **how) if holdout else None,
-                        models=model or (),
-                        keys=read_names(keys),
-                        targets=read_names(targets),
-                        progress=progress,
-                    )
-                )
-    with working("writing"):
-        place = write_report(made, *given, *answers, audience=wanted, to=to, title=title)  # type: ignore[arg-type]
+    made = us.read_synthetic(release, None if schema is None else us.read_schema(schema), **how)
+    with working("evaluating and writing" if confidential else "writing") as progress:
+        place = us.report_release(
+            made,
+            to=to,
+            audience=wanted,  # type: ignore[arg-type]  # checked above
+            confidential=api.open_for(made, files_of(confidential), **how) if confidential else None,
+            holdout=api.open_for(made, files_of(holdout), **how) if holdout else None,
+            models=model or (),
+            keys=read_names(keys),
+            targets=read_names(targets),
+            questions=ask or (),
+            title=title,
+            progress=progress,
+        )
     registry = place.with_name(f"{place.stem}-registry.json") if wanted == "public" else None
     if as_json:
         print_json({"report": str(place), "audience": wanted, "registry": None if registry is None else str(registry)})

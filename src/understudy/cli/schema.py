@@ -8,20 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy import api
+import understudy as us
 from understudy.cli.bundles import Reading, bundled
 from understudy.cli.options import (
     AsJson,
     DataFiles,
     SchemaFile,
     files_of,
-    read_output_path,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.derived_attributes import Derived
+from understudy.core.folders import output_path
 from understudy.core.result import INTERNAL
 from understudy.core.schema import Attribute
-from understudy.core.schema_file import read_schema
 from understudy.errors import InputError, SchemaError
 
 app = typer.Typer(help="Draft, check and describe the public schema.", no_args_is_help=True)
@@ -46,18 +45,15 @@ def draft(
     It lists levels and round edges with the labels of the file, and remarks on rare levels, identifiers, free text and
     probable codes. Review it, replace what is not public knowledge, and remove the line draft = true.
     """
-    from understudy.engines.reading.draft import draft_schema, write_draft
-
     stem = Path(data[0]).name.split(".")[0]
     if out is None and (not stem or glob.has_magic(stem)):
         raise InputError("say how the draft shall be called: --out NAME.toml.")
-    target = Path(f"{stem}.toml") if out is None else read_output_path(out)
+    target = Path(f"{stem}.toml") if out is None else output_path(out)
     if target.exists():
         raise InputError(f"{target} already exists; choose another name with --out.")
     how = reading.options()
     with working("reading"):
-        text = draft_schema(files_of(data), **how)
-    write_draft(text, target)
+        us.draft_schema(files_of(data), out=target, **how)
     if as_json:
         print_json({"audience": "internal", "draft": str(target)})
     else:
@@ -80,12 +76,11 @@ def check(
 
     What it prints is computed from confidential data: keep it inside the building.
     """
-    public = read_schema(schema)
+    public = us.read_schema(schema)
     how = reading.options()
-    source = api.open_source(files_of(data), public, **how)
     try:
         with working("checking"):
-            rows = source.total()
+            rows = us.check_data(files_of(data), public, **how)
     except SchemaError as problem:
         if as_json:
             print_json({"audience": "internal", "fits": False, "rows": None, "problem": str(problem)})
@@ -114,16 +109,15 @@ def describe(
 
     With data it adds a summary that is computed from them and marked internal.
     """
-    public = read_schema(schema)
+    public = us.read_schema(schema)
     possible = int(public.allowed().sum()) if public.cells() <= LARGEST_MASK else None
     internal = None
     how = reading.options()
     if not data and reading != Reading():
         raise InputError("how data are written was said, and no data were named; name them, or leave that out.")
     if data:
-        source = api.open_source(files_of(data), public, **how)
         with working("counting"):
-            internal = _summary(source)
+            internal = us.describe_data(files_of(data), public, **how)
     if as_json:
         document = {
             "fingerprint": public.fingerprint,
@@ -169,13 +163,6 @@ def describe(
                 ("percent of people who are (p1)", internal["uniques_percent"]),
             ]
         )
-
-
-def _summary(source: Any) -> dict[str, Any]:
-    """Raab's Table 1 for these data: rows, cells k, empty cells (p0), people alone in theirs (p1)."""
-    from understudy.evaluation.measures.cells import describe_cells
-
-    return {"audience": "internal", **describe_cells(source.confidential_codes())}
 
 
 def _attribute_document(attribute: Attribute) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.cli.output import say, show_facts, show_table
-from understudy.privacy.promise.plan import Plan
 
 if TYPE_CHECKING:
+    from understudy.privacy.promise.plan import Plan
     from understudy.release.value import Release
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import understudy as us
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say
 
@@ -23,11 +24,8 @@ def signing_key(
     Keep the private key outside every release folder. Publish the public key, or its key id, where readers find it
     without the release. Nothing is overwritten, and a lost private key cannot be made again.
     """
-    from understudy.release import make_signing_key
-    from understudy.release.signing import public_file
-
-    key_id = make_signing_key(path)
-    public = public_file(path)
+    key_id = us.make_signing_key(path)
+    public = path.with_name(f"{path.name}.pub")
     if as_json:
         print_json({"private_key": str(path), "public_key": str(public), "key_id": key_id})
         return
@@ -52,9 +50,7 @@ def sign(
     A release that does not pass `understudy verify` is not signed, and neither is one whose charge is no longer in the
     ledger.
     """
-    from understudy.release import sign as sign_release
-
-    made = sign_release(folder, key=key, ledger=ledger)
+    made = us.sign(folder, key=key, ledger=ledger)
     if as_json:
         print_json({"release": str(folder), **made.to_json()})
         return

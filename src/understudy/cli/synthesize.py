@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+import understudy as us
 from understudy import api
+from understudy.api import Definition
 from understudy.cli.bundles import Budget, Cluster, Identified, Reading, bundled
 from understudy.cli.options import (
     RESULT,
@@ -19,18 +21,13 @@ from understudy.cli.options import (
     Rows,
     files_of,
     read_method_options,
-    read_output_path,
 )
 from understudy.cli.output import print_json, say, working
 from understudy.cli.show import plan_document, release_document, show_plan, show_release
-from understudy.core.folders import explained_disk_errors
+from understudy.core.folders import explained_disk_errors, output_path
 from understudy.core.places import Places
 from understudy.core.schema import Schema
-from understudy.core.schema_file import read_schema
 from understudy.errors import InputError
-from understudy.privacy.promise.definition import Definition, Unit
-from understudy.privacy.promise.plan import Plan
-from understudy.privacy.promise.plan_file import read_plan, write_plan
 
 OptionalSchema = Annotated[Path | None, typer.Option("--schema", help="The public schema (TOML).", show_default=False)]
 PlacesFile = Annotated[
@@ -50,7 +47,7 @@ def _request(
     *,
     method: str | None,
     budget: Definition | None,
-    unit: Unit | None,
+    unit: us.Unit | None,
     copies: int | None,
     rows: int | None,
     option: list[str] | None,
@@ -98,9 +95,9 @@ def plan(
     people.toml --plan plan.toml --out release/`
     """
     asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, option=option)
-    made = api.plan(_domain(schema, places), records=records, **asked)
+    made = us.plan(_domain(schema, places), records=records, **asked)
     if out is not None:
-        _write_text(out, write_plan(made), overwrite=overwrite)
+        _write_text(out, us.write_plan(made), overwrite=overwrite)
     if as_json:
         print_json(plan_document(made))
         return
@@ -111,7 +108,7 @@ def plan(
 
 def _write_text(path: Path, text: str, *, overwrite: bool) -> None:
     """A file that appears whole; an existing one is refused unless told otherwise."""
-    target = read_output_path(path)
+    target = output_path(path)
     if target.is_dir():
         raise InputError(f"{path} is a folder; name a file for the plan.")
     if not target.parent.is_dir():
@@ -165,26 +162,18 @@ def synthesize(
     Commutes: `understudy synthesize od.parquet --method commute --places places.parquet --guarantee approx --epsilon
     8.6 --delta 1e-5 --out release/`. Without --unit the destination is fixed and the unit is a job.
     """
-    target = read_output_path(out)
+    target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
     asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, option=option)
     public = _domain(schema, places)
-    agreed = _agreed_plan(plan_file, asked) if plan_file is not None else api.plan(public, **asked)
-    how = {**reading.options(), **cluster.options(), "unit_id": agreed.unit.unit_id}
+    agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
-    source: Any
-    if isinstance(public, Places):
-        from understudy.engines.reading.commutes import open_commutes
-
-        given = {name: value for name, value in how.items() if value}
-        source = open_commutes(files_of(data) if data else None, places=public, **given)
-    else:
-        source = api.open_source(files_of(data) if data else None, public, **how)
     with working("reading and measuring") as progress:
-        release = api.synthesize(
-            source, plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv,
-            progress=progress,
+        release = us.synthesize(
+            files_of(data) if data else None, schema=public, reading={**reading.options(), **cluster.options()},
+            plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv, progress=progress,
+            **asked,
         )  # fmt: skip
     if as_json:
         print_json(release_document(release, out))
@@ -196,16 +185,14 @@ def _domain(schema: Path | None, places: Path | None) -> Schema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
-    from understudy.engines.reading.places_file import read_places
-
-    return read_schema(schema) if schema is not None else read_places(places)
+    return us.read_schema(schema) if schema is not None else us.read_places(places)
 
 
-def _agreed_plan(file: Path, asked: dict[str, Any]) -> Plan:
+def _agreed_plan(file: Path, asked: dict[str, Any]) -> us.Plan:
     if asked:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise InputError(f"--plan settles everything; leave out what else was given ({given}).")
-    return read_plan(file)
+    return us.read_plan(file)
 
 
 @bundled
@@ -232,14 +219,14 @@ def resume(
 
     Values that were measured before are never drawn again. The data are needed only if not everything was measured.
     """
-    stated_out, unit_id = _stated(run)
-    target = stated_out if out is None else read_output_path(out)
+    stated = api.stated_by_run(run)
+    target = stated.out if out is None else output_path(out)
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
-    how = {**reading.options(), **cluster.options(), "unit_id": unit_id}
+    how = {**reading.options(), **cluster.options(), "unit_id": stated.unit_id}
     with working("resuming") as progress:
         in_catalogue: list[str] | None = [] if cluster.engine == "spark" and (reading.table or reading.query) else None
-        release = api.resume(
+        release = us.resume(
             run, source=files_of(data) if data else in_catalogue, places=places, out=target, progress=progress,
             **how,
         )  # fmt: skip
@@ -247,15 +234,3 @@ def resume(
         print_json(release_document(release, out or target))
     else:
         show_release(release, out or target)
-
-
-def _stated(run: Path) -> tuple[Path | None, str | None]:
-    """Where a run was to write its release, and the column that identifies its unit, as its folder states them."""
-    from understudy.privacy.gate.journal import Journal
-
-    header = Journal.open(run).header
-    try:
-        out, unit_id = header["destination"]["out"], header["plan"]["unit"]["unit_id"]
-    except (KeyError, TypeError):
-        raise InputError(f"{run} is not the folder of a run of understudy.") from None
-    return (None if out is None else Path(out)), unit_id

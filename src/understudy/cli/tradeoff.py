@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy import api
+import understudy as us
 from understudy.cli.advise import CopyRows, Delta, Keys, Targets, read_counts, read_list
 from understudy.cli.audit import PlotFile
 from understudy.cli.bundles import Protected, Reading, bundled
@@ -16,7 +16,6 @@ from understudy.cli.options import AsJson, SchemaFile, files_of, read_names
 from understudy.cli.output import print_json, say, show_table, warn, working
 from understudy.core.folders import release_above
 from understudy.core.result import INTERNAL
-from understudy.core.schema_file import read_schema
 from understudy.errors import DisclosureError, InputError
 
 if TYPE_CHECKING:
@@ -80,8 +79,6 @@ def tradeoff(
     Releases are rehearsed, measured and dropped: nothing is charged, because nothing leaves. Choosing epsilon by a
     score of confidential data is not covered by the ledger; with --on the sweep runs on a public look-alike instead.
     """
-    from understudy.explore.tradeoff import tradeoff as sweep
-
     if bool(data) == bool(on):
         raise InputError("name either the confidential DATA, or a public look-alike with --on; not both, not neither.")
     for place in (out, plot):
@@ -89,9 +86,9 @@ def tradeoff(
         if inside is not None:
             raise DisclosureError(f"{place} lies in the release folder {inside}; an exploration is internal. "
                                   "Choose a place outside.")  # fmt: skip
-    source = api.open_source(files_of(data or on or []), read_schema(schema), **reading.options())
+    source = us.open_source(files_of(data or on or []), us.read_schema(schema), **reading.options())
     with working("rehearsing") as progress:
-        result = sweep(
+        result = us.tradeoff(
             source if data else None,
             on=None if data else source,
             epsilons=read_list(epsilon, "--epsilon"),

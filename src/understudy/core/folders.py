@@ -54,6 +54,14 @@ def explained_disk_errors(path: Path) -> Iterator[None]:
         raise explained from None
 
 
+def output_path(path: str | os.PathLike[str]) -> Path:
+    """An absolute path with a name of its own, so that a temporary folder can lie beside it."""
+    absolute = Path(os.path.abspath(path))
+    if not absolute.name:
+        raise InputError(f"{path} cannot be written to; name a folder inside it.")
+    return absolute
+
+
 def sync_folder(folder: Path) -> None:
     """Forces the names in a folder to the disk; a file's own fsync does not make its name durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -92,6 +92,12 @@ class World:
                 columns.append(pa.DictionaryArray.from_arrays(indices, texts(self.places.ids[used])).cast(pa.string()))
             yield pa.record_batch([*columns, pa.array(jobs)], names=["origin", "destination", "jobs"])
 
+    def places_table(self) -> pa.Table:
+        """The public places as one table."""
+        from understudy.engines.reading.places_file import places_table
+
+        return places_table(self.places)
+
     def flows_table(self) -> pa.Table:
         """All counted pairs as one table; for small countries."""
         import pyarrow as pa

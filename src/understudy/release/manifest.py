@@ -59,8 +59,15 @@ def manifest_text(
     return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a release folder, after its form is checked."""
+def read_manifest(path: str | Path) -> dict[str, Any]:
+    """What a release says of itself, without opening its tables: its manifest, after its form is checked.
+
+    >>> read_manifest("no-such-release")
+    Traceback (most recent call last):
+        ...
+    understudy.errors.InputError: no-such-release is not a release folder.
+    """
+    path = Path(path)
     if not path.is_dir():
         raise InputError(f"{path} is not a release folder.")
     file = path / MANIFEST

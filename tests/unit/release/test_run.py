@@ -13,6 +13,7 @@ from understudy.errors import BudgetError, DisclosureError, InputError, Untracke
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.randomness.streams import SecureStream, SeededStream
 from understudy.release import run as run_module
+from understudy.synth.methods.independent import Independent
 
 SCHEMA = us.Schema(
     attributes=(
@@ -63,6 +64,41 @@ def test_two_runs_fit_and_the_third_is_refused_with_nothing_touched(tmp_path, so
     for number in (1, 2):
         manifest = json.loads((tmp_path / f"release{number}" / "manifest.json").read_text())
         assert ledger.verify_against(manifest["ledger"])
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """How often the method planned."""
+    made = []
+    plan = Independent.plan
+
+    def counted(self, schema, request):
+        made.append(request)
+        return plan(self, schema, request)
+
+    monkeypatch.setattr(Independent, "plan", counted)
+    return made
+
+
+def test_a_run_plans_once(source, plans):
+    us.synthesize(source, budget=HALF, method="independent")
+    assert len(plans) == 1
+
+
+def test_a_reviewed_plan_is_made_once_more_to_see_that_it_is_the_same(source, plans):
+    reviewed = us.plan(SCHEMA, budget=HALF, method="independent")
+    plans.clear()
+    us.synthesize(source, plan=reviewed)
+    assert len(plans) == 1
+
+
+def test_data_that_were_not_opened_come_with_their_schema(source):
+    made = us.synthesize(ROWS.to_pandas(), schema=SCHEMA, budget=HALF, method="independent", rows=10)
+    assert made.frame().num_rows == 10
+    with pytest.raises(InputError, match="need their schema"):
+        us.synthesize(ROWS, budget=HALF)
+    with pytest.raises(InputError, match="opened already"):
+        us.synthesize(source, schema=SCHEMA, budget=HALF)
 
 
 def test_bad_data_are_refused_before_the_charge(tmp_path, ledger):

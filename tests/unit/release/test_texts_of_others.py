@@ -114,7 +114,7 @@ def test_commuting_tables_are_guarded_too(tmp_path: Path) -> None:
 
 
 def test_internal_tables_are_guarded_too(tmp_path: Path) -> None:
-    from understudy.cli.internal import write_frames
+    from understudy.api import write_frames
 
     write_frames({"t": pa.table({"level": ["=x"], "share": [-0.5]})}, tmp_path)
     assert list(cells_of(tmp_path / "t.csv")) == ["level", "share", "'=x", "-0.5"]

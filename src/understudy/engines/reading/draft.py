@@ -58,8 +58,11 @@ def draft_schema(
     decimal_comma: bool = False,
     table: str | None = None,
     query: str | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> str:
     """A commented draft of a schema for some data, as text. It is confidential, and refused until it was reviewed.
+
+    With ``out`` it is also written to that new file, for its owner alone, and never inside a release.
 
     It reads every row once. Levels are those that occur (and those that a Stata, SPSS or SAS file labels), edges are
     round numbers around the range. Columns that are no attributes, such as identifiers and free text, are ignored.
@@ -85,7 +88,10 @@ def draft_schema(
     if not any(profile.rows for profile in profiles.values()):
         raise InputError("the data have no rows, so there is nothing to draft a schema from.")
     labels = reader.labels if isinstance(reader, StatReader) else Labels()
-    return _text({name: _entry(profile, labels) for name, profile in profiles.items()})
+    text = _text({name: _entry(profile, labels) for name, profile in profiles.items()})
+    if out is not None:
+        write_draft(text, out)
+    return text
 
 
 def write_draft(text: str, path: str | os.PathLike[str]) -> Path:

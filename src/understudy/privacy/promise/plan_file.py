@@ -21,7 +21,13 @@ HEADER = """\
 
 
 def write_plan(plan: Plan) -> str:
-    """The plan as TOML text; ``parse_plan`` gives back an equal plan with the same hash."""
+    """The plan as TOML text; ``read_plan`` gives back an equal plan with the same hash.
+
+    >>> import understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
+    >>> "[budget]" in us.write_plan(us.plan(schema, budget=us.PureDP(epsilon=1)))
+    True
+    """
     document = plan.to_json()
     tables = {key: document.pop(key) for key in ("budget", "unit", "options")}
     steps = document.pop("steps")
@@ -51,7 +57,16 @@ def parse_plan(text: str, where: str) -> Plan:
 
 
 def read_plan(path: str | Path) -> Plan:
-    """Read a plan file."""
+    """Read a plan file; a file that was changed after it was written is refused.
+
+    >>> import pathlib, tempfile, understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
+    >>> plan = us.plan(schema, budget=us.PureDP(epsilon=1))
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "plan.toml")
+    >>> _ = file.write_text(us.write_plan(plan))
+    >>> us.read_plan(file) == plan
+    True
+    """
     place = Path(path)
     if not place.is_file():
         raise InputError(f"{place} is not a file; expected a plan written by `understudy plan --out`.")

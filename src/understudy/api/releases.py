@@ -1,10 +1,10 @@
-"""The verbs, in Python. The command line calls these and nothing else."""
+"""Verbs that make a release: plan it, run it, finish it after a crash, draw more rows from it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,33 +13,55 @@ from understudy.core.counts import Source
 from understudy.core.flows import FlowSource, holds_flows
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
-from understudy.core.result import Evaluation, Section
-from understudy.core.schema import Level, Schema
+from understudy.core.schema import Schema
 from understudy.engines.opening import DEFAULT_ENGINE, open_source
 from understudy.errors import InputError, UntrackedWarning, unknown_name
 from understudy.privacy.promise.definition import Definition, Unit, read_unit
 from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
-    from understudy.inference.answer import Answer, Generator
     from understudy.release import Release
-    from understudy.release.commutes import CommuteRelease
-
-__all__ = [
-    "evaluate",
-    "infer",
-    "open_source",
-    "plan",
-    "resume",
-    "sample",
-    "synthesize",
-    "synthetic_table",
-    "write_sample",
-]
 
 DEFAULT_METHOD = "auto"
-PARTS = ("utility", "risk")
-WAYS = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A method of synthesis: its name, the forms of guarantee it offers, what it does and its options."""
+
+    name: str
+    """What ``method`` is called in ``plan`` and ``synthesize``."""
+    guarantees: tuple[str, ...]
+    """The forms of guarantee it can give."""
+    summary: str
+    """What it does, in one sentence."""
+    options: tuple[dict[str, Any], ...] = ()
+    """The ``name``, ``default`` and ``description`` of each of its options."""
+
+
+def methods() -> tuple[Method, ...]:
+    """The methods of synthesis, for tables and for commutes, also those that other packages registered.
+
+    Returns
+    -------
+    tuple of Method
+        In the order of their names; those for commutes come last.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> [method.name for method in us.methods() if "approx" in method.guarantees][:3]
+    ['aim', 'auto', 'dirichlet']
+    """
+    from understudy.synth.commutes.base import flow_synthesizers
+    from understudy.synth.shared.method import options_of, synthesizers
+
+    kinds: list[Any] = [synthesizers[name] for name in synthesizers]
+    kinds += [flow_synthesizers[name] for name in flow_synthesizers]
+    return tuple(
+        Method(name=kind.name, guarantees=tuple(kind.guarantees), summary=kind.summary, options=tuple(options_of(kind)))
+        for kind in kinds
+    )
 
 
 def plan(
@@ -80,8 +102,10 @@ def plan(
 
 
 def synthesize(
-    source: Source | FlowSource,
+    data: Source | FlowSource | Any,
     *,
+    schema: Schema | Places | None = None,
+    reading: Mapping[str, Any] | None = None,
     budget: Definition | None = None,
     method: str | None = None,
     unit: Unit | str | None = None,
@@ -99,15 +123,18 @@ def synthesize(
 ) -> Any:
     """Make a release. Either a reviewed ``plan``, or what to plan from; never both.
 
+    ``data`` is a source, or with its ``schema`` (``places`` for commutes) whatever ``open_source`` opens: a file, a
+    pandas or polars frame. ``reading`` then holds the options of ``open_source``.
+
     The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs,
     and the release says so. With ``out`` the release folder is written too. Commutes (``open_commutes``) give a
     ``CommuteRelease``, everything else a ``Release``.
 
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
-    >>> people = us.open_source(make_people(500), small_schema())
+    >>> people, public = make_people(500), small_schema()
     >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
-    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=1), method="independent", rows=100)
+    ...     release = us.synthesize(people, schema=public, budget=us.PureDP(epsilon=1), method="independent", rows=100)
     >>> release.frame().num_rows, str(release.statement.guarantee)
     (100, 'pure differential privacy (epsilon = 1)')
     """
@@ -115,15 +142,17 @@ def synthesize(
     from understudy.release.lifecycle import Destination
     from understudy.release.run import start_run
 
-    domain = source.places if holds_flows(source) else cast(Source, source).schema
+    domain = _domain(data, schema, reading)
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, **options}
     given = {name: value for name, value in asked.items() if value is not None}
-    if plan is None:
+    agreed = plan
+    if agreed is None:
         if budget is None:
             raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
-        plan = globals()["plan"](domain, **given)
+        agreed = globals()["plan"](domain, **given)
     elif given:
         raise InputError(f"a plan settles everything; leave out {', '.join(sorted(given))}.")
+    source = data if schema is None else _opened(data, domain, {"unit_id": agreed.unit.unit_id, **(reading or {})})
     destination = Destination(
         out=None if out is None else Path(out),
         overwrite=overwrite,
@@ -135,11 +164,62 @@ def synthesize(
         warnings.warn(
             "no ledger is given: what this run spends is not tracked across runs.", UntrackedWarning, stacklevel=2
         )
+    how: dict[str, Any] = {"stream": stream or SecureStream(), "progress": progress, "reviewed": plan is not None}
     if holds_flows(source):
         from understudy.release.commute_run import start_commute_run
 
-        return start_commute_run(source, plan, destination, stream=stream or SecureStream(), progress=progress)
-    return start_run(cast(Source, source), plan, destination, stream=stream or SecureStream(), progress=progress)
+        return start_commute_run(source, agreed, destination, **how)
+    return start_run(cast(Source, source), agreed, destination, **how)
+
+
+def _domain(data: Any, schema: Schema | Places | None, reading: Mapping[str, Any] | None) -> Schema | Places:
+    """What is public about the data: the schema or places given, or those of a source."""
+    own = data.places if holds_flows(data) else getattr(data, "schema", None)  # an Arrow table has another schema
+    if isinstance(own, Schema | Places):
+        if schema is not None or reading:
+            raise InputError("these data were opened already; leave schema and reading out.")
+        return own
+    if not isinstance(schema, Schema | Places):
+        raise InputError(
+            f"these data ({type(data).__name__}) were not opened, so they need their schema: synthesize(data, "
+            'schema=read_schema("people.toml"), ...).'
+        )
+    return schema
+
+
+def _opened(data: Any, domain: Schema | Places, reading: Mapping[str, Any]) -> Source | FlowSource:
+    if isinstance(domain, Places):
+        from understudy.engines.reading.commutes import open_commutes
+
+        return open_commutes(data, places=domain, **{name: value for name, value in reading.items() if value})
+    return open_source(data, domain, **reading)
+
+
+def require_replaceable(folder: Path) -> None:
+    """Refuses to have a folder replaced that holds anything but a release."""
+    from understudy.release.folder import require_replaceable as require
+
+    require(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedByRun:
+    """What the folder of a run that died says about it."""
+
+    out: Path | None
+    unit_id: str | None
+
+
+def stated_by_run(run: str | Path) -> StatedByRun:
+    """Where a run was to write its release, and the column that identifies its unit."""
+    from understudy.privacy.gate.journal import Journal
+
+    header = Journal.open(Path(run)).header
+    try:
+        out, unit_id = header["destination"]["out"], header["plan"]["unit"]["unit_id"]
+    except (KeyError, TypeError):
+        raise InputError(f"{run} is not the folder of a run of understudy.") from None
+    return StatedByRun(out=None if out is None else Path(out), unit_id=unit_id)
 
 
 def resume(
@@ -181,157 +261,6 @@ def resume(
         stream=SecureStream(),
         progress=progress,
     )
-
-
-def evaluate(
-    release: Release | CommuteRelease,
-    confidential: Any,
-    *,
-    holdout: Any = None,
-    models: Sequence[str] = (),
-    keys: Sequence[str] = (),
-    targets: Sequence[str] = (),
-    ways: Sequence[int] = WAYS,
-    parts: Sequence[str] = PARTS,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """How useful and how risky a release is, measured against the confidential data. Its findings are internal.
-
-    ``confidential`` and ``holdout`` (people of the same population who were not used) are sources, or whatever
-    ``open_source`` opens. ``models`` are regressions such as "income ~ age + sex"; ``keys`` and ``targets`` name what
-    an intruder knows and wants to know; ``ways`` says of how many attributes the compared tables are; ``parts`` leaves
-    one of utility and risk out, which is then empty. A commuting release is compared by distances, flows and jobs;
-    ``confidential`` is then what ``open_commutes`` opens, and there is no risk part.
-
-    >>> import understudy as us
-    >>> from understudy.demo.people import make_people, small_schema
-    >>> people = us.open_source(make_people(500), small_schema())
-    >>> copied = us.wrap(make_people(500).select(list(small_schema().names)), small_schema())
-    >>> result = us.evaluate(copied, people, parts=["utility"], ways=[2])
-    >>> [row["mean_s_pmse"] for row in result.utility.frames["ways"].to_pylist()]     # a copy differs in nothing
-    [0.0]
-    """
-    from understudy.evaluation.inputs.comparison import compare
-    from understudy.evaluation.risk import evaluate_risk
-    from understudy.evaluation.utility import evaluate_utility
-    from understudy.release import Release as KindOfRelease
-    from understudy.release.commutes import CommuteRelease as KindOfCommutes
-
-    for part in parts:
-        if part not in PARTS:
-            raise unknown_name("part of an evaluation", part, PARTS)
-    if isinstance(release, KindOfCommutes):
-        if holdout is not None or models or keys or targets or tuple(ways) != WAYS or "utility" not in parts:
-            raise InputError(
-                "holdout, models, keys, targets, ways and the risk part are for tables of people; leave them out for a "
-                "release of commutes."
-            )
-        return _evaluate_commutes(release, confidential)
-    if not isinstance(release, KindOfRelease):
-        raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
-    people = _opened(confidential, release.schema)
-    others = None if holdout is None else _opened(holdout, release.schema)
-    comparison = compare(
-        release,
-        people,
-        holdout=others,
-        models=models,
-        ways=ways,
-        keys=keys,
-        targets=targets,
-        progress=progress,
-    )
-    utility = risk = Section()
-    if "utility" in parts:
-        utility = evaluate_utility(comparison)
-    if "risk" in parts:
-        risk = evaluate_risk(comparison)
-    return Evaluation(utility=utility, risk=risk)
-
-
-def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation:
-    """Distances, flows and jobs; attacks are made for tables of people."""
-    from understudy.engines.reading.commutes import open_commutes
-    from understudy.evaluation.commutes import evaluate_commutes
-
-    source = confidential if holds_flows(confidential) else open_commutes(confidential, places=release.places)
-    return Evaluation(utility=evaluate_commutes(release, source))
-
-
-def infer(
-    release: Release,
-    question: str,
-    *,
-    family: str | None = None,
-    event: Level | None = None,
-    where: str | None = None,
-    level: float = 0.95,
-    draws: int | None = None,
-    prior: float | None = None,
-    synthesis: str | None = None,
-    records: int | None = None,
-    rule: str | None = None,
-    rng: Generator | None = None,
-) -> Answer:
-    """What may be concluded from a release alone: an estimate with an interval that covers, or a refusal that says why.
-
-    ``question`` is for example "proportion(sex == 'F')", "mean(age, where=region == 'North')", "crosstab(sex, smokes)"
-    or a formula "smokes ~ age + sex" (``family``: linear, logit, poisson, multinomial, ordered; ``event``: the level a
-    logistic regression is about). ``where`` is a subgroup for any question.
-
-    A release of ours says which law its noise has, and the exact posterior under that law is used. ``prior`` is the
-    prior count of each group the question tells apart (by default 1/2 for few groups; for many, several values that
-    share the posterior by their evidence). Somebody else's tables need ``synthesis`` ("simple", "posterior" or
-    "partial") and ``records``; a combining ``rule`` that is wrong for a release is refused. Draws of the posterior are
-    random and protect nobody; ``rng`` makes them repeatable.
-
-    >>> import understudy as us
-    >>> from understudy.demo.people import make_people, small_schema
-    >>> people = us.open_source(make_people(500), small_schema())
-    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
-    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=1), method="histogram")
-    >>> answer = us.infer(release, "proportion(sex == 'F')").estimates[0]
-    >>> 0 < answer.low < answer.value < answer.high < 1
-    True
-    """
-    from understudy.inference.ask import ask
-
-    return ask(
-        release,
-        question,
-        family=family,
-        event=event,
-        where=where,
-        level=level,
-        draws=draws,
-        prior=prior,
-        synthesis=synthesis,
-        records=records,
-        rule=rule,
-        rng=rng,
-    )
-
-
-def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
-    """Rows of anybody's synthetic table as an Arrow table, read by the schema, for ``wrap``.
-
-    Impossible combinations are let through: an evaluation counts them.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    source: Any = open_source(data, replace(schema, impossible=()), **reading)
-    codes, rows = source.confidential_table()
-    columns = {}
-    for attribute in schema.attributes:  # what stands for missing in a file is a null from here on
-        column = rows[attribute.name].combine_chunks()
-        missing = codes.columns[attribute.name] == attribute.missing_code
-        columns[attribute.name] = pc.if_else(pa.array(missing), None, column) if missing.any() else column
-    return pa.table(columns)
-
-
-def _opened(data: Any, schema: Schema) -> Source:
-    return data if isinstance(data, Source) else open_source(data, schema)
 
 
 def sample(release: Release, *, rows: int, copies: int = 1) -> Release:

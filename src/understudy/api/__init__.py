@@ -1,0 +1,74 @@
+"""The verbs, in Python. The command line calls these and nothing else.
+
+One file for each family of verbs. Heavy packages are imported where a verb needs them, so that naming a verb is quick.
+"""
+
+from understudy.api.evaluations import (
+    PARTS,
+    attack,
+    check_evaluation_target,
+    compare_evaluations,
+    evaluate,
+    finding_row,
+    open_for,
+    read_synthetic,
+    synthetic_table,
+    write_attack,
+    write_evaluation,
+    write_frames,
+)
+from understudy.api.ledgers import verify_ledger
+from understudy.api.mechanisms import draw_priors
+from understudy.api.questions import infer
+from understudy.api.releases import (
+    DEFAULT_METHOD,
+    methods,
+    plan,
+    require_replaceable,
+    resume,
+    sample,
+    stated_by_run,
+    synthesize,
+    write_sample,
+)
+from understudy.api.reports import check_report_target, report_release
+from understudy.api.schemas import check_data, describe_data
+from understudy.engines.opening import open_source
+from understudy.privacy.promise.definition import GUARANTEES, UNIT_KINDS, Definition
+from understudy.privacy.promise.plan import Option
+
+__all__ = [
+    "DEFAULT_METHOD",
+    "GUARANTEES",
+    "PARTS",
+    "UNIT_KINDS",
+    "Definition",
+    "Option",
+    "attack",
+    "check_data",
+    "check_evaluation_target",
+    "check_report_target",
+    "compare_evaluations",
+    "describe_data",
+    "draw_priors",
+    "evaluate",
+    "finding_row",
+    "infer",
+    "methods",
+    "open_for",
+    "open_source",
+    "plan",
+    "read_synthetic",
+    "report_release",
+    "require_replaceable",
+    "resume",
+    "sample",
+    "stated_by_run",
+    "synthesize",
+    "synthetic_table",
+    "verify_ledger",
+    "write_attack",
+    "write_evaluation",
+    "write_frames",
+    "write_sample",
+]

@@ -1,0 +1,420 @@
+"""Verbs that judge a release against the confidential data, and write down what they found. All of it is internal."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.core.arrays import Progress
+from understudy.core.counts import Source
+from understudy.core.flows import holds_flows
+from understudy.core.folders import output_path, publish_folder, release_above
+from understudy.core.result import INTERNAL, Evaluation, Finding, Section
+from understudy.core.schema import Schema
+from understudy.engines.opening import open_source
+from understudy.errors import DisclosureError, InputError, unknown_name
+
+if TYPE_CHECKING:
+    from understudy.release import Release
+    from understudy.release.commutes import CommuteRelease
+
+PARTS = ("utility", "risk")
+WAYS = (1, 2, 3)
+
+
+def evaluate(
+    release: Release | CommuteRelease,
+    confidential: Any,
+    *,
+    holdout: Any = None,
+    models: Sequence[str] = (),
+    keys: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    ways: Sequence[int] = WAYS,
+    parts: Sequence[str] = PARTS,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """How useful and how risky a release is, measured against the confidential data. Its findings are internal.
+
+    ``confidential`` and ``holdout`` (people of the same population who were not used) are sources, or whatever
+    ``open_source`` opens. ``models`` are regressions such as "income ~ age + sex"; ``keys`` and ``targets`` name what
+    an intruder knows and wants to know; ``ways`` says of how many attributes the compared tables are; ``parts`` leaves
+    one of utility and risk out, which is then empty. A commuting release is compared by distances, flows and jobs;
+    ``confidential`` is then what ``open_commutes`` opens, and there is no risk part.
+
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(500), small_schema())
+    >>> copied = us.wrap(make_people(500).select(list(small_schema().names)), small_schema())
+    >>> result = us.evaluate(copied, people, parts=["utility"], ways=[2])
+    >>> [row["mean_s_pmse"] for row in result.utility.frames["ways"].to_pylist()]     # a copy differs in nothing
+    [0.0]
+    """
+    from understudy.evaluation.inputs.comparison import compare
+    from understudy.evaluation.risk import evaluate_risk
+    from understudy.evaluation.utility import evaluate_utility
+    from understudy.release import Release as KindOfRelease
+    from understudy.release.commutes import CommuteRelease as KindOfCommutes
+
+    for part in parts:
+        if part not in PARTS:
+            raise unknown_name("part of an evaluation", part, PARTS)
+    if isinstance(release, KindOfCommutes):
+        if holdout is not None or models or keys or targets or tuple(ways) != WAYS or "utility" not in parts:
+            raise InputError(
+                "holdout, models, keys, targets, ways and the risk part are for tables of people; leave them out for a "
+                "release of commutes."
+            )
+        return _evaluate_commutes(release, confidential)
+    if not isinstance(release, KindOfRelease):
+        raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
+    people = _opened(confidential, release.schema)
+    others = None if holdout is None else _opened(holdout, release.schema)
+    comparison = compare(
+        release,
+        people,
+        holdout=others,
+        models=models,
+        ways=ways,
+        keys=keys,
+        targets=targets,
+        progress=progress,
+    )
+    utility = risk = Section()
+    if "utility" in parts:
+        utility = evaluate_utility(comparison)
+    if "risk" in parts:
+        risk = evaluate_risk(comparison)
+    return Evaluation(utility=utility, risk=risk)
+
+
+def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation:
+    """Distances, flows and jobs; attacks are made for tables of people."""
+    from understudy.engines.reading.commutes import open_commutes
+    from understudy.evaluation.commutes import evaluate_commutes
+
+    source = confidential if holds_flows(confidential) else open_commutes(confidential, places=release.places)
+    return Evaluation(utility=evaluate_commutes(release, source))
+
+
+def attack(
+    release: Release | CommuteRelease,
+    confidential: Any,
+    *,
+    holdout: Any = None,
+    keys: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Section:
+    """Attack a release with the confidential data in hand: the risk part of ``evaluate``, or some attacks of it.
+
+    Parameters
+    ----------
+    release
+        The release that is attacked.
+    confidential
+        The data it was made from: a source, or whatever ``open_source`` opens.
+    holdout
+        People of the same population who were not used, as a control.
+    keys, targets
+        What an intruder knows of a person, and wants to learn. By default each attribute is a target once.
+    only
+        The names of the attacks to play; all of them by default.
+    progress
+        Called with the attacks that are done and the number of all.
+
+    Returns
+    -------
+    Section
+        Findings, and a table ``attacks`` with success, baseline, control and residual risk. Internal.
+
+    Raises
+    ------
+    InputError
+        If the release has no table of people, or an attack of ``only`` needs what was not given.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(300), small_schema())
+    >>> copied = us.wrap(make_people(300).select(list(small_schema().names)), small_schema())
+    >>> found = us.attack(copied, people, keys=["sex", "age"], targets=["smokes"], only=["matching"])
+    >>> found.frames["attacks"].num_rows > 0
+    True
+    """
+    from understudy.evaluation.inputs.comparison import compare
+    from understudy.evaluation.risk import chosen_attacks, evaluate_risk
+    from understudy.release.value import require_table
+
+    chosen_attacks(only)  # an unknown name is refused before anything is read
+    made = require_table(release, "attack")
+    comparison = compare(
+        made,
+        _opened(confidential, made.schema),
+        holdout=None if holdout is None else _opened(holdout, made.schema),
+        keys=keys,
+        targets=targets,
+        progress=progress,
+    )
+    return evaluate_risk(comparison, only=only)
+
+
+def compare_evaluations(results: Sequence[tuple[str, Release | CommuteRelease, Evaluation]]) -> dict[str, Any]:
+    """Several evaluated releases of the same data beside each other, by epsilon.
+
+    Parameters
+    ----------
+    results
+        A name, the release and its evaluation, for each release.
+
+    Returns
+    -------
+    dict
+        Arrow tables by name: ``tradeoff`` (utility against epsilon) and, where all were attacked, ``risk_by_epsilon``.
+        Empty for fewer than two releases, and where one of them is not of a table of people.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(300), small_schema())
+    >>> copied = us.wrap(make_people(300).select(list(small_schema().names)), small_schema())
+    >>> judged = us.evaluate(copied, people, parts=["utility"], ways=[2])
+    >>> list(us.compare_evaluations([("first", copied, judged), ("second", copied, judged)]))
+    ['tradeoff']
+    """
+    from understudy.evaluation.risk import risk_against_epsilon
+    from understudy.evaluation.utility import against_epsilon
+    from understudy.release import Release as KindOfRelease
+
+    of_tables = [(name, release, one) for name, release, one in results if isinstance(release, KindOfRelease)]
+    if len(of_tables) < 2 or len(of_tables) < len(results):
+        return {}
+    tables = {"tradeoff": against_epsilon([(name, release, one.utility) for name, release, one in of_tables])}
+    if all("attacks" in one.risk.frames for _, _, one in of_tables):
+        tables["risk_by_epsilon"] = risk_against_epsilon(
+            [(name, release, one.risk) for name, release, one in of_tables]
+        )
+    return tables
+
+
+def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
+    """Rows of anybody's synthetic table as an Arrow table, read by the schema, for ``wrap``.
+
+    Impossible combinations are let through: an evaluation counts them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    source: Any = open_source(data, replace(schema, impossible=()), **reading)
+    codes, rows = source.confidential_table()
+    columns = {}
+    for attribute in schema.attributes:  # what stands for missing in a file is a null from here on
+        column = rows[attribute.name].combine_chunks()
+        missing = codes.columns[attribute.name] == attribute.missing_code
+        columns[attribute.name] = pc.if_else(pa.array(missing), None, column) if missing.any() else column
+    return pa.table(columns)
+
+
+def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: Any) -> Release | CommuteRelease:
+    """The release in a folder, or a file with anybody's synthetic rows as one.
+
+    Parameters
+    ----------
+    path
+        A release folder, or a file with synthetic rows.
+    schema
+        The public schema of the rows in a file. A release folder holds its own.
+    **reading
+        How the file is written, as for ``open_source``.
+
+    Raises
+    ------
+    InputError
+        If a file comes without a schema, or a folder with another schema than its own.
+
+    Examples
+    --------
+    >>> read_synthetic("rows.csv")
+    Traceback (most recent call last):
+        ...
+    understudy.errors.InputError: rows.csv is not a release folder; a file with synthetic rows needs its schema too.
+    """
+    from understudy.release import Release as KindOfRelease
+    from understudy.release import read_release, wrap
+
+    place = Path(path)
+    if place.is_dir():
+        release: Release | CommuteRelease = read_release(place)
+        own = release.schema.fingerprint if isinstance(release, KindOfRelease) else None  # commutes have places instead
+        if schema is not None and schema.fingerprint != own:
+            raise InputError(f"the given schema is not the one of {path}; leave it out to use the release's own.")
+        return release
+    if schema is None:
+        raise InputError(f"{path} is not a release folder; a file with synthetic rows needs its schema too.")
+    return wrap(synthetic_table(str(path), schema, **reading), schema)
+
+
+def open_for(release: Release | CommuteRelease, data: Any, **reading: Any) -> Any:
+    """The confidential data a release is compared with, opened as its kind asks for."""
+    from understudy.release.commutes import CommuteRelease as KindOfCommutes
+
+    if isinstance(release, KindOfCommutes):
+        from understudy.engines.reading.commutes import open_commutes
+
+        given = {name: value for name, value in reading.items() if value}
+        return open_commutes(data, places=release.places, **given)
+    return open_source(data, release.schema, **reading)
+
+
+def _opened(data: Any, schema: Schema) -> Source:
+    return data if isinstance(data, Source) else open_source(data, schema)
+
+
+def check_evaluation_target(out: str | Path) -> Path:
+    """Where an evaluation may be written, before anything is computed: a new folder, outside every release.
+
+    A release holds nothing that was computed from confidential data.
+    """
+    inside = release_above(Path(out))
+    if inside is not None:
+        raise DisclosureError(
+            f"{out} lies in the release folder {inside}; an evaluation is internal. Choose a folder outside."
+        )
+    target = output_path(out)
+    if target.exists():
+        raise InputError(f"{target} already exists; choose another folder.")
+    if not target.parent.is_dir():
+        raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist; create it first.")
+    return target
+
+
+def write_evaluation(
+    evaluations: Evaluation | Mapping[str, Evaluation], out: str | Path, *, together: Mapping[str, Any] | None = None
+) -> Path:
+    """Write all tables (CSV), findings and figures (SVG) of evaluations into a new folder that is marked internal.
+
+    Parameters
+    ----------
+    evaluations
+        One evaluation, or several by the name of their release: each then gets a folder of its own.
+    out
+        The folder, which must not exist and must not lie in a release.
+    together
+        What ``compare_evaluations`` gave.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    DisclosureError
+        If the folder lies in a release.
+    InputError
+        If it exists or cannot be made.
+
+    Examples
+    --------
+    >>> import tempfile, understudy as us
+    >>> made = us.write_evaluation(us.Evaluation(), tempfile.mkdtemp() + "/evaluation")
+    >>> sorted(file.name for file in made.iterdir())
+    ['README.txt', 'findings.csv']
+    """
+
+    def fill(place: Path) -> None:
+        write_internal(place)
+        if isinstance(evaluations, Evaluation):
+            _write_one(place, evaluations)
+        else:
+            for name, evaluation in evaluations.items():
+                _write_one(place / name, evaluation)
+        write_frames(together or {}, place)
+        draw_frames(together or {}, place)
+
+    target = check_evaluation_target(out)
+    publish_folder(target, fill, private=True)
+    return target
+
+
+def write_attack(section: Section, out: str | Path) -> Path:
+    """Write what ``attack`` found as ``write_evaluation`` does; every table lies in the folder itself."""
+
+    def fill(place: Path) -> None:
+        write_internal(place)
+        write_findings(section.findings, place)
+        write_frames(section.frames, place)
+        draw_frames(section.frames, place / "figures")
+
+    target = check_evaluation_target(out)
+    publish_folder(target, fill, private=True)
+    return target
+
+
+def _write_one(place: Path, evaluation: Evaluation) -> None:
+    place.mkdir(exist_ok=True)
+    write_findings(evaluation.findings, place)
+    write_frames(evaluation.utility.frames, place / "utility")
+    write_frames(evaluation.risk.frames, place / "risk")
+    draw_frames({**evaluation.risk.frames, **evaluation.utility.frames}, place / "figures")
+
+
+def write_internal(place: Path) -> None:
+    """The mark that every folder of internal results has."""
+    (place / "README.txt").write_text(f"{INTERNAL}.\n", encoding="utf-8")
+
+
+def write_findings(findings: Iterable[Finding], place: Path) -> None:
+    """All findings as a CSV file."""
+    import pyarrow as pa
+
+    from understudy.release.csv_file import write_csv
+
+    write_csv(pa.Table.from_pylist([finding_row(finding) for finding in findings]), place / "findings.csv")
+
+
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """A finding as a line of a table."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "title": finding.title,
+        "value": None if finding.value is None else str(finding.value),
+        "audience": finding.audience,
+        "reference": finding.reference,
+    }
+
+
+def write_frames(frames: Mapping[str, Any], place: Path) -> None:
+    """Every table that has columns as CSV, in a folder that is made if there is one."""
+    from understudy.release.csv_file import write_csv
+
+    for title, frame in frames.items():
+        if frame.num_columns:
+            place.mkdir(exist_ok=True)
+            write_csv(frame, place / f"{title}.csv")
+
+
+def draw_frames(frames: Mapping[str, Any], place: Path) -> None:
+    """Every figure that these tables allow, as SVG; without matplotlib a warning says that they were left out."""
+    import importlib.util
+
+    from understudy.figures.evaluation.base import drawable, figures
+
+    names = drawable(frames)
+    if names and importlib.util.find_spec("matplotlib") is None:
+        warnings.warn(
+            "figures were left out, they need matplotlib; install it with: pip install 'understudy[report]'",
+            stacklevel=2,
+        )
+        return
+    if names:
+        place.mkdir(exist_ok=True)
+    for name in names:
+        figures[name](frames).save(place / f"{name}.svg")

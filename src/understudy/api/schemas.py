@@ -1,0 +1,70 @@
+"""Verbs about the public schema and the data that should fit it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.core.schema import Schema
+from understudy.engines.opening import open_source
+
+
+def check_data(data: Any, schema: Schema, **reading: Any) -> int:
+    """Check that every row of the data fits a schema, and say how many rows there are.
+
+    Parameters
+    ----------
+    data
+        A source, or whatever ``open_source`` opens.
+    schema
+        The public schema.
+    **reading
+        How files are written, as for ``open_source``.
+
+    Returns
+    -------
+    int
+        The number of rows. It may be confidential.
+
+    Raises
+    ------
+    SchemaError
+        If rows do not fit: how many, by attribute, and never a value.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
+    >>> us.check_data(pa.table({"sex": ["F", "M", "F"]}), schema)
+    3
+    """
+    return open_source(data, schema, **reading).total()
+
+
+def describe_data(data: Any, schema: Schema, **reading: Any) -> dict[str, Any]:
+    """How sparse the data are: rows, cells, empty cells (p0) and people alone in their cell (p1). Internal.
+
+    Parameters
+    ----------
+    data
+        Whatever ``open_source`` opens.
+    schema
+        The public schema.
+    **reading
+        How files are written, as for ``open_source``.
+
+    Returns
+    -------
+    dict
+        Table 1 of Raab (2022) for these data, computed from confidential values.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
+    >>> us.describe_data(pa.table({"sex": ["F", "M", "F"]}), schema)["uniques"]
+    1
+    """
+    from understudy.evaluation.measures.cells import describe_cells
+
+    source: Any = open_source(data, schema, **reading)
+    return {"audience": "internal", **describe_cells(source.confidential_codes())}
