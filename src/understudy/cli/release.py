@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -85,7 +85,7 @@ def methods(
     kinds = {one.name: one for one in us.methods()}
     if name is not None and name not in kinds:
         raise unknown_name("method", name, kinds)
-    listed = [
+    listed: list[dict[str, Any]] = [
         {"name": kind.name, "summary": kind.summary, "guarantees": list(kind.guarantees)}
         | ({} if name is None else {"options": list(kind.options)})
         for kind in kinds.values()
