@@ -240,10 +240,10 @@ def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: An
 
     Examples
     --------
-    >>> read_synthetic("rows.csv")
+    >>> read_synthetic("rows.csv")     # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    understudy.errors.InputError: rows.csv is not a release folder; a file with synthetic rows needs its schema too.
+    understudy.errors.InputError: rows.csv is not a release folder; to evaluate a file with synthetic rows ...
     """
     from understudy.release import Release as KindOfRelease
     from understudy.release import read_release, wrap
@@ -253,10 +253,12 @@ def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: An
         release: Release | CommuteRelease = read_release(place)
         own = release.schema.fingerprint if isinstance(release, KindOfRelease) else None  # commutes have places instead
         if schema is not None and schema.fingerprint != own:
-            raise InputError(f"the given schema is not the one of {path}; leave it out to use the release's own.")
+            raise InputError(f"--schema is not the schema of {path}; leave it out to use the release's own.")
         return release
     if schema is None:
-        raise InputError(f"{path} is not a release folder; a file with synthetic rows needs its schema too.")
+        raise InputError(
+            f"{path} is not a release folder; to evaluate a file with synthetic rows give its --schema too."
+        )
     return wrap(synthetic_table(str(path), schema, **reading), schema)
 
 

@@ -40,7 +40,7 @@ def infer(
     "partial") and ``records``; a combining ``rule`` that is wrong for a release is refused. Draws of the posterior are
     random and protect nobody; ``rng`` makes them repeatable.
 
-    >>> import understudy as us
+    >>> import warnings, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> people = us.open_source(make_people(500), small_schema())
     >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs

@@ -10,7 +10,7 @@ from understudy.api.evaluations import evaluate
 from understudy.api.questions import infer
 from understudy.core.arrays import Progress
 from understudy.core.result import Audience
-from understudy.errors import DisclosureError, InputError, unknown_name
+from understudy.errors import DisclosureError, InputError
 
 if TYPE_CHECKING:
     from understudy.release import CommuteRelease, Release
@@ -21,7 +21,7 @@ def check_report_target(to: str | Path, *, audience: str, confidential: bool) ->
     from understudy.reporting.build import AUDIENCES, check_target
 
     if audience not in AUDIENCES:
-        raise unknown_name("audience", audience, AUDIENCES)
+        raise InputError(f"audience ({audience}) must be internal or public.")
     if confidential and audience == "public":
         raise DisclosureError("a public report holds release facts only; leave the confidential data out.")
     check_target(Path(to), audience)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def raising(problem: BaseException):
 )
 @pytest.mark.usefixtures("folder")
 def test_each_kind_of_failure_has_its_exit_code(run, monkeypatch, problem, code, says):
-    monkeypatch.setattr(synthesize.api, "plan", raising(problem))
+    monkeypatch.setattr(synthesize.us, "plan", raising(problem))
     result = run(COMMAND, code=code)
     assert says in result.stderr
     assert result.stdout == ""
@@ -68,7 +68,7 @@ def test_an_unexpected_exception_shows_its_type_and_place_and_not_its_message(fo
         _local = MARKER
         raise problem
 
-    monkeypatch.setattr(synthesize.api, "plan", deep)
+    monkeypatch.setattr(synthesize.us, "plan", deep)
     result = run(COMMAND, code=1)  # run() checks that the marker is nowhere
     assert "this is a bug in understudy" in result.stderr
     assert type(problem).__name__ in result.stderr
@@ -76,7 +76,7 @@ def test_an_unexpected_exception_shows_its_type_and_place_and_not_its_message(fo
 
 
 def test_the_traceback_is_shown_only_when_asked_for(folder, monkeypatch):
-    monkeypatch.setattr(synthesize.api, "plan", raising(RuntimeError(MARKER)))
+    monkeypatch.setattr(synthesize.us, "plan", raising(RuntimeError(MARKER)))
     monkeypatch.setenv("UNDERSTUDY_DEBUG", "1")
     result = CliRunner().invoke(app, COMMAND.split())
     assert result.exit_code == 1
