@@ -36,9 +36,9 @@ def reverse_mapped_release(release: Release, confidential: Any, *, seed: int = 0
     Ties are ranked in the order of the rows, special codes and missing values above all others.
     """
     schema = release.schema
-    source: Any = confidential if hasattr(confidential, "confidential_rows") else open_source(confidential, schema)
-    rows: pa.Table = source.confidential_rows()
-    original = records_of(source.confidential_codes(), rows, schema)
+    source: Any = confidential if hasattr(confidential, "confidential_table") else open_source(confidential, schema)
+    codes, rows = source.confidential_table()
+    original = records_of(codes, rows, schema)
     orders = np.argsort(original.positions, axis=0, kind="stable")
     tables = []
     for number in range(1, release.copies + 1):
