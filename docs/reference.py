@@ -16,7 +16,7 @@ import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 MARK = re.compile(r"^<!-- reference: (?P<family>[a-z-]+) -->$", re.MULTILINE)
@@ -42,8 +42,8 @@ def kinds_of_plug_in() -> list[Any]:
 def families() -> dict[str, list[Any]]:
     """Everything that is public, by page.
 
-    ``functions`` and ``values`` are exported; ``results`` are the classes that these hand back; ``methods`` are the
-    registered synthesizers; ``plug-ins`` are what the author of a plug-in writes, is given and hands back.
+    ``functions`` and ``values`` are exported; ``results`` are the classes that these hand back or hold; ``methods`` are
+    the registered synthesizers; ``plug-ins`` are what the author of a plug-in writes, is given and hands back.
     """
     from understudy.evaluation.shared.measure import Comparison, frame
     from understudy.synth.commutes.base import flow_synthesizers
@@ -52,7 +52,7 @@ def families() -> dict[str, list[Any]]:
     functions = [one for one in exported() if not inspect.isclass(one)]
     values = [one for one in exported() if inspect.isclass(one)]
     seen = set(values)
-    results = list(_new(_returned(functions) | _returned(values), seen))
+    results = list(_new(_returned(functions) | _returned(values) | _in_fields(values), seen))
     methods: list[Any] = [synthesizers[name] for name in synthesizers]
     methods += [flow_synthesizers[name] for name in flow_synthesizers]
     plug_ins = kinds_of_plug_in()
@@ -76,7 +76,7 @@ def members(kind: type) -> dict[str, Any]:
             continue
         for name, value in vars(owner).items():
             if not name.startswith("_") and isinstance(
-                value, types.FunctionType | property | classmethod | staticmethod
+                value, types.FunctionType | property | cached_property | classmethod | staticmethod
             ):
                 found[name] = value
     return found
@@ -86,6 +86,8 @@ def plain_function(member: Any) -> Any:
     """The function behind a property, a class method or a static method."""
     if isinstance(member, property):
         return member.fget
+    if isinstance(member, cached_property):
+        return member.func
     return member.__func__ if isinstance(member, classmethod | staticmethod) else member
 
 
@@ -122,6 +124,12 @@ def _returned(things: Iterable[Any]) -> set[type]:
     return _annotated(things, only=("return",))
 
 
+def _in_fields(kinds: Iterable[type]) -> set[type]:
+    """Classes of ours that the fields of some classes hold."""
+    hints = [hint for kind in kinds if dataclasses.is_dataclass(kind) for hint in hints_of(kind).values()]
+    return {found for hint in hints for found in _classes(hint)}
+
+
 def _named(things: Iterable[Any]) -> set[type]:
     """Classes of ours anywhere in the signatures of functions and methods."""
     return _annotated(things, only=None)
@@ -138,10 +146,10 @@ def _annotated(things: Iterable[Any], only: tuple[str, ...] | None) -> set[type]
     return found
 
 
-def hints_of(function: Any) -> dict[str, Any]:
-    """The types of a signature, with the names that its module imports for the type checker only."""
-    module = sys.modules[function.__module__]
-    return typing.get_type_hints(function, vars(module) | _for_the_checker(module))
+def hints_of(thing: Any) -> dict[str, Any]:
+    """The types in a signature or of fields, with the names that the module imports for the type checker only."""
+    module = sys.modules[thing.__module__]
+    return typing.get_type_hints(thing, vars(module) | _for_the_checker(module))
 
 
 @cache

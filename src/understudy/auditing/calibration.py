@@ -36,24 +36,41 @@ Calibrated = DirichletMultinomial | Geometric | DiscreteGaussian
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A mechanism with the least noise for a promise. ``basis`` says what the promise rests on."""
+    """A mechanism with the least noise for a promise."""
 
     mechanism: Calibrated
+    """The mechanism."""
     budget: Definition
+    """The promise that it keeps."""
     unit: Unit
+    """Who is protected."""
     rule: str
+    """How it was calibrated."""
     basis: str
+    """What the promise rests on, in words."""
 
     @property
     def prior(self) -> float:
-        """The prior sample size of each cell."""
+        """The prior strength of each cell, in records.
+
+        Raises
+        ------
+        UnsupportedError
+            If the mechanism has a scale and no prior.
+        """
         if not isinstance(self.mechanism, DirichletMultinomial):
             raise UnsupportedError(f"{self.mechanism.name} has a scale and no prior.")
         return float(self.mechanism.prior[0])
 
     @property
     def scale(self) -> float:
-        """The noise scale."""
+        """The noise scale.
+
+        Raises
+        ------
+        UnsupportedError
+            If the mechanism has a prior and no scale.
+        """
         if isinstance(self.mechanism, DirichletMultinomial):
             raise UnsupportedError("a Dirichlet draw has a prior and no scale.")
         return float(self.mechanism.scale)
@@ -74,13 +91,45 @@ def calibrate(
     margins: int | Sequence[Sequence[str]] = 1,
     schema: Schema | None = None,
 ) -> Calibration:
-    """The least noise with which a mechanism keeps a promise; no data are used.
+    """Find the least noise with which a mechanism keeps a promise. No data are used.
 
-    ``DirichletMultinomial`` needs ``records``, ``rows`` and ``cells``: the smallest symmetric prior under ``PureDP``
-    (Theorem 4.1), ``ApproxDP`` (exact) or ``ProbabilisticDP`` (exact; ``rule="union"`` by the union bound), or by
-    ``rule="theorem"`` what Theorem 4.4 asks for. ``Geometric`` and ``DiscreteGaussian`` take ``margins``, a number of
-    tables that each count every row once, or names of margins with their ``schema``.
+    ``DirichletMultinomial`` needs ``records``, ``rows`` and ``cells``. Its prior is the smallest symmetric one under
+    ``PureDP`` (Theorem 4.1), ``ApproxDP`` (exact) or ``ProbabilisticDP`` (exact). ``Geometric`` and
+    ``DiscreteGaussian`` need ``margins``.
 
+    Parameters
+    ----------
+    mechanism
+        The class: ``DirichletMultinomial``, ``Geometric`` or ``DiscreteGaussian``.
+    budget
+        The promise.
+    records
+        The public number of rows.
+    rows
+        The number of synthetic rows.
+    cells
+        The number of cells of the table.
+    unit
+        Who is protected.
+    rule
+        ``exact``; ``union`` for the union bound under ``ProbabilisticDP``; ``theorem`` for what Theorem 4.4 asks for.
+    margins
+        A number of tables that each count every row once, or names of margins with their ``schema``.
+    schema
+        The schema of named margins.
+
+    Returns
+    -------
+    Calibration
+        The mechanism, and what the promise rests on.
+
+    Raises
+    ------
+    InputError
+        If an argument is missing, or does not go with the mechanism.
+
+    Examples
+    --------
     >>> budget = ApproxDP(epsilon=4.6, delta=1e-5)
     >>> round(calibrate(DirichletMultinomial, budget, records=15, rows=15, cells=233_726).prior, 5)
     0.01229

@@ -64,6 +64,15 @@ class Audit:
     ``inputs``, ``outputs``, ``matrix`` and ``log_odds`` exist for small spaces; ``epsilon``, ``delta(epsilon)`` and
     ``witness`` also at any size for Dirichlet-multinomial draws and independent noise. With ``copies`` = M the promise
     is that of M independent draws together.
+
+    Parameters
+    ----------
+    mechanism
+        What is audited.
+    setting
+        The size of the tables, the unit and how noise is cut.
+    copies
+        The number of independent draws that are released together.
     """
 
     def __init__(self, mechanism: Auditable, setting: Setting, copies: int) -> None:
@@ -73,14 +82,17 @@ class Audit:
 
     @property
     def unit(self) -> Unit:
+        """Who is protected."""
         return self.setting.unit
 
     @property
     def records(self) -> int:
+        """The number of rows of a table."""
         return self.setting.records
 
     @property
     def cells(self) -> int:
+        """The number of cells of a table."""
         return self.setting.cells
 
     def __repr__(self) -> str:
@@ -131,7 +143,13 @@ class Audit:
 
     @property
     def epsilon_any_size(self) -> float:
-        """The supremum of epsilon over tables of every size, where one is proved (docs/theory/exact-audit.md)."""
+        """The supremum of epsilon over tables of every size (docs/theory/exact-audit.md).
+
+        Raises
+        ------
+        UnsupportedError
+            If no supremum is proved for the mechanism.
+        """
         mechanism = self.mechanism
         if isinstance(mechanism, DirichletMultinomial):
             return self.copies * mechanism.epsilon
@@ -154,7 +172,13 @@ class Audit:
 
     @cached_property
     def witness(self) -> Witness:
-        """Two neighbouring tables and an output with the largest log odds (of one copy)."""
+        """Two neighbouring tables and an output with the largest log odds (of one copy).
+
+        Raises
+        ------
+        UnsupportedError
+            If there are no two neighbouring tables.
+        """
         if isinstance(self.mechanism, DirichletMultinomial) and self.cells > 1:
             return dirichlet_losses.witness(self.mechanism, self.records, self.unit)
         if self._by_shift:
@@ -180,7 +204,19 @@ class Audit:
     # delta(epsilon).
 
     def delta(self, epsilon: float) -> float:
-        """The exact hockey-stick divergence; for several copies the upper end of ``delta_bounds``."""
+        """Compute delta at an epsilon: the exact hockey-stick divergence; for several copies the upper end of
+        ``delta_bounds``.
+
+        Parameters
+        ----------
+        epsilon
+            The loss, a number of at least 0.
+
+        Returns
+        -------
+        float
+            The smallest delta for which (epsilon, delta)-differential privacy holds.
+        """
         _check_epsilon(epsilon)
         if self.copies > 1:
             return self.delta_bounds(epsilon).high
@@ -191,7 +227,20 @@ class Audit:
         return float(hockey_stick(self._space.log_law, self._space.pairs, epsilon).max(initial=0.0))
 
     def delta_bounds(self, epsilon: float, step: float | None = None) -> DeltaBounds:
-        """delta(epsilon) between two bounds, their difference the certified error; ``step`` is the grid of losses."""
+        """Compute delta at an epsilon between two bounds; their difference is the certified error.
+
+        Parameters
+        ----------
+        epsilon
+            The loss, a number of at least 0.
+        step
+            The width of the grid of losses, for several copies; chosen by the program if left out.
+
+        Returns
+        -------
+        DeltaBounds
+            The lower and the upper bound.
+        """
         _check_epsilon(epsilon)
         if self.copies == 1:
             value = self.delta(epsilon)
@@ -221,13 +270,34 @@ class Audit:
     def breach_probability(
         self, epsilon: float, convention: Convention = "definition_6", prior: Prior | None = None
     ) -> Probability:
-        """How likely an output is that betrays a row by more than e^epsilon, under a named convention.
+        """Compute how likely an output is that betrays a row by more than e^epsilon, under a named convention.
 
         ``definition_6`` (Machanavajjhala et al. 2008): the largest P(m in Disc(n, epsilon)) over tables n; the set is a
         union over all neighbours. ``abowd_vilhuber``: the sum over neighbouring pairs and outputs with log odds above
         epsilon of P(n) P(m|n) for the less likely n of the two. ``prior_averaged``: P(m in Disc(n, epsilon)) averaged
-        over n. The last two need a distribution of tables; ``multinomial`` (rows fall into all cells alike, Abowd and
-        Vilhuber's choice), ``uniform`` over tables, or one probability for each of ``inputs``.
+        over n.
+
+        Parameters
+        ----------
+        epsilon
+            The loss, a number of at least 0.
+        convention
+            ``definition_6``, ``abowd_vilhuber`` or ``prior_averaged``.
+        prior
+            A distribution of tables, for the last two: ``multinomial`` (rows fall into all cells alike, Abowd and
+            Vilhuber's choice), ``uniform`` over tables, or one probability for each of ``inputs``.
+
+        Returns
+        -------
+        Probability
+            The probability, and where it is attained.
+
+        Raises
+        ------
+        InputError
+            If the convention is unknown, or a prior is given where there is none.
+        UnsupportedError
+            If several copies are audited.
         """
         _check_epsilon(epsilon)
         if convention not in CONVENTIONS:
@@ -263,9 +333,19 @@ class Audit:
     # What an attacker gains.
 
     def posterior_odds(self, prior: Prior = "multinomial") -> Floats:
-        """P(n1|m) / P(n2|m) for each neighbouring pair and output (Abowd and Vilhuber, eq. 4), given a prior.
+        """Compute P(n1|m) / P(n2|m) for each neighbouring pair and output (Abowd and Vilhuber, eq. 4).
 
         Divided by the prior odds this is the likelihood ratio, whatever the prior.
+
+        Parameters
+        ----------
+        prior
+            The distribution of tables, as in ``breach_probability``.
+
+        Returns
+        -------
+        Floats
+            Neighbouring pairs by outputs.
         """
         logs = log_prior(self._space.inputs, prior)
         pairs = self._space.pairs
@@ -279,13 +359,37 @@ class Audit:
         return math.exp(self.epsilon) if self.epsilon < 700 else math.inf
 
     def worst_posterior(self, rho1: float) -> float:
-        """The largest belief in a property of one row, of prior belief rho1, for an attacker who knows all others."""
+        """Compute the largest belief in a property of one row, for an attacker who knows all other rows.
+
+        Parameters
+        ----------
+        rho1
+            The attacker's belief before the release.
+
+        Returns
+        -------
+        float
+            The belief after it.
+        """
         _check_open("rho1", rho1)
         gamma = self.amplification
         return 1.0 if math.isinf(gamma) else rho1 * gamma / (1 - rho1 + rho1 * gamma)
 
     def rho_breach(self, rho1: float, rho2: float) -> bool:
-        """Whether a belief of at most rho1 can become one of at least rho2: a (rho1, rho2)-breach."""
+        """Say whether a small belief can become a large one: a (rho1, rho2)-breach.
+
+        Parameters
+        ----------
+        rho1
+            The belief before the release.
+        rho2
+            The belief after it.
+
+        Returns
+        -------
+        bool
+            Whether a belief of at most rho1 can become one of at least rho2.
+        """
         _check_open("rho2", rho2)
         return self.worst_posterior(rho1) >= rho2 * (1 - 1e-12)
 
@@ -295,7 +399,18 @@ class Audit:
         return row_measures(self._space)
 
     def profile(self, epsilons: Sequence[float] | None = None) -> pyarrow.Table:
-        """The privacy profile as a frame: epsilon and the exact delta at it."""
+        """Compute the privacy profile: the exact delta at each epsilon.
+
+        Parameters
+        ----------
+        epsilons
+            The losses; a grid up to the largest if left out.
+
+        Returns
+        -------
+        pyarrow.Table
+            An Arrow table with the columns epsilon and delta.
+        """
         import pyarrow as pa
 
         if epsilons is None:
@@ -351,13 +466,42 @@ def audit(
     clamped: bool | None = None,
     noised: Noised | None = None,
 ) -> Audit:
-    """Compute exactly what a mechanism promises to one row, over all tables of ``records`` rows (no data are used).
+    """Compute exactly what a mechanism promises to one row, over all tables of a size. No data are used.
 
-    Under ``add_remove`` the tables have 0 to ``records`` rows. ``cells`` is needed only where the mechanism does not
-    say it (2 by default). For noise on counts: ``clamped`` cuts the noisy counts to 0, ..., records, and with two cells
-    and a public total the second is then the rest (``noised="first"``), as in Abowd and Vilhuber's Fig. 3;
-    ``RoundedLaplace`` is clamped there by default. ``copies`` is the number of independent draws released together.
+    Noise on counts that is ``clamped`` with two cells and a public total is what Abowd and Vilhuber show in Fig. 3;
+    ``RoundedLaplace`` is clamped there by default.
 
+    Parameters
+    ----------
+    mechanism
+        What is audited: a mechanism, or the result of ``calibrate``.
+    records
+        The number of rows. Under ``add_remove`` tables have 0 to ``records`` rows.
+    unit
+        Who is protected.
+    cells
+        The number of cells, where the mechanism does not say it; 2 by default.
+    copies
+        The number of independent draws that are released together.
+    clamped
+        Whether noisy counts are cut to 0, ..., records.
+    noised
+        ``all`` cells, or the ``first`` of two with a public total; the second is then the rest.
+
+    Returns
+    -------
+    Audit
+        The exact privacy; its attributes are computed when they are asked for.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be.
+    UnsupportedError
+        If the audit is not made for this mechanism or unit.
+
+    Examples
+    --------
     >>> from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
     >>> result = audit(DirichletMultinomial(prior=(0.5, 0.5), rows=5), records=5)
     >>> round(result.epsilon, 6), round(result.delta(2), 6)

@@ -13,18 +13,25 @@ from understudy.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measurement:
-    """Noisy counts of a margin.
+    """Noisy counts of a margin, which left the gate. They are public.
 
-    ``values`` has one axis per attribute of the margin, cells ruled out by structural zeros being exactly 0 without
-    noise. With ``cells="first"`` only the first allowed cell of a two-cell table with a public total was measured and
-    ``values`` is that single number: the other cell is the total minus it.
+    Raises
+    ------
+    InputError
+        If the values do not have one axis for each attribute.
     """
 
     margin: tuple[str, ...]
+    """The attributes that were counted."""
     values: NDArray[np.int64]
+    """The noisy counts. Cells ruled out by structural zeros are exactly 0, without noise."""
     mechanism: Mechanism
+    """The law of the noise."""
     cells: str = "all"
+    """``all``, or ``first``: of a two-cell table with a public total only the first cell was measured, and ``values``
+    is that number."""
     label: str = ""
+    """The label of the step in the plan."""
 
     def __post_init__(self) -> None:
         if self.cells not in ("all", "first"):

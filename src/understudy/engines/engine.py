@@ -22,40 +22,130 @@ class Engine(Protocol):
     """A confidential table opened by one system. Every method may scan the table; none returns a row."""
 
     name: ClassVar[str]
+    """The name of the engine, for ``engine=``."""
     schema: Schema
+    """The public schema of the opened table."""
 
     @classmethod
     def claims(cls, data: object) -> bool:
-        """Whether data are of a kind that only this engine reads, such as its own frames."""
+        """Say whether data are of a kind that only this engine reads, such as its own frames.
+
+        Parameters
+        ----------
+        data
+            What was given to ``open_source``.
+
+        Returns
+        -------
+        bool
+            Whether the engine takes them.
+        """
         ...
 
     @classmethod
     def open(cls: type[Self], data: Any, schema: Schema, **reading: Any) -> Self:
-        """A table of this engine's. Opening checks the columns; what is unknown in ``reading`` is refused."""
+        """Open a table. Opening checks the columns; what is unknown in ``reading`` is refused.
+
+        Parameters
+        ----------
+        data
+            What was given to ``open_source``.
+        schema
+            The public schema.
+        **reading
+            How the data are to be read.
+
+        Returns
+        -------
+        Self
+            The opened table.
+
+        Raises
+        ------
+        SchemaError
+            If the columns are not those of the schema.
+        """
         ...
 
     def total(self) -> int:
-        """The number of rows (of the bounded table, if it is bounded)."""
+        """Count the rows (of the bounded table, if it is bounded).
+
+        Returns
+        -------
+        int
+            The number of rows. Confidential unless the unit makes it public.
+        """
         ...
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
-        """Dense counts of many margins in one scan, each with one axis per attribute in the order asked for."""
+        """Count many margins in one scan.
+
+        Parameters
+        ----------
+        margins
+            The margins, as tuples of names of attributes.
+        progress
+            Called while it works, with what is done and what there is to do.
+
+        Returns
+        -------
+        list[Counts]
+            Dense counts of each margin, with one axis for each attribute in the order asked for.
+        """
         ...
 
     def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
-        """The non-empty cells of a margin that may be too large for a dense table."""
+        """Count a margin that may be too large for a dense table.
+
+        Parameters
+        ----------
+        margin
+            Names of attributes.
+        progress
+            Called while it works, with what is done and what there is to do.
+
+        Returns
+        -------
+        SparseCounts
+            The non-empty cells.
+        """
         ...
 
     def bounded(self: Self, unit: Unit, stream: Words) -> Self:
-        """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id``."""
+        """Keep at most ``unit.rows_per_unit`` rows of each ``unit.unit_id``.
+
+        Parameters
+        ----------
+        unit
+            Who is protected.
+        stream
+            The keyed stream by which rows are chosen.
+
+        Returns
+        -------
+        Self
+            The bounded table.
+        """
         ...
 
     def identify(self, key: bytes) -> None:
-        """Know the rows by this key from now on, so that the next scan can make their fingerprint on its way."""
+        """Know the rows by this key from now on, so that the next scan can make their fingerprint on its way.
+
+        Parameters
+        ----------
+        key
+            The secret key of the run.
+        """
         ...
 
     def fingerprint(self) -> str:
-        """The keyed sum over all rows (``privacy.randomness.fingerprint``), the same on every engine. Confidential."""
+        """Give the keyed sum over all rows, the same on every engine (``privacy.randomness``). Confidential.
+
+        Returns
+        -------
+        str
+            The sum as hexadecimal text.
+        """
         ...
 
 

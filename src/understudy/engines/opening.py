@@ -21,17 +21,44 @@ def open_source(
     allow_insecure_cluster: bool = False,
     **reading: Any,
 ) -> Source:
-    """Open a confidential table by its schema: CSV, Parquet, globs, DuckDB, or anything that speaks Arrow.
+    """Open a confidential table by its schema.
 
-    Opening checks the columns and uses no value; rows are counted later, through the gate. ``reading`` says how files
-    are written (``missing_text``, ``delimiter``, ``decimal_comma``), which ``table`` or ``query`` of a database is
-    meant, and which column identifies the protected unit (``unit_id``).
+    Opening checks the columns and uses no value; rows are counted later, through the gate. With Spark, data are files
+    that every machine sees, Parquet under a URI, or a ``table`` or ``query`` of its catalogue.
 
-    ``engine="spark"`` counts on Apache Spark: files that every machine sees, Parquet under a URI, a ``table`` or
-    ``query`` of its catalogue. ``master`` says where (local[*], spark://host:7077); it is left out in a running session
-    and under spark-submit. A Spark DataFrame needs no ``engine``. Keys and rows travel over a cluster without
-    encryption only with ``allow_insecure_cluster``.
+    Parameters
+    ----------
+    data
+        Files (CSV, Parquet, Stata, SPSS, SAS), globs, a DuckDB file, or anything that speaks Arrow.
+    schema
+        The public schema.
+    engine
+        What counts: ``local`` (the default) or ``spark``. Data that only one engine reads, such as a Spark DataFrame,
+        need no ``engine``.
+    master
+        Where Spark is (``local[*]``, ``spark://host:7077``); left out in a running session and under spark-submit.
+    allow_insecure_cluster
+        Let keys and rows travel over a cluster without encryption.
+    **reading
+        How files are written (``missing_text``, ``delimiter``, ``decimal_comma``), which ``table`` or ``query`` of a
+        database is meant, and which column identifies the protected unit (``unit_id``).
 
+    Returns
+    -------
+    Source
+        The opened table. Confidential.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such engine.
+    SchemaError
+        If the columns are not those of the schema.
+    InputError
+        If the data cannot be read.
+
+    Examples
+    --------
     >>> import pyarrow as pa
     >>> import understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))

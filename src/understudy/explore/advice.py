@@ -56,23 +56,38 @@ class Classical:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Advice:
-    """Advice before a release. ``table`` has a row per epsilon, ``widths`` one per epsilon, copies and quantity."""
+    """Advice before a release, made from public facts."""
 
     question: str
+    """The question it is about."""
     method: str
+    """The method that was rehearsed."""
     records: int
+    """The number of records that was assumed."""
     unit: str
+    """Who is protected: ``replace`` or ``add_remove``."""
     delta: float | None
+    """The delta of the budgets; ``None``: pure."""
     level: float
+    """The level of the intervals."""
     target: float
+    """How many times as wide as the real data's an interval may be."""
     population: str
+    """What was believed about the people, in words."""
     splits: bool
+    """Whether copies split the budget."""
     names: tuple[str, ...]
+    """The quantities that the question asks for."""
     rows: tuple[Row, ...]
+    """What was found for each epsilon."""
     reach: tuple[Reach, ...]
+    """The smallest epsilon within the target, for each number of copies."""
     classical: tuple[Classical, ...] = ()
+    """Classical measures of risk, on a public look-alike."""
     rows_per_unit: int = 1
+    """The most rows of one unit."""
     fixed: tuple[str, ...] = ()
+    """Attributes that are not protected."""
 
     @property
     def best_copies(self) -> dict[float, int]:
@@ -87,12 +102,14 @@ class Advice:
 
     @property
     def table(self) -> pyarrow.Table:
+        """An Arrow table with a row for each epsilon."""
         import pyarrow as pa
 
         return pa.Table.from_pylist(self._rows())
 
     @property
     def widths(self) -> pyarrow.Table:
+        """An Arrow table with a row for each epsilon, number of copies and quantity."""
         import pyarrow as pa
 
         return pa.Table.from_pylist(
@@ -196,7 +213,13 @@ class Advice:
         return tuple(row.attacker.words for row in self.rows)
 
     def curve(self) -> Drawing:
-        """The figure: width of intervals and an attacker's belief, both against epsilon."""
+        """Draw the width of intervals and an attacker's belief, both against epsilon.
+
+        Returns
+        -------
+        Drawing
+            The figure, with the table it shows.
+        """
         from understudy.figures.advice import advice_curve
 
         return advice_curve(
@@ -207,7 +230,13 @@ class Advice:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for scripts."""
+        """Plain values for scripts.
+
+        Returns
+        -------
+        dict[str, Any]
+            The fields and tables.
+        """
         return {
             "audience": "public",
             "question": self.question,

@@ -74,16 +74,71 @@ def advise(
     progress: Progress | None = None,
     **options: Option,
 ) -> Advice:
-    """What an epsilon will buy an analyst and tell an attacker, before a release and from public facts only.
+    """Say what an epsilon will buy an analyst and tell an attacker, before a release and from public facts only.
 
-    ``question`` is one that analysts will ask (see ``infer``), ``records`` the number of records or a guess of it.
-    What is believed about the people is a ``guess`` (shares of the levels of attributes, which are then independent;
-    uniform where nothing is said) or a public look-alike ``on``: anything ``open_source`` opens, and never the
-    confidential data. ``unit`` may have ``fixed`` attributes and several rows, which are rehearsed as independent ones;
-    ``unit_id`` names a column of the data, and there are none. ``copies`` are the numbers of copies to compare where
-    copies split the budget. ``target`` is how many times as wide as the real data's an interval may be; the advice says
-    which epsilon that takes.
+    Parameters
+    ----------
+    schema
+        The public schema.
+    question
+        One that analysts will ask, as ``infer`` takes it.
+    records
+        The number of records, or a guess of it.
+    epsilons
+        The budgets to compare.
+    delta
+        The delta that goes with each epsilon; without it the budgets are pure.
+    method
+        How the release will be made.
+    unit
+        Who is protected. ``fixed`` attributes and several rows per unit are rehearsed as independent rows; there is no
+        ``unit_id``, since there are no data.
+    copies
+        The numbers of copies to compare, for methods whose copies split the budget.
+    rows
+        Rows of each synthetic table; by default as many as records.
+    guess
+        What is believed about the people: shares of the levels of attributes, which are then independent. Uniform where
+        nothing is said.
+    on
+        A public look-alike instead of a guess: anything ``open_source`` opens, and never the confidential data.
+    keys
+        Attributes that an intruder knows; with ``on`` only.
+    targets
+        Attributes that an intruder wants to know; with ``on`` only.
+    family
+        The kind of regression: linear, logit, poisson, multinomial or ordered; chosen by the outcome if left out.
+    event
+        The level that a logistic regression is about.
+    where
+        A subgroup, such as ``age >= 45``.
+    level
+        The level of the intervals.
+    target
+        How many times as wide as the real data's an interval may be. The advice says which epsilon that takes.
+    repeats
+        Rehearsed releases for each epsilon, where widths cannot be computed.
+    prior
+        Prior strength of the analyst's posterior, as in ``infer``.
+    seed
+        Makes rehearsals repeatable.
+    progress
+        Called while it works, with what is done and what there is to do.
+    **options
+        Options of the method.
 
+    Returns
+    -------
+    Advice
+        A table, a curve and words. It may be shown to anybody.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="smokes", levels=("no", "yes")),))
     >>> advice = us.advise(schema, "proportion(smokes == 'yes')", records=100, method="dirichlet", epsilons=("1", "2"),

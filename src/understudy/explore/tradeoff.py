@@ -63,13 +63,65 @@ def tradeoff(
 ) -> Tradeoff:
     """Sweep epsilon, methods and copies on one table: utility, risk and interval width, with their spread.
 
-    Give either the ``confidential`` data (a source, or with ``schema`` whatever ``open_source`` opens), and everything
-    found is internal; or ``on``, a public look-alike, and it is public. Releases are rehearsed, measured and dropped:
-    nothing is charged, because neither a synthetic row nor a score leaves. Choosing epsilon by a confidential score is
-    not covered by any ledger, and the result says so. ``unit`` is that of a release (its ``fixed`` attributes, how many
-    rows one has), except ``unit_id``: no row is left out. ``out`` is a folder outside any release that keeps what is
-    done; the same call goes on where it was interrupted. ``workers`` processes share the work (all cores by default).
+    Releases are rehearsed, measured and dropped. Nothing is charged, because neither a synthetic row nor a score
+    leaves. Choosing epsilon by a confidential score is not covered by any ledger, and the result says so.
 
+    Parameters
+    ----------
+    confidential
+        The confidential data: a source, or with ``schema`` whatever ``open_source`` opens. Everything found is then
+        internal.
+    on
+        A public look-alike instead. Everything found is then public.
+    schema
+        The public schema, if the data are not opened yet.
+    epsilons
+        The budgets to sweep.
+    methods
+        The methods to sweep.
+    copies
+        The numbers of copies to sweep.
+    repeats
+        Rehearsed releases for each combination.
+    delta
+        The delta that goes with each epsilon; without it the budgets are pure.
+    unit
+        Who is protected, as in a release, except ``unit_id``: no row is left out.
+    rows
+        Rows of each synthetic table; by default as many as records.
+    questions
+        Questions whose intervals are compared, as ``infer`` takes them.
+    keys
+        Attributes that an intruder knows.
+    targets
+        Attributes that an intruder wants to know.
+    ways
+        Of how many attributes the compared tables are.
+    level
+        The level of the intervals.
+    reference
+        Whether a release without a guarantee is measured too, to compare with.
+    out
+        A folder outside any release that keeps what is done; the same call continues where it was interrupted.
+    workers
+        How many processes share the work; all cores by default.
+    seed
+        Makes rehearsals repeatable.
+    progress
+        Called while it works, with what is done and what there is to do.
+
+    Returns
+    -------
+    Tradeoff
+        Every rehearsal, means with their spread, and a figure.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> look_alike = us.open_source(make_people(300), small_schema())

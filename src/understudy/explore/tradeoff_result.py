@@ -39,16 +39,22 @@ class Tradeoff:
     """The outcome of a sweep. On confidential data everything in it is internal."""
 
     sweep: Sweep
+    """What was swept."""
     records: int
+    """The number of records."""
     public: bool
+    """Whether a public look-alike was swept."""
     lines: tuple[Mapping[str, Any], ...]
+    """Every rehearsed release, as plain values."""
 
     @property
     def audience(self) -> Audience:
+        """``public`` or ``internal``."""
         return "public" if self.public else "internal"
 
     @property
     def note(self) -> str:
+        """Who may see it, in words."""
         return PUBLIC_NOTE if self.public else INTERNAL_NOTE
 
     @property
@@ -121,12 +127,25 @@ class Tradeoff:
         return tuple(found)
 
     def map(self) -> Drawing:
-        """The figure: risk against utility, risk against epsilon (Raab's Fig. 1), width against epsilon."""
+        """Draw risk against utility, risk against epsilon (Raab's Fig. 1) and width against epsilon.
+
+        Returns
+        -------
+        Drawing
+            The figure, with the table it shows.
+        """
         from understudy.figures.risk_utility_map import risk_utility_map
 
         return risk_utility_map(self.table, note="" if self.public else "INTERNAL: computed from confidential data")
 
     def to_json(self) -> dict[str, Any]:
+        """Plain values for scripts.
+
+        Returns
+        -------
+        dict[str, Any]
+            The tables and the note.
+        """
         return {
             "audience": self.audience,
             "note": self.note,
@@ -137,7 +156,18 @@ class Tradeoff:
         }
 
     def write_into(self, folder: Path) -> None:
-        """Tables as CSV and the figure as SVG, into a folder that is not a release."""
+        """Write the tables as CSV and the figure as SVG into a folder that is not a release.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+
+        Raises
+        ------
+        DisclosureError
+            If the folder is or lies in a release.
+        """
         from understudy.release.csv_file import write_csv
 
         inside = release_above(folder)

@@ -19,23 +19,32 @@ Generator = np.random.Generator  # posterior draws compute; they protect nobody
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Answer:
-    """One or more estimates. ``information`` says of how large a sample each is worth; ``draws`` are the posterior's.
-
-    ``validity`` is "valid" or "approximate"; a question that cannot be answered has no answer but an error.
-    """
+    """One or more estimates with intervals. A question that cannot be answered has no answer but an error."""
 
     question: str
+    """The question, as it was asked."""
     kind: str
+    """What was estimated, such as ``proportion`` or ``logit``."""
     names: tuple[str, ...]
+    """The name of each estimate."""
     estimates: tuple[Estimate, ...]
+    """The estimates with their intervals."""
     standard_errors: tuple[float, ...]
+    """The standard error of each estimate."""
     information: tuple[float | None, ...]
+    """The size of a sample that would be worth as much as the release, for each estimate; ``None``: not known."""
     records: int | None
+    """The number of confidential rows, if it is public."""
     method: str
+    """How it was computed."""
     validity: str
+    """``valid`` or ``approximate``."""
     warnings: tuple[str, ...] = ()
+    """What to beware of."""
     excluded: float | None = None
+    """About how many records the question leaves out, because a value is missing."""
     draws: Floats | None = field(default=None)
+    """Draws of the posterior, one column for each estimate; ``None`` if there is a formula."""
 
     def _one(self) -> Estimate:
         if len(self.estimates) != 1:
@@ -44,31 +53,48 @@ class Answer:
 
     @property
     def value(self) -> float:
+        """The estimate. For an answer with one estimate."""
         return self._one().value
 
     @property
     def estimate(self) -> float:
+        """The estimate; another name of ``value``. For an answer with one estimate."""
         return self._one().value
 
     @property
     def interval(self) -> tuple[float, float]:
+        """Both ends of the interval. For an answer with one estimate."""
         return self._one().low, self._one().high
 
     @property
     def low(self) -> float:
+        """The lower end of the interval. For an answer with one estimate."""
         return self._one().low
 
     @property
     def high(self) -> float:
+        """The upper end of the interval. For an answer with one estimate."""
         return self._one().high
 
     @property
     def standard_error(self) -> float:
+        """The standard error. For an answer with one estimate."""
         self._one()
         return self.standard_errors[0]
 
     def information_text(self, place: int = 0) -> str:
-        """How much of the information in the records is left, in words."""
+        """Say in words how much of the information in the records is left.
+
+        Parameters
+        ----------
+        place
+            The number of the estimate, from 0.
+
+        Returns
+        -------
+        str
+            For example ``like a sample of 80,071 of 100,000``.
+        """
         worth = self.information[place]
         if worth is None:
             return "not known"
@@ -81,7 +107,18 @@ class Answer:
         return self.estimates[self.names.index(name)]
 
     def to_frame(self) -> Any:
-        """A pandas frame, one row per estimate."""
+        """The estimates as a pandas frame.
+
+        Returns
+        -------
+        Any
+            One row for each estimate.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError:
@@ -104,7 +141,13 @@ class Answer:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for scripts; what is not finite becomes null."""
+        """Plain values for scripts. What is not finite becomes null.
+
+        Returns
+        -------
+        dict[str, Any]
+            The fields, without the draws.
+        """
         rows = [
             {key: value if not isinstance(value, float) or math.isfinite(value) else None for key, value in row.items()}
             for row in self._rows()
@@ -124,13 +167,30 @@ class Answer:
         }
 
     def to_arviz(self) -> Mapping[str, Mapping[str, Floats]]:
-        """The draws as ``arviz.from_dict`` takes them: one chain of independent draws for each estimate."""
+        """The draws as ``arviz.from_dict`` takes them.
+
+        Returns
+        -------
+        Mapping[str, Mapping[str, Floats]]
+            One chain of independent draws for each estimate.
+
+        Raises
+        ------
+        InputError
+            If the answer has no draws.
+        """
         if self.draws is None:
             raise InputError("this answer was made by a combining rule and has no posterior draws.")
         return {"posterior": {name: self.draws[None, :, place] for place, name in enumerate(self.names)}}
 
     def summary(self) -> str:
-        """A table in the manner of statsmodels."""
+        """The answer as a table of text, in the manner of statsmodels.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
         level = self.estimates[0].level
         low, high = f"[{(1 - level) / 2:.3f}", f"{(1 + level) / 2:.3f}]"
         width = max([12, *(len(name) for name in self.names)])

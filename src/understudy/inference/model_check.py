@@ -30,20 +30,35 @@ LARGEST = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCheck:
-    """What a release says about a model. ``p_value`` is of the goodness of fit; None where nothing can be tested."""
+    """What a release says about a model."""
 
     model: str
+    """The formula."""
     family: str
+    """The kind of regression."""
     supported: bool
-    modelled: float  # the share of the coefficients, by squared influence, that rests on assumptions
+    """Whether the release measured what the coefficients rest on."""
+    modelled: float
+    """The share of the coefficients, by squared influence, that rests on assumptions."""
     statistic: float
+    """The statistic of the goodness of fit."""
     freedom: int
+    """Its degrees of freedom."""
     p_value: float | None
-    worst: tuple[tuple[str, float], ...]  # cells with the largest residuals, in standard deviations
+    """Its p-value; ``None`` where nothing can be tested."""
+    worst: tuple[tuple[str, float], ...]
+    """Cells with the largest residuals, in standard deviations."""
     disagreements: tuple[Disagreement, ...]
+    """Noisy tables that contradict each other."""
 
     def summary(self) -> str:
-        """In words."""
+        """The result in words.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
         lines = [f"Model: {self.model} ({self.family})"]
         lines.append(
             "Support: the measured tables determine its coefficients."
@@ -72,11 +87,37 @@ def check_model(
     where: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> ModelCheck:
-    """Whether a release supports a regression and whether the regression fits, before its coefficients are believed.
+    """Check whether a release supports a regression and whether it fits, before its coefficients are believed.
 
-    ``model`` is a formula as for ``infer``. The release must hold noisy tables (``ipf``, ``mst``, ``aim``, ``auto``,
-    ``histogram``).
+    Parameters
+    ----------
+    release
+        A release that holds noisy tables (``ipf``, ``mst``, ``aim``, ``auto``, ``histogram``).
+    model
+        A formula as for ``infer``, such as ``smokes ~ age + sex``.
+    family
+        The kind of regression: linear, logit, poisson, multinomial or ordered; chosen by the outcome if left out.
+    event
+        The level that a logistic regression is about.
+    where
+        A subgroup, such as ``age >= 45``.
+    rng
+        Makes the posterior draws repeatable.
 
+    Returns
+    -------
+    ModelCheck
+        What the release says about the model.
+
+    Raises
+    ------
+    InputError
+        If ``model`` is no formula, or ``release`` no release.
+    UnsupportedError
+        If the release holds no noisy tables, or none that the model can be compared with.
+
+    Examples
+    --------
     >>> import warnings
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema

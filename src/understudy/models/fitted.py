@@ -28,22 +28,55 @@ class FittedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
-    """One model, or one per stratum. ``public_sizes``: the sizes of strata are exact and public, so rows are shared out
-    in proportion to them instead of being drawn. ``fine``: attributes that the models have in merged bins."""
+    """A fitted model as it is published: one for all rows, or one for each stratum."""
 
     rows_by: str
+    """How rows are drawn from it: ``rounding`` or ``multinomial``."""
     parts: tuple[FittedPart, ...]
+    """The model of each stratum."""
     strata: Margin = ()
+    """The attributes that make the strata."""
     public_sizes: bool = False
+    """Whether the sizes of strata are exact and public. Rows are then shared out in proportion to them instead of being
+    drawn."""
     fine: tuple[FineBins, ...] = ()
+    """Attributes that the models have in merged bins."""
 
     def modelled(self, schema: Schema) -> Schema:
-        """The schema of the models: the release's, with merged bins."""
+        """The schema of the models: the release's, with merged bins.
+
+        Parameters
+        ----------
+        schema
+            The schema of the release.
+
+        Returns
+        -------
+        Schema
+            The schema that the models have.
+        """
         bins = {one.name: len(set(one.codes[: schema[one.name].bins])) for one in self.fine}
         return merged_schema(schema, bins) if bins else schema
 
     def draw(self, schema: Schema, rows: int, stream: Stream, *purpose: str | int) -> CodedTable:
-        """Rows with the law the release states, from words that ``purpose`` names."""
+        """Rows with the law the release states, from words that ``purpose`` names.
+
+        Parameters
+        ----------
+        schema
+            The schema of the release.
+        rows
+            How many rows are drawn.
+        stream
+            The source of randomness.
+        *purpose
+            What the draw is for; every purpose has a substream of its own.
+
+        Returns
+        -------
+        CodedTable
+            The rows, as codes of the schema.
+        """
         table = self._draw(self.modelled(schema), rows, stream, *purpose)
         return spread(table, schema, self.fine, self.rows_by, stream, *purpose) if self.fine else table
 

@@ -35,18 +35,39 @@ from understudy.release.value import Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was checked, and what came of it."""
+    """One thing that was checked."""
 
     name: str
+    """What was checked."""
     passed: bool
+    """Whether it is in order."""
     detail: str
+    """What was found, in words."""
 
 
 def verify(path: str | Path, *, key: str | Path | None = None) -> tuple[Check, ...]:
-    """Every check that needs nothing but the folder, and with a public ``key`` its signature. All must pass.
+    """Check a release folder: everything that can be checked with nothing but the folder, and with a public key its
+    signature.
 
-    A release without a signature fails where a key is given.
+    Parameters
+    ----------
+    path
+        The release folder.
+    key
+        The file of a public key. A release without a signature then fails.
 
+    Returns
+    -------
+    tuple[Check, ...]
+        The checks. All must pass.
+
+    Raises
+    ------
+    InputError
+        If the folder is no release folder.
+
+    Examples
+    --------
     >>> import tempfile, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())

@@ -60,13 +60,36 @@ LIMITS = {
 
 
 def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.PathLike[str] | None = None) -> Path:
-    """Write a release as ``csv``, ``dta`` or ``sav`` files into a new folder, by default ``RELEASE-csv`` beside it.
+    """Write a release as files for other programs, into a new folder.
 
     CSV holds the values as they are and an empty field for missing. Stata and SPSS get codes with value labels: a level
     that is a whole number is its own code, a text level gets its number in the schema's order (from 1) with the text as
     label, false and true are 0 and 1. Dates are dates, and missing is the format's own missing value. Names that the
     format cannot hold are shortened by a rule that README.txt in the folder states with every name it changed.
 
+    Parameters
+    ----------
+    release
+        The release, or its folder.
+    to
+        The format: ``csv``, ``dta`` (Stata) or ``sav`` (SPSS).
+    out
+        The new folder; by default ``RELEASE-csv`` and the like, beside the release.
+
+    Returns
+    -------
+    Path
+        Where the folder is.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such format.
+    InputError
+        If the folder exists or cannot be written, or the format cannot hold the table.
+
+    Examples
+    --------
     >>> import tempfile, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())

@@ -187,10 +187,27 @@ def table_files(files: Iterable[str], copy: int) -> list[str]:
 
 
 def read_release(path: str | Path) -> Any:
-    """Read a release folder back, refusing anything changed, unlisted, or of another version.
+    """Read a release folder back. Anything changed, unlisted or of another version is refused.
 
     Its tables stay in their files until they are asked for: ``frame`` reads one into memory, ``batches`` in pieces.
 
+    Parameters
+    ----------
+    path
+        The release folder.
+
+    Returns
+    -------
+    Any
+        The release: a ``Release``, or a ``CommuteRelease``.
+
+    Raises
+    ------
+    InputError
+        If the folder is no release, or is not as it was written.
+
+    Examples
+    --------
     >>> import tempfile, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())

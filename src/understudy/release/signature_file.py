@@ -27,12 +27,22 @@ MOST_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """Who signed which manifest, with which head of the ledger; hashes and signature in lower-case hexadecimal."""
+    """Who signed which manifest. Hashes and signature are in lower-case hexadecimal.
+
+    Raises
+    ------
+    InputError
+        If a hash or the signature does not have the right form.
+    """
 
     key_id: str
+    """The SHA-256 hash of the public key."""
     manifest_sha256: str
+    """The SHA-256 hash of the manifest."""
     ledger_head: str | None
+    """The head of the ledger when it was signed; ``None``: signed without a ledger."""
     signature: str
+    """The Ed25519 signature."""
 
     def __post_init__(self) -> None:
         texts = (self.key_id, self.manifest_sha256, *(() if self.ledger_head is None else (self.ledger_head,)))
@@ -42,6 +52,13 @@ class Signature:
             raise InputError("an Ed25519 signature must be 64 bytes in hexadecimal.")
 
     def to_json(self) -> dict[str, Any]:
+        """The signature as plain values, as ``signature.json`` has them.
+
+        Returns
+        -------
+        dict[str, Any]
+            The statement that was signed, and the signature.
+        """
         stated = statement(key_id=self.key_id, manifest_sha256=self.manifest_sha256, ledger_head=self.ledger_head)
         return {**stated, "signature": self.signature}
 

@@ -27,11 +27,27 @@ LONGEST_KEY_FILE = 16_384
 
 
 def make_signing_key(path: str | Path) -> str:
-    """A new key pair: the private key in ``path`` for its owner alone, the public key in ``path`` + ".pub".
+    """Make a new key pair: the private key in ``path`` for its owner alone, the public key in ``path`` + ".pub".
 
-    Gives the key id, the SHA-256 of the public key. Nothing is overwritten: a lost private key cannot be made again,
-    and what it signed stays valid.
+    Nothing is overwritten: a lost private key cannot be made again, and what it signed stays valid.
 
+    Parameters
+    ----------
+    path
+        The file of the private key.
+
+    Returns
+    -------
+    str
+        The key id: the SHA-256 hash of the public key.
+
+    Raises
+    ------
+    InputError
+        If one of the files exists, or cannot be written.
+
+    Examples
+    --------
     >>> import tempfile, understudy as us
     >>> key = tempfile.mkdtemp() + "/agency.key"
     >>> len(us.make_signing_key(key)), oct(Path(key).stat().st_mode & 0o777)
@@ -66,9 +82,30 @@ def public_file(private: Path) -> Path:
 def sign(path: str | Path, *, key: str | Path, ledger: str | Path | None = None) -> Signature:
     """Sign a release folder with a private key; ``signature.json`` appears in the folder.
 
-    A release that does not pass ``verify`` is not signed. With ``ledger`` the charge of the release must still be in
-    that ledger, and the head of its chain is signed too: a ledger that is cut short later no longer has it.
+    A release that does not pass ``verify`` is not signed.
 
+    Parameters
+    ----------
+    path
+        The release folder.
+    key
+        The file of the private key.
+    ledger
+        The ledger that the release was charged to. The charge must still be there, and the head of its chain is signed
+        too: a ledger that is cut short later no longer has it.
+
+    Returns
+    -------
+    Signature
+        What was signed, and by which key.
+
+    Raises
+    ------
+    InputError
+        If the release does not pass ``verify``, or was charged to another ledger.
+
+    Examples
+    --------
     >>> import tempfile, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> folder = tempfile.mkdtemp()

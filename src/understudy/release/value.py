@@ -34,9 +34,13 @@ class Statement:
     """What is promised: to whom, how much, and whether an account keeps track of it."""
 
     unit: Unit
+    """Who is protected."""
     guarantee: Definition
-    ledger: Mapping[str, Any] | None = None  # account, run, head and sequence of the charge
+    """How much is promised."""
+    ledger: Mapping[str, Any] | None = None
+    """Account, run, head and sequence of the charge; ``None``: not tracked across runs."""
     warnings: tuple[str, ...] = ()
+    """What everybody who is handed the release must be told."""
 
     @property
     def protects_nobody(self) -> bool:
@@ -44,7 +48,13 @@ class Statement:
         return isinstance(self.guarantee, NonPrivate)
 
     def lines(self) -> tuple[str, ...]:
-        """The promise in plain words, warnings first."""
+        """Say the promise in plain words, warnings first.
+
+        Returns
+        -------
+        tuple[str, ...]
+            One text for each statement.
+        """
         if self.ledger is None:
             tracked = f"Privacy account: {NOT_TRACKED}."
         else:
@@ -75,14 +85,23 @@ class Provenance:
     """How the tables were made, from public facts only."""
 
     method: str
+    """The name of the method."""
     package_version: str
+    """The version of understudy that made it."""
     plan: Plan | None = None
+    """The plan that was run."""
     events: tuple[Event, ...] = ()
+    """What was charged."""
     draws: tuple[Mapping[str, Any], ...] = ()
+    """Tables that were drawn straight from the data: how, and no cell of them."""
     rows_drawn: str = ""
+    """How the rows were drawn, in words."""
     copies_share_measurements: bool = False
+    """Whether all copies rest on one set of noisy measurements."""
     notes: tuple[str, ...] = ()
-    records: int | None = None  # the exact number of rows behind it, only where the unit makes that public
+    """Remarks about the run."""
+    records: int | None = None
+    """The exact number of confidential rows, only where the unit makes it public."""
 
     @property
     def by(self) -> Bound:
@@ -92,14 +111,26 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Release:
-    """Synthetic tables with their promise. ``frame(copy)`` gives one; ``write`` makes the folder."""
+    """Synthetic tables with their promise. All of it is public.
+
+    Raises
+    ------
+    InputError
+        If there is no table, or one does not have the columns of the schema.
+    """
 
     schema: Schema
-    tables: Sequence[pa.Table]  # in memory, or in files until they are asked for
+    """The public schema."""
+    tables: Sequence[pa.Table]
+    """The synthetic tables, in memory or in files until they are asked for."""
     statement: Statement
+    """What is promised, and to whom."""
     provenance: Provenance
+    """How the tables were made."""
     measurements: tuple[Measurement, ...] = field(default=())
-    fitted: Fitted | None = None  # the model the rows were drawn from, where it is public
+    """The noisy counts behind the tables."""
+    fitted: Fitted | None = None
+    """The model the rows were drawn from, where it is public."""
 
     def __post_init__(self) -> None:
         if not self.tables:
@@ -110,6 +141,7 @@ class Release:
 
     @property
     def copies(self) -> int:
+        """How many synthetic tables there are."""
         return len(self.tables)
 
     @property
@@ -120,12 +152,35 @@ class Release:
         return tuple(table.num_rows for table in self.tables)
 
     def frame(self, copy: int = 1) -> pa.Table:
-        """One synthetic table, derived columns last; copies are numbered from 1."""
+        """Give one synthetic table. Derived columns come last.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        pa.Table
+            An Arrow table; ``.to_pandas()`` gives ordered categoricals.
+        """
         return self.tables[self._place(copy)]
 
     def batches(self, copy: int = 1) -> Iterator[pa.Table]:
-        """The same table piece by piece: of one that is read from a folder, only a piece is in memory at a time.
+        """Give one synthetic table piece by piece. Of a table in a file only a piece is in memory at a time.
 
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        Iterator[pa.Table]
+            Arrow tables.
+
+        Examples
+        --------
         >>> import pyarrow as pa, understudy as us
         >>> made = us.wrap(pa.table({"sex": ["F", "M", "M"]}), us.Schema(attributes=(us.Attribute(name="sex",
         ...     levels=("F", "M")),)))
@@ -139,7 +194,18 @@ class Release:
             yield from (pa.Table.from_batches([batch]) for batch in self.tables[place].to_batches())
 
     def check_rows(self, copy: int = 1) -> None:
-        """Refuses a table with a row that does not fit the schema, without holding it in memory."""
+        """Refuse a table with a row that does not fit the schema, without holding it in memory.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Raises
+        ------
+        InputError
+            If a row does not fit.
+        """
         place = self._place(copy)
         if isinstance(self.tables, StoredTables):
             self.tables.check_rows(place)
@@ -152,12 +218,45 @@ class Release:
         return copy - 1
 
     def coded(self, copy: int = 1) -> CodedTable:
-        """One synthetic table as codes of the schema. Impossible combinations keep their codes: somebody else's
-        synthetic table may hold them, and an evaluation counts them."""
+        """Give one synthetic table as codes of the schema.
+
+        Impossible combinations keep their codes: somebody else's synthetic table may hold them, and an evaluation
+        counts them.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        CodedTable
+            The table of codes.
+        """
         return _codes(self.frame(copy), self.schema)
 
     def write(self, path: str | Path, *, overwrite: bool = False, csv: bool = False) -> Path:
-        """Write the release folder: to a temporary place first, then renamed, so it is there whole or not at all."""
+        """Write the release folder. It is there whole or not at all: files are written elsewhere first and then moved.
+
+        Parameters
+        ----------
+        path
+            The new folder.
+        overwrite
+            Replace an earlier release.
+        csv
+            Write CSV files too.
+
+        Returns
+        -------
+        Path
+            Where the folder is.
+
+        Raises
+        ------
+        InputError
+            If the folder exists, or cannot be written.
+        """
         from understudy.release.folder import write_release
 
         return write_release(self, Path(path), overwrite=overwrite, csv=csv)
@@ -196,10 +295,29 @@ def _codes(table: pa.Table, schema: Schema) -> CodedTable:
 
 
 def wrap(frame: Any, schema: Schema) -> Release:
-    """A release of anybody's synthetic table (anything that speaks Arrow), so that it can be evaluated like ours.
+    """Wrap anybody's synthetic table as a release, so that it can be evaluated like ours.
 
     Nothing is known about how it was made, so it carries no guarantee and says so.
 
+    Parameters
+    ----------
+    frame
+        A table that speaks Arrow, or a list of them for several copies.
+    schema
+        The public schema.
+
+    Returns
+    -------
+    Release
+        A release without a guarantee.
+
+    Raises
+    ------
+    InputError
+        If a table does not speak Arrow, or does not fit the schema.
+
+    Examples
+    --------
     >>> import pyarrow as pa, understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
     >>> us.wrap(pa.table({"sex": ["F", "M", "M"]}), schema)

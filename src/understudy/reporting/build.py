@@ -84,12 +84,38 @@ def report(
     to: str | Path,
     title: str = "",
 ) -> Path:
-    """Write one HTML file that answers a review board, and hand back where it is.
+    """Write one HTML file that answers a review board.
 
-    ``given`` are evaluations (one at most) and answers of ``infer``. An ``internal`` report compares with the
-    confidential data and is marked on every page; a ``public`` one holds release facts only, refuses anything internal,
-    and writes the fields of the Deployments Registry beside it as JSON.
+    An ``internal`` report compares with the confidential data and is marked on every page. A ``public`` one holds
+    release facts only, refuses anything internal, and writes the fields of the Deployments Registry beside it as JSON.
 
+    Parameters
+    ----------
+    release
+        The release.
+    *given
+        Evaluations (one at most) and answers of ``infer``.
+    audience
+        ``internal`` or ``public``.
+    to
+        The new file; it ends in .html.
+    title
+        The title of the page.
+
+    Returns
+    -------
+    Path
+        Where the file is.
+
+    Raises
+    ------
+    InputError
+        If the audience is unknown, the file cannot be written there, or more than one evaluation is given.
+    DisclosureError
+        If a public report is given something internal.
+
+    Examples
+    --------
     >>> import tempfile, pyarrow as pa, understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
     >>> release = us.wrap(pa.table({"sex": ["F", "M", "M"]}), schema)

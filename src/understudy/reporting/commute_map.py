@@ -66,11 +66,43 @@ def commute_map(
     copy: int = 1,
     overwrite: bool = False,
 ) -> Path:
-    """Write the map of a commuting release as one HTML file, and give its path back.
+    """Write the map of a commuting release as one HTML file that needs no network.
 
-    ``compare`` puts a second release of the same places beside it. ``outlines`` is a GeoJSON file of public outlines.
-    ``within`` ("county=44007") keeps the jobs at workplaces of one area, for releases too large for one page.
+    Parameters
+    ----------
+    release
+        The commuting release.
+    to
+        The new file.
+    compare
+        A second release of the same places, shown beside the first.
+    outlines
+        A GeoJSON file of public outlines.
+    within
+        Keep the jobs at workplaces of one area (``county=44007``), for releases too large for one page.
+    title
+        The title of the page.
+    miles
+        Show distances in miles instead of kilometres.
+    copy
+        The number of the copy, from 1.
+    overwrite
+        Replace an earlier file.
 
+    Returns
+    -------
+    Path
+        Where the file is.
+
+    Raises
+    ------
+    InputError
+        If the file exists or cannot be written there, or the releases are of different places.
+    DisclosureError
+        If it is given anything but a release.
+
+    Examples
+    --------
     >>> import tempfile, warnings
     >>> import understudy as us
     >>> from understudy.demo.gravity import make_world

@@ -277,13 +277,38 @@ def open_commutes(
     allow_insecure_cluster: bool = False,
     **reading: Any,
 ) -> FlowSource:
-    """Open a confidential commuting table against public places: worker records, or counted pairs.
+    """Open a confidential commuting table against public places. The protected unit is a job.
 
-    ``data``: a file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode``, ``w_geocode``);
-    with ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker. ``places``: a file or frame
-    with ``id``, ``latitude``, ``longitude``, and if known ``area_LEVEL`` and ``population``. The protected unit is a
-    job.
+    Parameters
+    ----------
+    data
+        A file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode`` and ``w_geocode``).
+        With ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker.
+    places
+        What ``read_places`` gives, or a file or frame that it reads.
+    engine
+        What counts: left out, or ``spark``.
+    master
+        Where Spark is (``local[*]``, ``spark://host:7077``); left out in a running session and under spark-submit.
+    allow_insecure_cluster
+        Let keys and rows travel over a cluster without encryption.
+    **reading
+        How files are written, as in ``open_source``.
 
+    Returns
+    -------
+    FlowSource
+        The opened table. Confidential.
+
+    Raises
+    ------
+    InputError
+        If the columns are not there, or options do not go with the engine.
+    UnknownNameError
+        If there is no such engine.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> from understudy.demo.gravity import make_world
     >>> world = make_world("town", seed=1)

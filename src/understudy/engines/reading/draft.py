@@ -60,13 +60,38 @@ def draft_schema(
     query: str | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> str:
-    """A commented draft of a schema for some data, as text. It is confidential, and refused until it was reviewed.
+    """Draft a commented schema for some data. The draft is confidential, and refused until it was reviewed.
 
-    With ``out`` it is also written to that new file, for its owner alone, and never inside a release.
-
-    It reads every row once. Levels are those that occur (and those that a Stata, SPSS or SAS file labels), edges are
+    Every row is read once. Levels are those that occur (and those that a Stata, SPSS or SAS file labels), edges are
     round numbers around the range. Columns that are no attributes, such as identifiers and free text, are ignored.
 
+    Parameters
+    ----------
+    data
+        Whatever ``open_source`` opens.
+    missing_text
+        What stands for a missing value in a CSV file.
+    delimiter
+        What separates the fields of a CSV file; found in its first line if left out.
+    decimal_comma
+        Whether numbers are written with a comma in a CSV file.
+    table
+        The table of a database.
+    query
+        A query of a database.
+
+    Returns
+    -------
+    str
+        The text of the draft, as TOML.
+
+    Raises
+    ------
+    InputError
+        If the data have no rows or two columns of the same name, or cannot be read.
+
+    Examples
+    --------
     >>> import pyarrow as pa
     >>> text = draft_schema(pa.table({"sex": ["F", "M"] * 400, "age": [18 + k % 70 for k in range(800)]}))
     >>> "levels = [" in text and "edges = [" in text

@@ -25,12 +25,29 @@ CROSSWALK_AREAS = {"st": "state", "cty": "county", "trct": "tract", "bgrp": "blo
 
 
 def read_places(data: Any) -> Places:
-    """The places of a file, glob or frame, in any order.
+    """Read public places from a file, glob or frame, in any order.
 
     Columns: ``id``, ``latitude``, ``longitude``; ``area_LEVEL`` for each level of parent areas, from coarse to fine;
     ``population`` and ``name`` if known. Of a census geography crosswalk (``tabblk``, ``blklatdd``, ``blklondd``,
     ``st``, ``cty``, ``trct``) the names are understood. Other columns are left alone.
 
+    Parameters
+    ----------
+    data
+        The file, glob or frame.
+
+    Returns
+    -------
+    Places
+        The places, by increasing id.
+
+    Raises
+    ------
+    InputError
+        If there are no rows, a column is missing or a value is not what it should be.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> from understudy.demo.gravity import make_world
     >>> us.read_places(places_table(make_world("town").places))
