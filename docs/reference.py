@@ -29,14 +29,16 @@ def exported() -> list[Any]:
     return [getattr(us, name) for name in us.__all__ if not name.startswith("__")]
 
 
-def kinds_of_plug_in() -> list[Any]:
-    """What the author of a plug-in writes (a class or a function that is like these), and the registry it goes into."""
+def for_plug_ins() -> list[Any]:
+    """What the author of a plug-in writes (a class that is like these), and the helpers offered for it."""
     from understudy.core.registry import Registry
     from understudy.engines.engine import Engine
-    from understudy.evaluation.shared.attack import Attack
+    from understudy.evaluation.shared import attack, measure
     from understudy.synth.shared.method import Synthesizer
 
-    return [Registry, Synthesizer, Attack, Engine]
+    offered = [getattr(module, name) for module in (attack, measure) for name in module.__all__]
+    defined = [one for one in offered if inspect.isclass(one) or inspect.isfunction(one)]
+    return list(dict.fromkeys([Registry, Synthesizer, Engine, *defined]))
 
 
 def families() -> dict[str, list[Any]]:
@@ -45,7 +47,6 @@ def families() -> dict[str, list[Any]]:
     ``functions`` and ``values`` are exported; ``results`` are the classes that these hand back or hold; ``methods`` are
     the registered synthesizers; ``plug-ins`` are what the author of a plug-in writes, is given and hands back.
     """
-    from understudy.evaluation.shared.measure import Comparison, frame
     from understudy.synth.commutes.base import flow_synthesizers
     from understudy.synth.shared.method import synthesizers
 
@@ -55,8 +56,7 @@ def families() -> dict[str, list[Any]]:
     results = list(_new(_returned(functions) | _returned(values) | _in_fields(values), seen))
     methods: list[Any] = [synthesizers[name] for name in synthesizers]
     methods += [flow_synthesizers[name] for name in flow_synthesizers]
-    plug_ins = kinds_of_plug_in()
-    plug_ins += [Comparison, frame]
+    plug_ins = for_plug_ins()
     seen.update(plug_ins)
     plug_ins += list(_new(_named(plug_ins), seen))
     return {

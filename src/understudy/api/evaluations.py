@@ -37,14 +37,45 @@ def evaluate(
     parts: Sequence[str] = PARTS,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """How useful and how risky a release is, measured against the confidential data. Its findings are internal.
+    """Measure how useful and how risky a release is, against the confidential data. The findings are internal.
 
-    ``confidential`` and ``holdout`` (people of the same population who were not used) are sources, or whatever
-    ``open_source`` opens. ``models`` are regressions such as "income ~ age + sex"; ``keys`` and ``targets`` name what
-    an intruder knows and wants to know; ``ways`` says of how many attributes the compared tables are; ``parts`` leaves
-    one of utility and risk out, which is then empty. A commuting release is compared by distances, flows and jobs;
-    ``confidential`` is then what ``open_commutes`` opens, and there is no risk part.
+    A commuting release is compared by distances, flows and jobs; there is no risk part.
 
+    Parameters
+    ----------
+    release
+        The release: read by ``read_release``, or anybody's table in ``wrap``.
+    confidential
+        The confidential data: a source, or whatever ``open_source`` (for commutes ``open_commutes``) opens.
+    holdout
+        People of the same population who were not used, as a control for attacks.
+    models
+        Regressions whose coefficients are compared, such as ``income ~ age + sex``.
+    keys
+        Attributes that an intruder knows; by default all but the target.
+    targets
+        Attributes that an intruder wants to know; by default each attribute.
+    ways
+        Of how many attributes the compared tables are.
+    parts
+        ``utility``, ``risk`` or both; what is left out is empty.
+    progress
+        Called while it works, with what is done and what there is to do.
+
+    Returns
+    -------
+    Evaluation
+        Findings and tables about utility and risk.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be, or does not go with a release of commutes.
+    UnknownNameError
+        If a part is unknown.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> people = us.open_source(make_people(500), small_schema())
@@ -222,7 +253,7 @@ def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
 
 
 def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: Any) -> Release | CommuteRelease:
-    """The release in a folder, or a file with anybody's synthetic rows as one.
+    """Read the release in a folder, or a file with anybody's synthetic rows as a release.
 
     Parameters
     ----------
@@ -232,6 +263,11 @@ def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: An
         The public schema of the rows in a file. A release folder holds its own.
     **reading
         How the file is written, as for ``open_source``.
+
+    Returns
+    -------
+    Release | CommuteRelease
+        The release.
 
     Raises
     ------

@@ -28,18 +28,55 @@ def infer(
     rule: str | None = None,
     rng: Generator | None = None,
 ) -> Answer:
-    """What may be concluded from a release alone: an estimate with an interval that covers, or a refusal that says why.
+    """Say what may be concluded from a release alone: an estimate with an interval that covers, or a refusal that says
+    why.
 
-    ``question`` is for example "proportion(sex == 'F')", "mean(age, where=region == 'North')", "crosstab(sex, smokes)"
-    or a formula "smokes ~ age + sex" (``family``: linear, logit, poisson, multinomial, ordered; ``event``: the level a
-    logistic regression is about). ``where`` is a subgroup for any question.
+    A release of ours says which law its noise has, and the exact posterior under that law is used. Draws of the
+    posterior are random and protect nobody.
 
-    A release of ours says which law its noise has, and the exact posterior under that law is used. ``prior`` is the
-    prior count of each group the question tells apart (by default 1/2 for few groups; for many, several values that
-    share the posterior by their evidence). Somebody else's tables need ``synthesis`` ("simple", "posterior" or
-    "partial") and ``records``; a combining ``rule`` that is wrong for a release is refused. Draws of the posterior are
-    random and protect nobody; ``rng`` makes them repeatable.
+    Parameters
+    ----------
+    release
+        The release.
+    question
+        For example ``proportion(sex == 'F')``, ``mean(age, where=region == 'North')``, ``crosstab(sex, smokes)``, or a
+        formula such as ``smokes ~ age + sex``.
+    family
+        The kind of regression: linear, logit, poisson, multinomial or ordered; chosen by the outcome if left out.
+    event
+        The level that a logistic regression is about.
+    where
+        A subgroup, such as ``age >= 45``; for any question.
+    level
+        The level of the intervals.
+    draws
+        How many draws of the posterior.
+    prior
+        Prior strength in records of each group that the question tells apart; by default 1/2 for few groups, and for
+        many several values that share the posterior by their evidence.
+    synthesis
+        How somebody else's tables were made: ``simple``, ``posterior`` or ``partial``.
+    records
+        The number of records behind somebody else's tables.
+    rule
+        The combining rule, by name. One that is wrong for the release is refused.
+    rng
+        Makes the draws repeatable.
 
+    Returns
+    -------
+    Answer
+        One or more estimates, with how they were made and what to beware of.
+
+    Raises
+    ------
+    InputError
+        If the question cannot be read.
+    UnsupportedError
+        If the release does not allow the conclusion; the message says why.
+
+    Examples
+    --------
     >>> import warnings, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> people = us.open_source(make_people(500), small_schema())

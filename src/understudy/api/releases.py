@@ -75,8 +75,43 @@ def plan(
     records: int | None = None,
     **options: Option,
 ) -> Plan:
-    """What a release will do and cost, from public facts only. Never touches data.
+    """Plan a release: what it will do and cost, from public facts only. No data are touched.
 
+    Parameters
+    ----------
+    schema
+        The public schema; for commutes the public places.
+    budget
+        The guarantee of the whole release, copies and strata included.
+    method
+        The method of synthesis; ``auto`` picks one by public facts and says why.
+    unit
+        Who is protected: ``replace``, ``add_remove`` or a ``Unit``.
+    copies
+        How many synthetic tables. For measured methods copies share one set of noisy measurements and cost nothing
+        more; for ``dirichlet`` and ``commute`` each is a fresh draw, and the budget is split.
+    rows
+        Rows of each synthetic table; by default the method chooses.
+    records
+        The exact number of confidential rows, if it is public and known.
+    **options
+        Options of the method, as ``understudy methods NAME`` lists them.
+
+    Returns
+    -------
+    Plan
+        The plan: every step with its cost and its noise.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it should be, or the budget is too small for the method; then the message says what
+        would be enough.
+    UnsupportedError
+        If the method does not offer the guarantee.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),
     ...                                us.Attribute(name="smokes", levels=("no", "yes"), missing=True)))
@@ -121,15 +156,64 @@ def synthesize(
     progress: Progress | None = None,
     **options: Option,
 ) -> Any:
-    """Make a release. Either a reviewed ``plan``, or what to plan from; never both.
+    """Make a release, from a reviewed plan or from what to plan with; never both.
 
-    ``data`` is a source, or with its ``schema`` (``places`` for commutes) whatever ``open_source`` opens: a file, a
-    pandas or polars frame. ``reading`` then holds the options of ``open_source``.
+    The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs, and
+    the release says so.
 
-    The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs,
-    and the release says so. With ``out`` the release folder is written too. Commutes (``open_commutes``) give a
-    ``CommuteRelease``, everything else a ``Release``.
+    Parameters
+    ----------
+    data
+        The confidential data: what ``open_source`` or ``open_commutes`` gives, or with ``schema`` whatever they open: a
+        file, a pandas or polars frame.
+    schema
+        The public schema (places for commutes), if the data are not opened yet.
+    reading
+        How the data are to be read, as in ``open_source``, if they are not opened yet.
+    budget
+        The guarantee of the whole release, copies and strata included.
+    method
+        The method of synthesis; by default ``auto``, and ``commute`` for commutes.
+    unit
+        Who is protected: ``replace``, ``add_remove`` or a ``Unit``. The default is ``replace``.
+    copies
+        How many synthetic tables. For measured methods copies share one set of noisy measurements and cost nothing
+        more; for ``dirichlet`` and ``commute`` each is a fresh draw, and the budget is split.
+    rows
+        Rows of each synthetic table; by default the method chooses.
+    ledger
+        The file of the ledger that the run is charged to.
+    account
+        The name of the account in the ledger.
+    plan
+        A reviewed plan. It settles budget, method, unit, copies, rows and options.
+    out
+        Write the release into this new folder. The run can then be resumed if it dies.
+    overwrite
+        Replace an earlier release in ``out``.
+    csv
+        Write CSV files too.
+    stream
+        A stream with a seed, for tests. The release then has no guarantee and says so.
+    progress
+        Called while it works, with what is done and what there is to do.
+    **options
+        Options of the method, as ``understudy methods NAME`` lists them.
 
+    Returns
+    -------
+    Any
+        The release: a ``CommuteRelease`` for commutes, otherwise a ``Release``.
+
+    Raises
+    ------
+    InputError
+        If there is neither a budget nor a plan, or both; or if the data do not fit the schema. Nothing is charged then.
+    BudgetError
+        If the account does not allow the run. Nothing is charged or drawn then.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> people, public = make_people(500), small_schema()
@@ -233,9 +317,38 @@ def resume(
 ) -> Any:
     """Finish a run that died after its charge, from its run folder (``...partial-...``).
 
-    Needs neither data nor budget if everything was measured; otherwise give the same data again as ``source``, with
-    the same ways of ``reading`` them as were given to ``open_source``. A run of commutes also needs its ``places``.
+    If everything was measured, neither data nor budget are needed. Otherwise give the same data again, read in the same
+    way.
 
+    Parameters
+    ----------
+    run
+        The run folder.
+    source
+        The same data again.
+    places
+        The same places again, for a run of commutes.
+    out
+        Where the release goes; by default where the run was to write it.
+    progress
+        Called while it works, with what is done and what there is to do.
+    **reading
+        How the data are to be read, as in ``open_source``.
+
+    Returns
+    -------
+    Any
+        The release.
+
+    Raises
+    ------
+    InputError
+        If the folder is not that of a run, or the data are not the same.
+    BudgetError
+        If the ledger does not have the charge of the run.
+
+    Examples
+    --------
     >>> resume("no-such-run")     # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
@@ -264,8 +377,29 @@ def resume(
 
 
 def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
-    """More rows from a release's own measurements, without the data and at no cost; refused for ``dirichlet``.
+    """Draw more rows from a release's own measurements, without the data and at no cost.
 
+    Parameters
+    ----------
+    release
+        A release whose model or noisy tables are public.
+    rows
+        Rows of each new table.
+    copies
+        How many tables.
+
+    Returns
+    -------
+    Release
+        The larger release, with the same promise.
+
+    Raises
+    ------
+    UnsupportedError
+        If the rows were drawn from the data themselves (``dirichlet``): there another draw is another charge.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> people = us.open_source(make_people(500), small_schema())
@@ -292,11 +426,45 @@ def write_sample(
     overwrite: bool = False,
     csv: bool = False,
 ) -> Path:
-    """``sample``, written as a release folder block by block: memory does not grow with the rows.
+    """Draw more rows like ``sample``, and write them block by block as a release folder. Memory does not grow with the
+    rows.
 
-    With ``engine="spark"`` the executors draw and write it, in parts, into a folder that every machine sees: a billion
-    rows need no memory here.
+    Parameters
+    ----------
+    release
+        A release whose model or noisy tables are public.
+    out
+        The new release folder.
+    rows
+        Rows of each new table.
+    copies
+        How many tables.
+    engine
+        What draws: ``local`` (the default) or ``spark``, whose executors write in parts into a folder that every
+        machine sees.
+    master
+        Where Spark is (``local[*]``, ``spark://host:7077``); left out in a running session and under spark-submit.
+    allow_insecure_cluster
+        Let keys and rows travel over a cluster without encryption.
+    overwrite
+        Replace an earlier release in ``out``.
+    csv
+        Write CSV files too; not with Spark.
 
+    Returns
+    -------
+    Path
+        Where the folder is.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such engine.
+    InputError
+        If options do not go with the engine, or the folder cannot be written.
+
+    Examples
+    --------
     >>> import tempfile, understudy as us
     >>> from understudy.demo.people import make_people, small_schema
     >>> people = us.open_source(make_people(500), small_schema())

@@ -175,10 +175,27 @@ def _moved(margins: int | Sequence[Sequence[str]], schema: Schema | None, unit: 
 
 
 def prior_table(epsilon: float, delta: float, *, records: int, cells: int) -> pyarrow.Table:
-    """How much prior each rule asks for, at rows = records under replace, and the share of Theorem 4.1's.
+    """Compare how much prior each rule asks for, with as many synthetic rows as records, under ``replace``.
 
-    ``prior_rows`` is the prior of the whole table: how many invented people are mixed with the real ones.
+    Parameters
+    ----------
+    epsilon
+        The loss that is allowed.
+    delta
+        The probability of the approximate and probabilistic guarantees.
+    records
+        The number of records.
+    cells
+        The number of cells of the table.
 
+    Returns
+    -------
+    pyarrow.Table
+        An Arrow table with a row for each rule: the prior of a cell, ``prior_rows`` (the prior of the whole table: how
+        many invented people are mixed with the real ones) and the share of what Theorem 4.1 asks for.
+
+    Examples
+    --------
     >>> prior_table(2, 1e-3, records=6, cells=50)["rule"].to_pylist()[0]
     'pure, Theorem 4.1'
     """

@@ -419,13 +419,30 @@ class Audit:
         return pa.table({"epsilon": list(map(float, epsilons)), "delta": [self.delta(float(e)) for e in epsilons]})
 
     def heat_map(self, epsilon: float | None = None) -> Drawing:
-        """The log odds of every pair of neighbours and every output; those above ``epsilon`` are framed."""
+        """Draw the log odds of every pair of neighbours and every output.
+
+        Parameters
+        ----------
+        epsilon
+            Log odds above it are framed.
+
+        Returns
+        -------
+        Drawing
+            The figure, with the table it shows.
+        """
         from understudy.figures.log_odds import log_odds_map
 
         return log_odds_map(self.neighbours, self.outputs, self.log_odds, epsilon=epsilon)
 
     def curve(self) -> Drawing:
-        """The exact delta against epsilon."""
+        """Draw the exact delta against epsilon.
+
+        Returns
+        -------
+        Drawing
+            The figure, with the table it shows.
+        """
         from understudy.figures.privacy_curve import privacy_curve
 
         top = self.epsilon if math.isfinite(self.epsilon) else 10.0

@@ -38,17 +38,24 @@ TABLE_SCHEMA = pa.schema([("origin", TEXT), ("destination", TEXT), ("jobs", pa.i
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CommuteRelease:
-    """Synthetic commutes with their promise. ``flows(copy)`` gives one table; ``write`` makes the folder."""
+    """Synthetic commutes with their promise. All of it is public."""
 
     places: Places
+    """The public places."""
     files: tuple[Path, ...]
+    """The file of each synthetic table."""
     statement: Statement
+    """What is promised, and to whom."""
     provenance: Provenance
+    """How the tables were made."""
     measurements: tuple[FlowMeasurement, ...] = ()
-    keeper: TemporaryDirectory[str] | None = field(default=None)  # removes the files of a release that was not written
+    """The noisy counts behind the tables."""
+    keeper: TemporaryDirectory[str] | None = field(default=None)
+    """Removes the files of a release that was not written."""
 
     @property
     def copies(self) -> int:
+        """How many synthetic tables there are."""
         return len(self.files)
 
     def _file(self, copy: int) -> Path:
@@ -57,15 +64,48 @@ class CommuteRelease:
         return self.files[copy - 1]
 
     def flows(self, copy: int = 1) -> pa.Table:
-        """One synthetic table: origin, destination, jobs; an origin may be ``elsewhere``."""
+        """Give one synthetic table: origin, destination, jobs. An origin may be ``elsewhere``.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        pa.Table
+            An Arrow table.
+        """
         return pq.read_table(self._file(copy), schema=TABLE_SCHEMA)
 
     def frame(self, copy: int = 1) -> pa.Table:
-        """The same table, under the name that every release has."""
+        """Give one synthetic table, under the name that every release has.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        pa.Table
+            The same as ``flows``.
+        """
         return self.flows(copy)
 
     def coded(self, copy: int = 1) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Codes of origins (-1 for elsewhere) and destinations, and jobs."""
+        """Give one synthetic table as codes of the places.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        tuple of arrays
+            Codes of origins (-1 for elsewhere), codes of destinations, and jobs.
+        """
         parts = list(self.coded_batches(copy))
         if not parts:
             return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
@@ -76,17 +116,55 @@ class CommuteRelease:
         )
 
     def coded_batches(self, copy: int = 1) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]]:
-        """The same, a million pairs at a time."""
+        """Give one synthetic table as codes, a million pairs at a time.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        Iterator
+            The same three arrays, for some pairs.
+        """
         with pq.ParquetFile(self._file(copy), read_dictionary=["origin", "destination"]) as file:
             for batch in file.iter_batches(2**20):
                 origins, destinations = (_codes(batch.column(number), self.places) for number in (0, 1))
                 yield origins, destinations, batch.column(2).to_numpy()
 
     def table_rows(self) -> list[int]:
+        """Count the rows of each table, without reading them.
+
+        Returns
+        -------
+        list[int]
+            One number for each table.
+        """
         return [pq.read_metadata(file).num_rows for file in self.files]
 
     def write(self, path: str | Path, *, overwrite: bool = False, csv: bool = False) -> Path:
-        """Write the release folder: to a temporary place first, then renamed, so it is there whole or not at all."""
+        """Write the release folder. It is there whole or not at all: files are written elsewhere first and then moved.
+
+        Parameters
+        ----------
+        path
+            The new folder.
+        overwrite
+            Replace an earlier release.
+        csv
+            Write CSV files too.
+
+        Returns
+        -------
+        Path
+            Where the folder is.
+
+        Raises
+        ------
+        InputError
+            If the folder exists, or cannot be written.
+        """
         return write_commutes(self, Path(path), overwrite=overwrite, csv=csv)
 
     def __repr__(self) -> str:

@@ -60,8 +60,25 @@ def manifest_text(
 
 
 def read_manifest(path: str | Path) -> dict[str, Any]:
-    """What a release says of itself, without opening its tables: its manifest, after its form is checked.
+    """Read what a release says of itself, without opening its tables.
 
+    Parameters
+    ----------
+    path
+        The release folder.
+
+    Returns
+    -------
+    dict[str, Any]
+        The manifest, after its form was checked.
+
+    Raises
+    ------
+    InputError
+        If the folder is no release folder, or its manifest cannot be read.
+
+    Examples
+    --------
     >>> read_manifest("no-such-release")
     Traceback (most recent call last):
         ...

@@ -79,6 +79,8 @@ def draft_schema(
         The table of a database.
     query
         A query of a database.
+    out
+        Write the draft into this new file too.
 
     Returns
     -------

@@ -35,28 +35,46 @@ class Comparison:
     """
 
     release: Release
+    """The release."""
     original: CodedTable
-    original_rows: pa.Table  # the same rows as they stand in the data
+    """The confidential rows, as codes."""
+    original_rows: pa.Table
+    """The same rows as they stand in the data."""
     copies: tuple[CodedTable, ...]
+    """The synthetic tables, as codes."""
     holdout: CodedTable | None = None
+    """People of the same population who were not used, as codes."""
     holdout_rows: pa.Table | None = None
+    """The same people as they stand in the data."""
     models: tuple[str, ...] = ()
+    """Regressions to compare."""
     ways: tuple[int, ...] = (1, 2, 3)
-    null: str = "auto"  # how propensity scores are standardised
+    """Of how many attributes the compared tables are."""
+    null: str = "auto"
+    """How propensity scores are standardised."""
     permutations: int = 10
-    largest: int = 10_000  # rows of each side that a classifier learns from
-    keys: tuple[str, ...] = ()  # what an intruder knows
-    targets: tuple[str, ...] = ()  # what an intruder wants to know
+    """How many permutations, where they are standardised so."""
+    largest: int = 10_000
+    """Rows of each side that a classifier learns from."""
+    keys: tuple[str, ...] = ()
+    """What an intruder knows."""
+    targets: tuple[str, ...] = ()
+    """What an intruder wants to know."""
     synthesizer: Callable[[Any], Any] | None = None
+    """Makes a synthetic Arrow table from one, for the shadow-model attack."""
     seed: int = 0
+    """Decides which people are attacked, where not all are."""
     progress: Progress | None = None
+    """Called while it works, with what is done and what there is to do."""
 
     @property
     def schema(self) -> Schema:
+        """The schema of the release."""
         return self.release.schema
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of all attributes."""
         return self.schema.names
 
     @cached_property
@@ -94,9 +112,19 @@ class Comparison:
         return None
 
     def covered(self, *margins: Iterable[str]) -> bool | None:
-        """Does the model behind the release contain these margins (Raab's compatibility)? None: it is not known.
+        """Say whether the model behind the release contains margins (Raab's compatibility).
 
         A measured or drawn margin fixes every table within it; a dependence outside all of them is left to chance.
+
+        Parameters
+        ----------
+        *margins
+            The margins.
+
+        Returns
+        -------
+        bool | None
+            Whether it contains all of them; ``None``: it is not known.
         """
         known = [frozenset(one.margin) for one in self.release.measurements]
         known += [frozenset(draw["margin"]) for draw in self.release.provenance.draws]
@@ -105,11 +133,37 @@ class Comparison:
         return all(any(set(margin) <= one for one in known) for margin in margins)
 
     def margins(self, way: int) -> list[tuple[str, ...]]:
-        """Every table of so many attributes, in the schema's order."""
+        """List every table of a number of attributes, in the schema's order.
+
+        Parameters
+        ----------
+        way
+            How many attributes.
+
+        Returns
+        -------
+        list[tuple[str, ...]]
+            The margins.
+        """
         return list(combinations(self.names, way))
 
     def some_rows(self, table: CodedTable, most: int, purpose: str) -> Integers:
-        """Which rows of a table a measure uses: all of them, or ``most`` chosen at random, the same ones every time."""
+        """Choose which rows of a table a measure uses.
+
+        Parameters
+        ----------
+        table
+            The table.
+        most
+            How many rows at most.
+        purpose
+            What is chosen; the same choice every time for one purpose.
+
+        Returns
+        -------
+        Integers
+            All rows, or ``most`` chosen at random, the same ones every time.
+        """
         if table.rows <= most:
             return np.arange(table.rows)
         return np.sort(shuffled(table.rows, purpose)[:most])
@@ -120,25 +174,97 @@ class Comparison:
         return self.targets or tuple(name for name in self.names if name not in self.keys) or self.names
 
     def known(self, target: str) -> tuple[str, ...]:
-        """What the intruder knows of a person: the keys, or everything but the target."""
+        """Say what the intruder knows of a person: the keys, or everything but the target.
+
+        Parameters
+        ----------
+        target
+            What the intruder wants to know.
+
+        Returns
+        -------
+        tuple[str, ...]
+            Names of attributes.
+        """
         return tuple(name for name in self.keys or self.names if name != target)
 
     def columns(self, names: tuple[str, ...]) -> list[int]:
+        """Find the columns of some attributes.
+
+        Parameters
+        ----------
+        names
+            Names of attributes.
+
+        Returns
+        -------
+        list[int]
+            Their places in the schema, from 0.
+        """
         return [self.names.index(name) for name in names]
 
     def nominal(self, columns: list[int]) -> Flags:
+        """Say which columns have no order.
+
+        Parameters
+        ----------
+        columns
+            Places of attributes in the schema.
+
+        Returns
+        -------
+        Flags
+            One flag for each column.
+        """
         return np.array([a.kind == "levels" and not a.ordered for a in self.schema.attributes])[columns]
 
     def spans(self, columns: list[int]) -> Floats:
-        """Weights that make every attribute's range 1 (Gower 1971)."""
+        """Give weights that make every attribute's range 1 (Gower 1971).
+
+        Parameters
+        ----------
+        columns
+            Places of attributes in the schema.
+
+        Returns
+        -------
+        Floats
+            One weight for each column.
+        """
         return np.array([1 / span_of(self.schema.attributes[column]) for column in columns])
 
     def generator(self, purpose: str) -> np.random.Generator:
-        """Repeatable choices of whom to attack: an evaluation run twice says the same. Nothing here is released."""
+        """Give repeatable randomness for choices of whom to attack. Nothing here is released.
+
+        Parameters
+        ----------
+        purpose
+            What is chosen; the same choice every time for one purpose.
+
+        Returns
+        -------
+        np.random.Generator
+            The generator.
+        """
         return np.random.default_rng([self.seed, *purpose.encode()])
 
     def some_people(self, count: int, most: int, purpose: str) -> Integers:
-        """Whom an attack is played on: at most ``most`` of ``count`` people, in order."""
+        """Choose whom an attack is played on.
+
+        Parameters
+        ----------
+        count
+            How many people there are.
+        most
+            How many are attacked at most.
+        purpose
+            What is chosen; the same choice every time for one purpose.
+
+        Returns
+        -------
+        Integers
+            Their numbers, in order.
+        """
         if count <= most:
             return np.arange(count)
         return np.sort(self.generator(purpose).choice(count, most, replace=False))

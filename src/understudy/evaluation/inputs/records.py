@@ -26,12 +26,26 @@ class Records:
     """
 
     codes: Integers
+    """The codes, rows by attributes."""
     positions: Floats
+    """The positions, rows by attributes."""
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def take(self, rows: Integers) -> Records:
+        """Take some of the rows.
+
+        Parameters
+        ----------
+        rows
+            Their numbers.
+
+        Returns
+        -------
+        Records
+            These rows, in this order.
+        """
         return Records(codes=self.codes[rows], positions=self.positions[rows])
 
 

@@ -22,23 +22,56 @@ class Scene:
     """One attack to play: people who are attacked, and the tables the intruder has."""
 
     people: Records
+    """The people who are attacked."""
     tables: tuple[Records, ...]
+    """The tables that the intruder has."""
 
 
 class Attack(Protocol):
-    """One attack. ``needs`` names what it cannot run without: "holdout", "keys" or "synthesizer"."""
+    """One attack on a release."""
 
     name: ClassVar[str]
+    """The name of the attack."""
     summary: ClassVar[str]
+    """One line that says what the intruder does."""
     needs: ClassVar[tuple[str, ...]]
+    """What it cannot run without: ``holdout``, ``keys`` or ``synthesizer``."""
 
-    def run(self, comparison: Comparison) -> Section: ...
+    def run(self, comparison: Comparison) -> Section:
+        """Attack the release.
+
+        Parameters
+        ----------
+        comparison
+            The release beside the confidential data.
+
+        Returns
+        -------
+        Section
+            What came of it: ``section_of`` makes it.
+        """
+        ...
 
 
 def section_of(
     *, outcomes: Iterable[Outcome] = (), frames: Mapping[str, Any] | None = None, findings: Iterable[Finding] = ()
 ) -> Section:
-    """What an attack hands back: lines for the common table of attacks, tables of its own, findings of its own."""
+    """Make what an attack hands back.
+
+    Parameters
+    ----------
+    outcomes
+        Lines for the common table of attacks.
+    frames
+        Tables of its own, by name.
+    findings
+        Findings of its own.
+
+    Returns
+    -------
+    Section
+        The section.
+    """
     found = Collected(findings=list(findings), frames=dict(frames or {}))
     found.attack(outcomes)
     return found.section()
@@ -48,11 +81,25 @@ attacks: Registry[type[Attack]] = Registry("attack", "understudy.evaluation.atta
 
 
 def play_scenes(comparison: Comparison, attack: str, game: Callable[[Scene], Mapping[str, Tally]]) -> list[Outcome]:
-    """The game on every scene, put together by subject.
+    """Play a game on every scene, and put the results together by subject.
 
-    The release against the people in the data; tables whose attributes are independent draws from the release's own
-    one-way margins, against the same people (the baseline: what can be guessed from margins); and the release against
-    a holdout, people who are not in the data (the control).
+    The release is played against the people in the data. The baseline is tables whose attributes are independent draws
+    from the release's own one-way margins, against the same people: what can be guessed from margins. The control is
+    the release against a holdout: people who are not in the data.
+
+    Parameters
+    ----------
+    comparison
+        The release beside the confidential data.
+    attack
+        The name of the attack.
+    game
+        Plays one scene, and tallies the guesses for each subject.
+
+    Returns
+    -------
+    list[Outcome]
+        One outcome for each subject.
     """
     release = game(Scene(people=comparison.people, tables=comparison.tables))
     baseline = game(Scene(people=comparison.people, tables=comparison.independent_tables))

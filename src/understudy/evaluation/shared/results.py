@@ -26,18 +26,46 @@ class Collected:
     """A section that is being put together."""
 
     findings: list[Finding] = field(default_factory=list)
+    """The findings so far."""
     frames: dict[str, Any] = field(default_factory=dict)
+    """The tables so far, by name."""
     left_out: list[dict[str, str]] = field(default_factory=list)
+    """What was not computed, and why."""
     attacked: list[dict[str, Any]] = field(default_factory=list)
+    """Lines of the common table of attacks."""
 
     def omit(self, measure: str, what: str, reason: str) -> None:
+        """Note what was not computed: nothing is dropped silently.
+
+        Parameters
+        ----------
+        measure
+            The name of the measure or attack.
+        what
+            What was not computed.
+        reason
+            Why.
+        """
         self.left_out.append({"measure": measure, "what": what, "reason": reason})
 
     def attack(self, outcomes: Iterable[Outcome]) -> None:
-        """What came of an attack, for the common table of attacks."""
+        """Note what came of an attack, for the common table of attacks.
+
+        Parameters
+        ----------
+        outcomes
+            One for each subject.
+        """
         self.attacked += [outcome.row() for outcome in outcomes]
 
     def add(self, section: Section) -> None:
+        """Add everything of a section.
+
+        Parameters
+        ----------
+        section
+            The section.
+        """
         self.findings += section.findings
         for name, table in section.frames.items():
             if name == OMISSIONS:
@@ -48,6 +76,13 @@ class Collected:
                 self.frames[name] = table
 
     def section(self) -> Section:
+        """Give what was put together.
+
+        Returns
+        -------
+        Section
+            The section.
+        """
         frames = dict(self.frames)
         if self.left_out:
             frames[OMISSIONS] = frame(self.left_out)
@@ -57,7 +92,18 @@ class Collected:
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """An Arrow table of rows that have the same fields in the same order; NaN, which nobody can plot, becomes null."""
+    """Make an Arrow table. NaN, which nobody can plot, becomes null.
+
+    Parameters
+    ----------
+    rows
+        The rows, with the same fields in the same order.
+
+    Returns
+    -------
+    pa.Table
+        The table.
+    """
     names = list(rows[0]) if rows else []
     return pa.table({name: _column([row[name] for row in rows]) for name in names})
 

@@ -22,13 +22,24 @@ Z = 1.959963984540054
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What came of an attack: of ``asked`` guesses it made ``guesses``, and ``successes`` of them were right."""
+    """How often an attack guessed, and how often it was right.
+
+    Raises
+    ------
+    InputError
+        If there are more successes than guesses.
+    """
 
     successes: int
+    """Guesses that were right."""
     guesses: int
+    """Guesses that were made."""
     asked: int | None = None
+    """Guesses that were asked for, if fewer could be made."""
     note: str = ""
-    independent: float | None = None  # guesses that come in clusters are worth fewer (Kish's effective number)
+    """What a reader must know about it."""
+    independent: float | None = None
+    """The effective number of guesses (Kish), where they come in clusters."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.successes <= self.guesses:
@@ -92,10 +103,15 @@ class Outcome:
     """One attack on one subject: what it achieves, what guessing achieves, and what it achieves on outsiders."""
 
     attack: str
+    """The name of the attack."""
     subject: str
+    """What was attacked, such as an attribute."""
     release: Tally
+    """What the attack achieves."""
     baseline: Tally
+    """What guessing from margins achieves."""
     control: Tally | None = None
+    """What it achieves on people who are not in the data."""
 
     @property
     def residual(self) -> Estimate:
@@ -103,7 +119,13 @@ class Outcome:
         return residual(self.release, self.control if self.control is not None else self.baseline)
 
     def row(self) -> dict[str, object]:
-        """The line of the table ``attacks``."""
+        """Give the line of the table ``attacks``.
+
+        Returns
+        -------
+        dict[str, object]
+            The line, by column.
+        """
         attack, baseline, left = self.release.rate, self.baseline.rate, self.residual
         control = None if self.control is None else self.control.rate
         return {

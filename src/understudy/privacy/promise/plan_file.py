@@ -21,8 +21,20 @@ HEADER = """\
 
 
 def write_plan(plan: Plan) -> str:
-    """The plan as TOML text; ``read_plan`` gives back an equal plan with the same hash.
+    """Write a plan as TOML text; ``read_plan`` gives back an equal plan with the same hash.
 
+    Parameters
+    ----------
+    plan
+        The plan.
+
+    Returns
+    -------
+    str
+        The text of a plan file.
+
+    Examples
+    --------
     >>> import understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
     >>> "[budget]" in us.write_plan(us.plan(schema, budget=us.PureDP(epsilon=1)))
@@ -57,8 +69,25 @@ def parse_plan(text: str, where: str) -> Plan:
 
 
 def read_plan(path: str | Path) -> Plan:
-    """Read a plan file; a file that was changed after it was written is refused.
+    """Read a plan file.
 
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no plan, or was changed after it was written.
+
+    Examples
+    --------
     >>> import pathlib, tempfile, understudy as us
     >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
     >>> plan = us.plan(schema, budget=us.PureDP(epsilon=1))

@@ -28,13 +28,24 @@ SMALLEST_ASKED = 1e-300  # far below any budget that a noise scale of 2^40 allow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the steward asks for; public facts only."""
+    """What the steward asks for. Public facts only.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or ``records`` is given where it is not public.
+    """
 
     budget: Definition
+    """The guarantee of the whole release."""
     unit: Unit
+    """Who is protected."""
     copies: int = 1
+    """How many synthetic tables."""
     rows: int | None = None
+    """Rows of each table; ``None``: the method chooses."""
     records: int | None = None
+    """The exact number of confidential rows, if it is public and known."""
 
     def __post_init__(self) -> None:
         for name, least, most in (("copies", 1, MAX_COPIES), ("rows", 1, MAX_ROWS), ("records", 0, 2**62)):
@@ -54,31 +65,77 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthesis:
-    """What a synthesizer hands back: coded tables, the public values behind them, and how the rows were drawn."""
+    """What a synthesizer hands back."""
 
     tables: tuple[CodedTable, ...]
+    """The synthetic tables, as codes."""
     measurements: tuple[Measurement, ...] = ()
+    """The noisy counts behind them."""
     draws: tuple[Draw, ...] = ()
+    """Tables that were drawn straight from the data."""
     rows_drawn: str = ""
+    """How rows were drawn, in words."""
     copies_share_measurements: bool = False
+    """Whether all copies rest on one set of measurements."""
     notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()  # what everybody who is handed the release must be told
-    fitted: Fitted | None = None  # the model behind all copies, to draw more rows from later
+    """Remarks for the manifest."""
+    warnings: tuple[str, ...] = ()
+    """What everybody who is handed the release must be told."""
+    fitted: Fitted | None = None
+    """The model behind all copies, to draw more rows from later."""
 
 
 class Synthesizer(Protocol):
-    """One method. Options are the fields of its frozen configuration, checked when it is made."""
+    """One method of synthesis: a frozen dataclass. Its fields are its options, checked when it is made."""
 
     name: ClassVar[str]
+    """The name of the method."""
     summary: ClassVar[str]
+    """One line that says what it does and for what."""
     guarantees: ClassVar[tuple[str, ...]]
+    """The guarantees it can give: ``pure``, ``approx``, ``probabilistic``, ``zcdp``, ``none``."""
 
     def plan(self, schema: Schema, request: Request) -> Plan:
-        """Everything the run will do, from public facts only."""
+        """Plan everything that the run will do, from public facts only.
+
+        Parameters
+        ----------
+        schema
+            The public schema.
+        request
+            What the steward asks for.
+
+        Returns
+        -------
+        Plan
+            The plan.
+
+        Raises
+        ------
+        InputError
+            If the request cannot be met.
+        """
         ...
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
-        """Make the tables, touching data through the gate only, exactly as planned."""
+        """Make the tables exactly as planned. Data are touched through the gate only.
+
+        Parameters
+        ----------
+        plan
+            The plan that was charged.
+        schema
+            The public schema.
+        gate
+            The only way to the data.
+        stream
+            The source of randomness for everything that protects nobody.
+
+        Returns
+        -------
+        Synthesis
+            The tables, and the public values behind them.
+        """
         ...
 
 
