@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.engines.counting import scanned_source
 from understudy.engines.systems.spark import source as spark_engine
 from understudy.privacy.randomness.streams import SeededStream
 
@@ -89,7 +90,7 @@ def test_counts_are_those_of_the_embedded_engine(spark, table, folder):
 
 def test_a_whole_table_of_every_kind_of_margin_in_several_scans(spark, table, folder, monkeypatch):
     monkeypatch.setattr(spark_engine, "CELLS_PER_SCAN", 100)  # so that one call takes several scans
-    monkeypatch.setattr(spark_engine, "DENSE_FIRST", 10)
+    monkeypatch.setattr(scanned_source, "DENSE_FIRST", 10)
     seen = []
     source = us.open_source(str(folder / "[ab].parquet"), SCHEMA, engine="spark")
     expected = us.open_source(table, SCHEMA)

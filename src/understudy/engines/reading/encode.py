@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.spreadsheet import as_cell
 from understudy.core.table import CodedTable, Codes
-from understudy.engines.reading.agreement import check_derived
+from understudy.engines.reading.derived_columns import check_derived
 from understudy.engines.reading.values import (
     as_numpy,
     calendar_days,

@@ -23,20 +23,18 @@ from understudy.engines.counting.bounding import rows_to_leave_out
 from understudy.engines.counting.kernel import flat_cells
 from understudy.engines.counting.packing import hash_rows, pack, word_groups
 from understudy.engines.counting.requests import (
-    DENSE_FIRST,
     check_margin,
     dense_cells,
-    filled_cells,
     must_be_bounded,
     needed_attributes,
-    sparse_domain,
 )
+from understudy.engines.counting.scanned_source import ScannedSource
 from understudy.engines.counting.tally import Tally
 from understudy.engines.engine import engines
-from understudy.engines.reading.encode import Encoder, check_columns, check_header, code_type, columns_to_read
+from understudy.engines.reading.encode import Encoder, check_header, code_type, columns_to_read
 from understudy.engines.reading.readers import Reader
-from understudy.engines.systems.local.sparse import count_cells
-from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
+from understudy.engines.systems.local.grouped_cells import count_cells
+from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.fingerprint import RowSum
 
@@ -47,8 +45,8 @@ Batch = dict[str, Codes]
 
 
 @engines.add
-class LocalSource:
-    """A confidential table behind its public schema. It answers with counts, which only the gate may hold."""
+class LocalSource(ScannedSource):
+    """A confidential table on this machine."""
 
     name: ClassVar[str] = "local"
 
@@ -75,47 +73,17 @@ class LocalSource:
         kernel: str | None = None,
     ) -> None:
         check_header(reader.columns, schema)
-        if unit_id is not None and unit_id not in reader.columns:
-            raise unknown_name("the unit's id:", unit_id, reader.columns, error=InputError)
-        check_columns(reader.columns, schema, unit_id=unit_id)
-        self.schema = schema
+        super().__init__(schema, reader.columns, unit_id=unit_id)
         self._reader = reader
-        self._unit_id = unit_id
         self._missing_text = missing_text
         self._remembered_bytes = remembered_bytes
         self._kernel = kernel
         self._remembered: list[Batch] | None = None
-        self._total: int | None = None
-        self._unit: Unit | None = None
         self._left_out: NDArray[np.int64] = np.empty(0, np.int64)
-        self._fingerprint_key: bytes | None = None
-        self._fingerprint: str | None = None
 
-    def __repr__(self) -> str:
-        return f"LocalSource({len(self.schema.names)} attributes, confidential)"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
-
-    def total(self) -> int:
-        if self._total is None:
-            for _ in self._scan(None):
-                pass
-        assert self._total is not None  # noqa: S101  (a scan that ends has set it)
-        return self._total
-
-    def identify(self, key: bytes) -> None:
-        """From now on know the rows by this key: the next scan, whatever it is for, hashes them on its way."""
-        self._fingerprint_key, self._fingerprint = key, None
-
-    def fingerprint(self) -> str:
-        """The keyed sum over all rows (see ``privacy.randomness.fingerprint``). Confidential."""
-        if self._fingerprint is None:
-            for _ in self._scan(None):
-                pass
-        if self._fingerprint is None:
-            raise InternalError("a source has a fingerprint only under a key; identify it first.")
-        return self._fingerprint
+    def _scan_every_row(self) -> None:
+        for _ in self._scan(None):
+            pass
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
         """Dense counts of many margins in one scan; the first scan checks every row against the schema."""
@@ -139,16 +107,11 @@ class LocalSource:
             tables = tally.tables()
         return [Counts(margin=margin, values=table) for margin, table in zip(wanted, tables, strict=True)]
 
-    def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
-        """The non-empty cells by flat number, last attribute fastest; memory grows with them, not with the domain."""
-        wanted = check_margin(self.schema, margin)
-        domain = sparse_domain(self.schema, wanted)
-        if domain <= DENSE_FIRST:
-            return filled_cells(self.count([wanted], progress)[0])
-        shape = self.schema.shape(wanted)
-        scan = self._scan(progress, needed_attributes(self.schema, [wanted]))
-        cells, values = count_cells(flat_cells([batch[name] for name in wanted], shape) for batch in scan)
-        return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells, _values=values)
+    def _count_large(self, margin: tuple[str, ...], domain: int, progress: Progress | None) -> SparseCounts:
+        shape = self.schema.shape(margin)
+        scan = self._scan(progress, needed_attributes(self.schema, [margin]))
+        cells, values = count_cells(flat_cells([batch[name] for name in margin], shape) for batch in scan)
+        return SparseCounts(margin=margin, domain_cells=domain, _cells=cells, _values=values)
 
     def confidential_codes(self) -> CodedTable:
         """Every row as codes, in memory: for evaluation inside the building, whose findings are internal.
@@ -229,7 +192,8 @@ class LocalSource:
         and their fingerprint if a key was given. Later ones read what is needed, and check that.
         """
         done = 0
-        sums = RowSum(self._fingerprint_key) if self._fingerprint_key is not None and not self._fingerprint else None
+        key = self._key_of_this_scan()
+        sums = RowSum(key) if key is not None else None
         if self._remembered is not None:
             for batch in self._remembered:
                 if sums is not None:
@@ -238,7 +202,7 @@ class LocalSource:
                 done += _rows(batch)
                 if progress is not None:
                     progress(done, self._total)
-            self._fingerprint = self._fingerprint if sums is None else sums.text
+            self._scanned(done, sums.text if sums is not None else None)
             return
         every = self._total is None or names is None or sums is not None
         wanted = self.schema.names if every else names or ()
@@ -260,10 +224,8 @@ class LocalSource:
             if progress is not None:
                 progress(done, self._reader.rows)
         encoder.violations.check()
-        if self._total is not None and total != self._total:
-            raise InputError("the data changed between two scans; nothing may write to them during a run.")
-        self._total, self._remembered = total, kept
-        self._fingerprint = self._fingerprint if sums is None else sums.text
+        self._scanned(total, sums.text if sums is not None else None)
+        self._remembered = kept
 
     def _may_be_remembered(self) -> bool:
         """Not if it is known beforehand that the codes will not fit: half of them would be kept for nothing."""

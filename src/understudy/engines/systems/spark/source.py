@@ -22,16 +22,23 @@ from understudy.core.mechanism import Stream, Words
 from understudy.core.schema import Schema
 from understudy.engines.counting.bounding import PURPOSE, refuse_missing_ids
 from understudy.engines.counting.requests import (
-    DENSE_FIRST,
     check_margin,
     dense_cells,
-    filled_cells,
     must_be_bounded,
     needed_attributes,
-    sparse_domain,
 )
+from understudy.engines.counting.scanned_source import ScannedSource
 from understudy.engines.engine import engines
-from understudy.engines.reading.encode import check_columns, columns_to_read
+from understudy.engines.reading.encode import columns_to_read
+from understudy.engines.systems.spark.keyed_tasks import (
+    CELLS,
+    DRAWN,
+    DrawTask,
+    KeepTask,
+    StratumTask,
+    UnitRowsTask,
+    word_names,
+)
 from understudy.engines.systems.spark.session import explained_failures
 from understudy.engines.systems.spark.tasks import (
     CHUNK,
@@ -50,16 +57,7 @@ from understudy.engines.systems.spark.tasks import (
     SparseTask,
     sum_messages,
 )
-from understudy.engines.systems.spark.units import (
-    CELLS,
-    DRAWN,
-    DrawTask,
-    KeepTask,
-    StratumTask,
-    UnitRowsTask,
-    word_names,
-)
-from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
+from understudy.errors import InternalError, UnsupportedError
 from understudy.privacy.gate.table_draws import TableMechanism
 from understudy.privacy.promise.definition import Unit
 
@@ -90,8 +88,8 @@ class Table:
 
 
 @engines.add
-class SparkSource:
-    """A confidential table on Spark behind its public schema. It answers with counts, which only the gate may hold."""
+class SparkSource(ScannedSource):
+    """A confidential table on Spark."""
 
     name: ClassVar[str] = "spark"
 
@@ -108,42 +106,13 @@ class SparkSource:
         return open_spark(data, schema, **reading)
 
     def __init__(self, table: Table, schema: Schema, *, unit_id: str | None = None) -> None:
-        if unit_id is not None and unit_id not in table.columns:
-            raise unknown_name("the unit's id:", unit_id, table.columns, error=InputError)
-        check_columns(table.columns, schema, unit_id=unit_id)
-        self.schema = schema
+        super().__init__(schema, table.columns, unit_id=unit_id)
         self._table = table
         self._shared_schema = share(table.session, schema)
-        self._unit_id = unit_id
-        self._unit: Unit | None = None
         self._kept: Any = None  # of a bounded source: the rows that are kept, as words
-        self._total: int | None = None
-        self._fingerprint_key: bytes | None = None
-        self._fingerprint: str | None = None
 
-    def __repr__(self) -> str:
-        return f"SparkSource({len(self.schema.names)} attributes, confidential)"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
-
-    def total(self) -> int:
-        if self._total is None:
-            self._scan([])
-        assert self._total is not None  # noqa: S101  (a scan that ends has set it)
-        return self._total
-
-    def identify(self, key: bytes) -> None:
-        """From now on know the rows by this key: the next scan hashes them on its way, on the executors."""
-        self._fingerprint_key, self._fingerprint = key, None
-
-    def fingerprint(self) -> str:
-        """The keyed sum over all rows, that of the embedded engine. Confidential."""
-        if self._fingerprint is None:
-            self._scan([])
-        if self._fingerprint is None:
-            raise InternalError("a source has a fingerprint only under a key; identify it first.")
-        return self._fingerprint
+    def _scan_every_row(self) -> None:
+        self._scan([])
 
     def count(self, margins: Sequence[tuple[str, ...]], progress: Progress | None = None) -> list[Counts]:
         """Dense counts of many margins; the first scan checks every row against the schema."""
@@ -157,18 +126,14 @@ class SparkSource:
                 progress(self._total * len(found) // len(wanted), self._total)
         return found
 
-    def count_sparse(self, margin: tuple[str, ...], progress: Progress | None = None) -> SparseCounts:
-        """The non-empty cells by flat number, last attribute fastest. They are grouped on the executors; the driver
-        holds the result, as the embedded engine does."""
-        wanted = check_margin(self.schema, margin)
-        domain = sparse_domain(self.schema, wanted)
-        if domain <= DENSE_FIRST:
-            return filled_cells(self.count([wanted], progress)[0])
+    def _count_large(self, margin: tuple[str, ...], domain: int, progress: Progress | None) -> SparseCounts:
+        """Cells are grouped on the executors; the driver holds the result, as the embedded engine does."""
+        del progress  # Spark says nothing before it has grouped everything
         with self._running("counting cells"):
-            grouped = self._grouped(wanted).toArrow()
+            grouped = self._grouped(margin).toArrow()
         cells, values = (grouped.column(name).to_numpy().astype(np.int64) for name in ("cell", "rows"))
         order = np.argsort(cells)
-        return SparseCounts(margin=wanted, domain_cells=domain, _cells=cells[order], _values=values[order])
+        return SparseCounts(margin=margin, domain_cells=domain, _cells=cells[order], _values=values[order])
 
     def draw_strata(
         self,
@@ -179,7 +144,7 @@ class SparkSource:
         stream: Stream,
         purpose: tuple[str | int, ...],
     ) -> tuple[Integers, Integers]:
-        """What ``privacy.table_draws.draw_strata`` draws, drawn on the executors: no cell of the data comes here.
+        """What ``privacy.gate.table_draws.draw_strata`` draws, drawn on the executors: no cell of the data comes here.
 
         A stratum is one task's work, so its non-empty cells must fit a task's memory.
         """
@@ -269,7 +234,7 @@ class SparkSource:
     def _scan(self, margins: list[tuple[str, ...]], unit_id: str | None = None) -> list[Counts]:
         """One scan. The first reads and checks every attribute; later ones read what is needed, and check that."""
         needed = needed_attributes(self.schema, margins)
-        key = self._fingerprint_key if self._fingerprint is None else None
+        key = self._key_of_this_scan()
         names = self.schema.names if self._total is None or unit_id is not None or key is not None else needed
         sizes = [self.schema.cells(margin) for margin in margins]
         with self._running("counting"):
@@ -280,10 +245,7 @@ class SparkSource:
         news.violations.check()
         if unit_id is not None:
             refuse_missing_ids(news.missing_ids, unit_id)
-        if self._total is not None and news.rows != self._total:
-            raise InputError("the data changed between two scans; nothing may write to them during a run.")
-        self._total = news.rows
-        self._fingerprint = self._fingerprint if key is None else news.hashed.text
+        self._scanned(news.rows, None if key is None else news.hashed.text)
         tables = np.split(counts, np.cumsum(sizes)[:-1]) if margins else []
         return [
             Counts(margin=margin, values=table.reshape(self.schema.shape(margin)))

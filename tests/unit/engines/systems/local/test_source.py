@@ -18,9 +18,9 @@ from pyarrow import parquet
 
 from understudy.core.counts import Source
 from understudy.core.schema import Attribute, Schema
+from understudy.engines.counting import scanned_source
 from understudy.engines.engine import DENSE_CELLS
 from understudy.engines.reading.readers import ArrowReader
-from understudy.engines.systems.local import source as engine
 from understudy.engines.systems.local.inputs import open_local
 from understudy.engines.systems.local.source import LocalSource
 from understudy.errors import DisclosureError, InputError, SchemaError, UnknownNameError, UnsupportedError
@@ -160,7 +160,7 @@ def test_sparse_counts_of_a_huge_domain():
 
 
 def test_sparse_cells_merge_across_batches(monkeypatch):
-    monkeypatch.setattr(engine, "DENSE_FIRST", 0)
+    monkeypatch.setattr(scanned_source, "DENSE_FIRST", 0)
     rows = [("x", 1, True), ("y", 1, True), ("x", 1, True), ("z", 1, False)] * 5
     sparse = LocalSource(CountingReader(table(rows), 2), SCHEMA).count_sparse(("a",))
     cells, values = sparse.open_for(type("Whole", (), {"covers": "whole_domain"})())

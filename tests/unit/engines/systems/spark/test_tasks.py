@@ -14,6 +14,7 @@ import pytest
 import understudy as us
 from understudy.engines.counting.packing import unpack
 from understudy.engines.systems.local.inputs import open_local
+from understudy.engines.systems.spark.keyed_tasks import DrawTask, KeepTask, UnitRowsTask
 from understudy.engines.systems.spark.session import is_local, java_version
 from understudy.engines.systems.spark.tasks import (
     COUNTS,
@@ -30,7 +31,6 @@ from understudy.engines.systems.spark.tasks import (
     guarded,
     sum_messages,
 )
-from understudy.engines.systems.spark.units import DrawTask, KeepTask, UnitRowsTask
 from understudy.errors import InputError, SchemaError
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, pure_loss
 from understudy.privacy.randomness.streams import SeededStream

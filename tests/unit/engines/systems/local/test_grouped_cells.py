@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.core.schema import Attribute, Schema
+from understudy.engines.counting import scanned_source
 from understudy.engines.reading.readers import ArrowReader
-from understudy.engines.systems.local import source as engine
+from understudy.engines.systems.local.grouped_cells import count_cells
 from understudy.engines.systems.local.inputs import open_local
 from understudy.engines.systems.local.source import LocalSource
-from understudy.engines.systems.local.sparse import count_cells
 from understudy.errors import InputError, SchemaError
 
 MARKER = "ZQ7secret"
@@ -47,7 +47,7 @@ def test_cells_are_grouped_as_numpy_would(batches):
 
 @pytest.mark.parametrize("dense_first", [0, 2**22])
 def test_sparse_is_dense_without_the_empty_cells(monkeypatch, dense_first):
-    monkeypatch.setattr(engine, "DENSE_FIRST", dense_first)
+    monkeypatch.setattr(scanned_source, "DENSE_FIRST", dense_first)
     rng = np.random.default_rng(5)
     sizes = (3, 300, 7)
     source = source_of(sizes, [rng.integers(0, size, 2000) for size in sizes])
