@@ -1,7 +1,7 @@
 """Machanavajjhala, Kifer, Abowd, Gehrke and Vilhuber (2008), Privacy: theory meets practice on the map.
 
 Theorems 4.1, 4.3 and 4.4, Lemma 5.2, the numbers printed in the text of Sections IV and VI, and what is said of the
-experiment's figures, on another file: Rhode Island 2019 instead of the paper's Minnesota, which is not to be had.
+experiment's figures, on another file: Rhode Island 2019 instead of the paper's Minnesota, which is not available.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def short_match_better() -> float:
 def short_underestimated() -> float:
     bias = experiment()["short", "all"]["bias"]
     raise CannotComputeError(
-        f"the paper's file and f are not to be had; on Rhode Island the published method is off by {bias:+.2f} miles"
+        f"the paper's file and f are not available; on Rhode Island the published method is off by {bias:+.2f} miles"
     )
 
 

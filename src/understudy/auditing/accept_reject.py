@@ -1,9 +1,9 @@
-"""Throwing away unrepresentative draws without throwing away the privacy (Machanavajjhala et al. 2008, Section V-A).
+"""Rejecting unrepresentative draws without losing the privacy (Machanavajjhala et al. 2008, Section V-A).
 
 A draw m is gamma-representative of a table n if m_i <= gamma (a_i + max(n_i - 1, 0)) in every cell, and gamma-good if
 it is representative of n or of a neighbour of n. Drawing again until the result is representative (``keep="rep"``, the
 naive form) breaks differential privacy: two neighbours accept different sets, and an output that only one of them can
-give betrays the row. Drawing again until it is good (``keep="good"``) keeps a probabilistic guarantee, Lemma 5.2.
+give discloses the row. Drawing again until it is good (``keep="good"``) keeps a probabilistic guarantee, Lemma 5.2.
 
 The number of tries depends on the data and is never returned, logged or stored. See docs/theory/accept-reject.md.
 """

@@ -34,7 +34,7 @@ MOST_ROWS = 2_000  # of a polynomial
 def breach(prior: float, cells: int, records: int, rows: int, epsilon: float) -> Probability:
     """Definition 6 for a symmetric prior under replace: exact where that is feasible, else bounded from both sides."""
     if cells == 1 or records == 0 or all(limit >= rows for limit in thresholds(prior, 1, rows, epsilon)):
-        return Probability(0.0, exact=True)  # nobody to betray, or Theorem 4.1
+        return Probability(0.0, exact=True)  # nobody to disclose, or Theorem 4.1
     least = breach_least(prior, cells, records, rows, epsilon)
     if cells > rows:
         found = breach_many_cells(prior, cells, records, rows, epsilon) if least < LIKELY else None

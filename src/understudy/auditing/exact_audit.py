@@ -270,7 +270,7 @@ class Audit:
     def breach_probability(
         self, epsilon: float, convention: Convention = "definition_6", prior: Prior | None = None
     ) -> Probability:
-        """Compute how likely an output is that betrays a row by more than e^epsilon, under a named convention.
+        """Compute the probability of an output that discloses a row by more than e^epsilon, by a named convention.
 
         ``definition_6`` (Machanavajjhala et al. 2008): the largest P(m in Disc(n, epsilon)) over tables n; the set is a
         union over all neighbours. ``abowd_vilhuber``: the sum over neighbouring pairs and outputs with log odds above

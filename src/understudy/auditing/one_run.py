@@ -1,4 +1,4 @@
-"""A lower bound on epsilon from a single run: many canaries, each in the data or not by a coin, guessed afterwards.
+"""A lower bound on epsilon from a single run with many canaries: a coin puts each into the data or not, and is guessed.
 
 Steinke, Nasr and Jagielski (2023, arXiv:2305.08846, Theorem 5.2): if the mechanism is (epsilon, delta)-differentially
 private for adding or removing a record, then of r guesses about m canaries the number v that are right is hardly larger

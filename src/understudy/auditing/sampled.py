@@ -1,4 +1,4 @@
-"""A black-box lower bound on what a mechanism gives away: run it many times on two neighbours and tell them apart.
+"""A black-box lower bound on epsilon: run the mechanism many times on two neighbours and tell them apart.
 
 Whatever was promised, if some set S of outputs comes up with probability at least p on one input and at most q on its
 neighbour, the true epsilon is at least ln((p - delta) / q). The bound needs no knowledge of the mechanism, so it

@@ -36,7 +36,7 @@ def check_rate(value: float, name: str) -> float:
 
 
 def check_stochastic(matrix: ArrayLike, what: str) -> NDArray[np.float64]:
-    """A matrix of probabilities whose rows add up to 1; not read-only input is copied."""
+    """A copy of the matrix, read-only, if it holds probabilities whose rows add up to 1."""
     try:
         array = np.array(matrix, dtype=float)
     except (TypeError, ValueError):
@@ -276,7 +276,7 @@ class Matrix(AuditOnly):
 
     @staticmethod
     def randomised_response(truth: float, cells: int = 2) -> Pram:
-        """Randomised response: each record is told as it is with probability ``truth``, else a cell is named at random.
+        """Randomised response: each record is reported truthfully with probability ``truth``, else as a random cell.
 
         Parameters
         ----------
@@ -399,9 +399,7 @@ class Coarsening(AuditOnly):
 
     def law(self, table: Table) -> Law:
         if sum(len(group) for group in self.partition) != len(table):
-            raise InputError(
-                f"the partition speaks of {sum(map(len, self.partition))} cells; the table has {len(table)}."
-            )
+            raise InputError(f"the partition has {sum(map(len, self.partition))} cells; the table has {len(table)}.")
         return {tuple(sum(table[cell] for cell in group) for group in self.partition): 1.0}
 
 

@@ -37,7 +37,7 @@ class Verdict:
 
 
 def check_claim(claimed: float, factor: float) -> None:
-    """Refuses a claim that nothing could refute, and a fault that is none."""
+    """Refuses a claim that nothing could refute, and a factor that means no fault."""
     if not claimed > 0 or not math.isfinite(claimed):
         raise InputError(f"claimed ({claimed}) must be a positive epsilon.")
     if not factor > 1:

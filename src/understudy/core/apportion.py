@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 
 def apportion(sizes: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
-    """Whole numbers that add up to ``rows`` in proportion to public sizes, by largest remainders (first come first).
+    """Whole numbers that add up to ``rows`` in proportion to public sizes, by largest remainders; the first wins ties.
 
-    Where all sizes are 0 the parts are equal: rows may be asked of a table that has none.
+    Where all sizes are 0 the parts are equal: rows may be asked for although there is no record.
 
     >>> apportion(np.array([5, 3, 0]), 4).tolist()
     [3, 1, 0]

@@ -145,10 +145,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class Recognizable(Protocol):
-    """Confidential data that a resumed run can know again."""
+    """Confidential data that a resumed run can recognise."""
 
     def identify(self, key: bytes) -> None:
-        """Know the rows by this key from now on, so that the next scan can hash them on its way."""
+        """Take this key for the fingerprint. The next scan hashes the rows on its way."""
         ...
 
     def fingerprint(self) -> str:

@@ -46,8 +46,8 @@ class Derived:
 
     ``recode`` of an attribute with levels uses ``mapping`` (level to new level) and may have a ``default``. With edges
     it uses ``edges``, some of the source's own with its first and last, and ``levels``, one for each bin between them;
-    ``mapping`` then speaks of special labels and ``<missing>``. Special and missing values that no ``mapping`` names
-    are missing. ``cross`` needs ``cases`` and a ``default``. ``sum`` is missing where a source is missing or special.
+    ``mapping`` then names special labels and ``<missing>``. Special and missing values that no ``mapping`` names are
+    missing. ``cross`` needs ``cases`` and a ``default``. ``sum`` is missing where a source is missing or special.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The cells of a margin without listing them: how many are possible, and whether a given one is.
 
 A dense mask is fine for a thousand cells. A domain of ten million, or ten billion, must cost no more: possible cells
-are counted over the attributes that structural zeros speak of, and single cells are checked rule by rule.
+are counted over the attributes that structural zeros name, and single cells are checked rule by rule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
 
 LARGEST_DOMAIN = 2**62
-LARGEST_RULED = 2**26  # cells over the attributes that rules speak of
+LARGEST_RULED = 2**26  # cells over the attributes that rules name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Domain:
         ruled = self.schema.margin({name for rule in rules for name in rule})
         if self.schema.cells(ruled) > LARGEST_RULED:
             raise UnsupportedError(
-                f"the structural zeros speak of attributes with {self.schema.cells(ruled):,} cells together; at most "
+                f"the attributes of the structural zeros have {self.schema.cells(ruled):,} cells together; at most "
                 f"{LARGEST_RULED:,} can be counted. Use fewer or smaller rules."
             )
         mask = np.ones(self.schema.shape(ruled), dtype=bool)

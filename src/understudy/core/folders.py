@@ -19,7 +19,7 @@ from pathlib import Path
 from understudy.errors import InputError
 
 RELEASE_MARK = "manifest.json"
-# Refuses, with an InputError that names what is in the way, a folder that is not wholly what may be deleted.
+# Raises an InputError, which names the obstacle, unless everything in the folder may be deleted.
 MayReplace = Callable[[Path], None]
 SIGNATURE = "signature.json"  # the one file of a release that its manifest cannot list
 SCRATCH = ".understudy-scratch-"  # what a crash leaves under such a name may be deleted
@@ -37,7 +37,7 @@ _EXPLAINED = {
 
 
 def disk_error(problem: OSError, path: Path) -> InputError | None:
-    """What a failure of the disk means for the user, or nothing if it is not the disk's doing."""
+    """What a failure of the disk means for the user; None if the disk did not cause it."""
     explained = _EXPLAINED.get(problem.errno or 0)
     return InputError(f"{path} cannot be written: {explained}") if explained else None
 
@@ -150,7 +150,7 @@ def check_target(final: Path, replaces: MayReplace | None) -> tuple[int, ...] | 
 
 @contextlib.contextmanager
 def set_aside(final: Path, replaces: MayReplace | None) -> Iterator[None]:
-    """Make room for a folder that is written in place, step by step; what stood there comes back if that fails."""
+    """Make room for a folder that is written in place, step by step; the old folder is put back if that fails."""
     if check_target(final, replaces) is None:
         yield
         return
@@ -161,7 +161,7 @@ def set_aside(final: Path, replaces: MayReplace | None) -> Iterator[None]:
         yield
     except BaseException:
         shutil.rmtree(final, ignore_errors=True)  # begun here a moment ago
-        with contextlib.suppress(OSError):  # if the old folder cannot go back it stays aside: never removed here
+        with contextlib.suppress(OSError):  # an old folder that cannot be put back keeps its other name
             os.rename(aside, final)
         raise
     _remove(aside, replaces)
@@ -172,14 +172,14 @@ def _aside(final: Path) -> Path:
 
 
 def _remove(aside: Path, replaces: MayReplace) -> None:
-    """Delete what was replaced, unless somebody put something of theirs into it since it was looked at."""
+    """Delete what was replaced, unless something was added to it after it was checked."""
     with contextlib.suppress(InputError):
         replaces(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _only_for_the_owner(folder: Path) -> None:
-    """Also each file: a copy of a file keeps its mode and leaves the folder's behind."""
+    """Protect each file too: a copy of a file takes the mode of the file along, not that of the folder."""
     for parent, _, files in os.walk(folder):
         for path in (parent, *(os.path.join(parent, name) for name in files)):
             os.chmod(path, os.stat(path).st_mode & 0o700)
@@ -197,7 +197,7 @@ def _ordered(parent: Path) -> Iterator[None]:
 
 
 def _move_into_place(partial: Path, final: Path, replaces: MayReplace | None) -> None:
-    # Only what was looked at may go aside: a folder that appeared since then makes the rename fail instead.
+    # Only the folder that was checked is moved away: one that appeared later makes the rename fail.
     aside = _aside(final)
     if replaces is not None:
         os.rename(final, aside)
@@ -205,7 +205,7 @@ def _move_into_place(partial: Path, final: Path, replaces: MayReplace | None) ->
         os.rename(partial, final)
     except BaseException as problem:
         if replaces is not None:
-            with contextlib.suppress(OSError):  # if the old release cannot go back it stays aside: never removed here
+            with contextlib.suppress(OSError):  # an old release that cannot be put back keeps its other name
                 os.rename(aside, final)
         if isinstance(problem, OSError) and problem.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
             raise InputError(f"{final} was created by another process in the meantime; nothing was written.") from None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Which values of one attribute a rule speaks of: listed ones, those below a bound, those from a bound upwards.
+    """Which values of one attribute a rule names: listed ones, those below a bound, or those from a bound upwards.
 
     A bound must be an edge of a bin, so that no bin is half possible. With ``ordered`` levels it is a level.
 
@@ -144,7 +144,7 @@ class Impossible:
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """The names of the attributes that the rule speaks of."""
+        """The names of the attributes in the rule."""
         return tuple(name for name, _ in self.conditions)
 
     def codes(self, schema: Schema) -> dict[str, tuple[int, ...]]:

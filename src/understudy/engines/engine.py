@@ -129,7 +129,7 @@ class Engine(Protocol):
         ...
 
     def identify(self, key: bytes) -> None:
-        """Know the rows by this key from now on, so that the next scan can make their fingerprint on its way.
+        """Take this key for the fingerprint, which the next scan can then make on its way.
 
         Parameters
         ----------

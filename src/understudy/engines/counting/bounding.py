@@ -56,10 +56,10 @@ def _texts(array: pa.Array, column: str, missing_text: str | None) -> pa.Array:
 
 
 def refuse_missing_ids(missing: int, column: str) -> None:
-    """A row of nobody could be anybody's."""
+    """A row without an id could belong to any unit."""
     if missing:
         raise InputError(
-            f"{missing:,} row(s) have no '{column}', so nobody can say whose they are; give every row "
+            f"{missing:,} row(s) have no '{column}', so it is unknown to which unit they belong; give every row "
             "the id of its unit."
         )
 

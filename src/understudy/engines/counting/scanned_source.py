@@ -1,4 +1,4 @@
-"""What every engine does in the same way: check the columns, know the rows again, and count sparsely by way of a dense
+"""What every engine does in the same way: check the columns, recognise the rows, and count sparsely by way of a dense
 table where that is faster. An engine adds how it scans."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ScannedSource(ABC):
         return self._total
 
     def identify(self, key: bytes) -> None:
-        """Know the rows by this key from now on: the next scan, whatever it is for, hashes them on its way."""
+        """Take this key for the fingerprint. The next scan, whatever it is for, hashes the rows on its way."""
         self._fingerprint_key, self._fingerprint = key, None
 
     def fingerprint(self) -> str:

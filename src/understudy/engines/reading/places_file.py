@@ -152,7 +152,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
         try:
             array = pc.utf8_trim_whitespace(array).cast(pa.float64())
         except pa.ArrowInvalid:
-            raise InputError(f"column '{name}' of the places holds something that is no number.") from None
+            raise InputError(f"column '{name}' of the places holds a value that is not a number.") from None
     if array.null_count:
         raise InputError(f"{array.null_count:,} place(s) have no {name}; leave such places out or complete them.")
     if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):

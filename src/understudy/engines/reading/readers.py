@@ -104,7 +104,7 @@ def parquet_shape(path: str) -> tuple[tuple[str, ...], list[int]]:
 class CsvReader:
     """One or more CSV files with the same header, every column as text, nothing sniffed.
 
-    In a file with one column an empty line is a row with an empty value; with more columns it is no row.
+    In a file with one column an empty line is a row with an empty value; with more columns it is not a row.
     """
 
     text_only = True
@@ -311,8 +311,8 @@ class DatabaseReader:
 
 
 def private_settings(folder: str) -> dict[str, Any]:
-    """DuckDB alone with what it is handed: no network, no files, no Python variables that happen to have the name of a
-    table. It spills to a folder only this user can read."""
+    """DuckDB restricted to what it is handed: no network, no files, no Python variable that happens to have the name of
+    a table. It spills to a folder only this user can read."""
     return {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,

@@ -1,10 +1,10 @@
 """Breach probability of Definition 6 from both sides, at a cost that hardly grows with the size of the table.
 
 The probability is the maximum over all tables of a public size that the draw falls into the disclosure set of the
-table. Above: cells are added up, and the worst spread of the records over cells is read off the concave envelope of a
-cell's probability as a function of its records. Below: one table of equal cells, whose draws are negatively
-associated. Where breaches are rare the two nearly meet; where they are likely the lower bound says so. Theorems 6 to 8
-of docs/theory/probabilistic-dp.md.
+table. The upper bound adds up the cells. The worst spread of the records over cells is read off the concave envelope of
+a cell's probability as a function of its records. The lower bound is that of one table of equal cells, whose draws are
+negatively associated. Where breaches are rare the two bounds nearly meet. Where breaches are likely the lower bound
+shows it. Theorems 6 to 8 of docs/theory/probabilistic-dp.md.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from understudy.privacy.exact.dirichlet_profile import log_rising
 
 TERMS = 48  # of a tail that are added one by one; the rest is bounded by a geometric series
 ROUNDING = 1e-6  # relative: more than the rounding of a probability of up to 4 million rows
-EDGE = 1e-10  # relative: a threshold this near a whole number is taken on the side that keeps the bound a bound
+EDGE = 1e-10  # relative: a threshold this close to a whole number is rounded so that the bound stays valid
 COARSE, FINE = 1.04, 1.005  # growth of prior and records over a run of counts that are bounded together
-HOPELESS = 1e4  # times what would be enough: finer runs do not gain so much
-NEARLY = 30.0  # times what would be enough: longer sums of tails do not gain so much
+HOPELESS = 1e4  # times too large: finer runs do not gain that much
+NEARLY = 30.0  # times too large: longer sums of tails do not gain that much
 SHARES = (0.3, 0.5, 0.65, 0.8, 0.9)  # of the mean growth m/T of a cell, tried as the least growth of any cell
 EMPTY_CELLS = (1, 2, 4, 8, 16)  # empty cells that are put beside the filled ones when the lower bound needs some
 LARGEST_ROWS = 4_000_000  # up to which ROUNDING holds
@@ -49,7 +49,7 @@ class _Runs:
 
 
 def upper_tail(first: Floats, inside: Floats, outside: Floats, rows: int, terms: int = TERMS) -> tuple[Floats, Floats]:
-    """A lower and an upper bound of P(at least ``first`` of the rows fall into a cell), beta-binomial.
+    """A lower and an upper bound on P(at least ``first`` of the rows fall into a cell), beta-binomial.
 
     ``inside`` and ``outside`` are the sizes (prior and records) of the cell and of all others. The ratio of two
     following terms is (rows - j)/(outside + rows - j - 1) (inside + j)/(j + 1). With ``outside`` of at least 1 the
@@ -104,9 +104,9 @@ def envelope_at(counts: Floats, values: Floats, at: float) -> tuple[float, tuple
 
 
 def breach_bound(prior: float, cells: int, records: int, rows: int, epsilon: float, *, enough: float = 0.0) -> float:
-    """An upper bound of the breach probability. Theorems 6 and 7.
+    """An upper bound on the breach probability. Theorems 6 and 7.
 
-    The search for a better one ends at ``enough``, or where the lower bound says that so little cannot be reached.
+    The search for a better bound ends at ``enough``, or where the lower bound shows that ``enough`` cannot be reached.
 
     With more cells than rows some cell stays empty and the least growth of a cell is 1. With fewer, a least growth
     above 1 may be sure enough to gain from.
@@ -174,7 +174,7 @@ def _bound(
 
 
 def breach_least(prior: float, cells: int, records: int, rows: int, epsilon: float) -> float:
-    """A lower bound of the breach probability: that of one table, bounded from below. Theorem 8.
+    """A lower bound on the breach probability: that of one table, bounded from below. Theorem 8.
 
     ``filled`` cells have ``count`` records each, ``empty`` ones none, and what is left lies in the others.
     """
@@ -207,7 +207,7 @@ def some_stay_empty(prior: float, empty: int, size: float, rows: int) -> float:
 
 
 def breach_bounds(prior: float, cells: int, records: int, rows: int, epsilon: float) -> Probability:
-    """Both sides. Where the lower one says that a breach is likely no better upper one is sought."""
+    """Both bounds. Where the lower one shows that a breach is likely, no better upper one is sought."""
     low = breach_least(prior, cells, records, rows, epsilon)
     high = breach_bound(prior, cells, records, rows, epsilon, enough=low * 1.05 if low < 0.5 else 1.0)
     return Probability(high, exact=high == 0.0, low=min(low, high))

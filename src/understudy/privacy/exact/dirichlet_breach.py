@@ -1,6 +1,6 @@
 """Breach probability of a Dirichlet-multinomial draw in the sense of Definition 6, without listing the outputs.
 
-Definition 6 asks for the probability of a union: some cell, whichever it is, betrays some row. With more cells than
+Definition 6 asks for the probability of a union: at least one cell discloses at least one row. With more cells than
 rows drawn there is always an empty output cell, and Theorem 4.3 describes the union exactly: m is in the disclosure
 set of n iff some cell has m_i > (e^epsilon - 1)(a_i + max(n_i - 1, 0)). Given the thresholds, the cells of m are
 independent negative binomials conditioned on their sum, so the probability is a coefficient of a product of
@@ -28,9 +28,9 @@ LARGEST_SEARCH = 3_000  # partitions of the records that are tried one by one
 
 
 class Probability(float):
-    """A probability that says whether it is exact or an upper bound, and then how small it can be at most.
+    """A probability that says whether it is exact or an upper bound.
 
-    ``low`` is a lower bound: the value itself where that is exact.
+    ``low`` is a lower bound; where the value is exact it is the value itself.
     """
 
     exact: bool

@@ -22,7 +22,7 @@ from understudy.privacy.promise.definition import Unit
 
 BLOCK = 2_000_000  # numbers worked on at once
 LARGEST_SCAN = 2_000_000_000  # records times rows, where all splits or all sizes are scanned
-FLOOR = 1e-60  # probabilities below it are not looked into, and count as lost
+FLOOR = 1e-60  # smaller probabilities are not examined, and count as lost
 LARGE = 1e4  # from here on Stirling's series gives the difference of two log gammas without cancellation
 NEGLIGIBLE = 1e-15  # of the sum so far: the outputs left out have together less than this, and are counted as lost
 
@@ -82,7 +82,7 @@ def log_rising(start: ArrayLike, steps: ArrayLike) -> Floats:
 
 
 def delta(shape: PriorShape, records: int, unit: Unit, epsilon: float) -> float:
-    """The exact delta(epsilon) of one draw from any table of ``records`` rows (add_remove: of up to so many)."""
+    """The exact delta(epsilon) of one draw from any table of ``records`` rows, under add_remove of 0 to ``records``."""
     if shape.cells == 1:
         return 0.0
     if (unit.kind == "add_remove" or shape.cells == 2) and records * shape.rows > LARGEST_SCAN:

@@ -1,8 +1,8 @@
 """What observed guesses prove about epsilon, whatever was promised: lower bounds at a stated confidence.
 
 Two kinds of evidence. Many runs on two neighbours: how often an attack said yes on either (Clopper and Pearson 1934).
-One run with many canaries, each in the data or not by a fair coin, guessed afterwards (Steinke, Nasr and Jagielski
-2023, arXiv:2305.08846, Theorem 5.2). A low bound is not a proof of privacy.
+One run with many canaries: a fair coin decides for each whether it is in the data, and the coin is guessed afterwards
+(Steinke, Nasr and Jagielski 2023, arXiv:2305.08846, Theorem 5.2). A low bound is not a proof of privacy.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def one_run_lower_bound(canaries: int, guesses: int, right: int, *, delta: float
 
 
 def check_guesses(canaries: int, guesses: int, right: int = 0) -> None:
-    """Refuses numbers of guesses that cannot be."""
+    """Refuses numbers of guesses that are impossible."""
     if not 1 <= guesses <= canaries or not 0 <= right <= guesses:
         raise InputError(
             f"right ({right}) of guesses ({guesses}) about canaries ({canaries}): each must be at most the next, and "
@@ -116,7 +116,7 @@ def check_guesses(canaries: int, guesses: int, right: int = 0) -> None:
 
 
 def check_confidence(*, delta: float, alpha: float) -> None:
-    """Refuses a delta or an error rate that is no probability."""
+    """Refuses a delta or an error rate that is not a probability."""
     if not 0 <= delta < 1:
         raise InputError(f"delta ({delta}) must be at least 0 and below 1.")
     if not 0 < alpha < 1:

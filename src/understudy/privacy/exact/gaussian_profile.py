@@ -4,14 +4,14 @@ A normal draw with standard deviation 1 that a unit moves by mu is (epsilon, del
 
     delta = P(Z < mu/2 - epsilon/mu) - e^epsilon P(Z < -mu/2 - epsilon/mu)
 
-and for no smaller delta (Balle and Wang, arXiv:1805.06530, Theorem 8). Several of them are together as one with the sum
-of the mu^2 (Dong, Roth and Su, arXiv:1905.02383, Corollary 3.3). Noise on counts is discrete, not normal; but discrete
-Gaussian noise of variance sigma^2 is, up to a factor of 1 +- 1e-42, what is left of normal noise of variance
+and for no smaller delta (Balle and Wang, arXiv:1805.06530, Theorem 8). Several such draws together are like one whose
+mu^2 is the sum (Dong, Roth and Su, arXiv:1905.02383, Corollary 3.3). Noise on counts is discrete, not normal; but
+discrete Gaussian noise of variance sigma^2 is, up to a factor of 1 +- 1e-42, what is left of normal noise of variance
 sigma^2 - 5 when its result is rounded at random: post-processing. So it is charged mu^2 = s^2 / (sigma^2 - 5). Proof:
 docs/theory/discrete-gaussian.md.
 
-Rounding is guarded as in ``promise.conversion``: inputs are rounded against us, every elementary step is allowed 16
-units in the last place, and what those can do to the result is added to it.
+Rounding is guarded as in ``promise.conversion``: inputs are rounded to the unfavourable side, every elementary step is
+allowed 16 units in the last place, and what those can do to the result is added to it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ MARGIN = Fraction(1, 2**36)  # by which gaussian_mu_squared stops short, so that
 def mu_squared(l2_squared: Fraction, scale: Fraction) -> Fraction | None:
     """What discrete Gaussian noise of a scale is charged; None where the scale is too small for rounding at random.
 
-    Nor has a scale above 2^40, which is never sampled, such a charge: the cost of rounding is proved up to it.
+    A scale above 2^40 has no such charge either: noise of that scale is never sampled, and the cost of rounding is
+    proved up to it.
 
     >>> mu_squared(Fraction(2), Fraction(5))
     Fraction(1, 10)

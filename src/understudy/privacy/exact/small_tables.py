@@ -1,8 +1,8 @@
 """All tables of a few rows in a few cells, and which of them are neighbours: the ground the exact audit stands on.
 
-Tables are rows of an integer array in lexicographic order. Everything is counted before it is built, and refused when
-it would not fit: an audit of a large space goes by structure (``dirichlet_profile``, ``auditing.noise_losses``)
-or not at all, never by a sample that looks like the whole.
+Tables are rows of an integer array in lexicographic order. Tables are counted before they are built, and refused if
+they would not fit. An audit of a large space uses its structure (``dirichlet_profile``, ``auditing.noise_losses``) or
+is refused. It never uses a sample of the space.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def tables_of(records: int, cells: int) -> Integers:
 
 
 def inputs_of(records: int, cells: int, unit: Unit) -> Integers:
-    """The tables that the unit's neighbour relation speaks of, in lexicographic order."""
+    """The tables among which the unit has neighbours, in lexicographic order."""
     if unit.kind == "replace":
         return tables_of(records, cells)
     refuse_large(how_many(records, cells, unit) * cells, LARGEST_LISTING, "tables")
@@ -106,7 +106,7 @@ def neighbours(inputs: Integers, unit: Unit) -> Integers:
 
 
 def refuse_large(size: float, limit: int, what: str) -> None:
-    """An honest refusal instead of a machine that stops answering."""
+    """Refuses what would exhaust the memory of the machine."""
     if size > limit:
         raise UnsupportedError(
             f"the space has {'more than ' * (size >= HUGE)}{min(size, HUGE):.3g} {what}; enumeration is limited to "

@@ -28,8 +28,8 @@ class ChargingGate:
     def __init__(self, *, plan: Plan, stream: Stream, journal: Journal | None) -> None:
         if stream.secure and type(stream) is not SecureStream:  # the exact type is what was reviewed
             raise DisclosureError(
-                f"{type(stream).__name__} says that it is secure, and only SecureStream is believed to be. Nothing was "
-                "charged; leave the stream out."
+                f"{type(stream).__name__} claims to be secure, but only SecureStream is accepted as secure. Nothing "
+                "was charged; leave the stream out."
             )
         self._plan = plan
         self._stream = stream
@@ -83,10 +83,10 @@ class ChargingGate:
         return payload
 
     def _require_charged(self, same: bool) -> None:
-        """Refuses an answer that was drawn in another way than the one just charged, by another version, say."""
+        """Refuses an answer that was not drawn as just charged, for example by another version of the program."""
         if not same:
             raise InputError(
-                "the journal of this run holds an answer with other noise than this program would charge now; it "
+                "the journal of this run holds an answer with other noise than this program would charge now. It "
                 "cannot be resumed. Finish it with the version that started it."
             )
 

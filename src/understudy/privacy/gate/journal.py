@@ -3,12 +3,12 @@
 A run that dies after its charge is finished from its journal without drawing again what was drawn: the charge covers
 one draw of each answer. What goes in: plans, noisy answers that left the gate, choices made from them. Never counts,
 never a key or a seed of the noise. **One thing in a run folder is confidential**: the key of the run's data and, under
-it, their fingerprint, by which a resumed run knows them again (privacy.randomness.fingerprint). The folder is for its
-owner alone, and goes when the run ends.
+it, their fingerprint, by which a resumed run recognises them (``privacy.randomness.fingerprint``). The folder is for
+its owner alone, and goes when the run ends.
 
 The folder holds ``run.json`` (the header) and ``journal.jsonl`` (one line per entry). Each line carries its number and
-a SHA-256 checksum over the previous checksum and its own text. A line cut short by a crash was never answered to
-anybody and is dropped; any other damage is an error.
+a SHA-256 checksum over the previous checksum and its own text. A line cut short by a crash was never handed out, and is
+dropped. Any other damage is an error.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class JournalEntry:
 class Journal:
     """An append-only list of public values in a folder of their own. Made by :meth:`create` or :meth:`open`.
 
-    Two processes that resume the same run cannot both append: whoever finds the file longer than they know it is
-    refused, so one draw of each answer is ever used. A copy of the folder is another file; what stops it is that an
-    answer is handed out only after :meth:`confirm`, which asks the ledger.
+    Two processes that resume the same run cannot both append: a process that finds the file longer than it left it is
+    refused. So only one draw of each answer is ever used. A copy of the folder is another file; what stops it is that
+    an answer is handed out only after :meth:`confirm`, which asks the ledger.
     """
 
     def __init__(self, folder: Path, header: Mapping[str, Any], start: str) -> None:

@@ -1,10 +1,10 @@
 """Priors for which all draws of a release together keep Definition 6: their breach probabilities add up to delta.
 
-The breach probability is a saw-tooth in the prior, so nothing is concluded from one prior to another: the prior that is
-drawn with is checked as it is, for every public size and number of cells by itself. Thresholds of cells with at most
-one record jump where (e^epsilon - 1) prior is a whole number; just there the probability is low, so such priors are
-tried first, and smaller ones in between after that. The last of them is Theorem 4.1's, which never breaches. Theorem
-9 of docs/theory/probabilistic-dp.md.
+The breach probability is a saw-tooth in the prior, so one prior says nothing about another: the prior that is drawn
+with is itself checked, for every public size and number of cells by itself. Thresholds of cells with at most one record
+jump where (e^epsilon - 1) prior is a whole number; just there the probability is low, so such priors are tried first,
+and smaller ones in between after that. The last of them is Theorem 4.1's, which never breaches. Theorem 9 of
+docs/theory/probabilistic-dp.md.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ class SizedPrior:
     """For each step of sizes the number of cells and the prior of each, a multiple of a power of two.
 
     ``entries`` maps the least size of a step to (cells, weight, shift): the prior is weight / 2^shift. ``times`` says
-    how many rows are drawn for each job, of which every so many are kept: 1 where nothing is said.
+    how many rows are drawn for each job. A systematic sample of them is kept, one for each job. It is 1 where nothing
+    is said.
     """
 
     entries: Mapping[int, tuple[int, int, int]]

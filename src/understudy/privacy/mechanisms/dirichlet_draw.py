@@ -90,7 +90,7 @@ class DirichletDraw:
     def from_json(cls, data: Mapping[str, str], loss: PureLoss | ApproxLoss) -> DirichletDraw:
         """Read back what ``to_json`` wrote, with the loss that was charged for it."""
         if data["mechanism"] != cls.name:
-            raise InputError(f"a draw by '{data['mechanism']}' is no draw by '{cls.name}'.")
+            raise InputError(f"a draw by '{data['mechanism']}' is not a draw by '{cls.name}'.")
         return cls(prior=from_text(data["prior"], "prior"), rows=int(data["rows"]), loss=loss)
 
 

@@ -45,7 +45,7 @@ def read_prior(prior: Number | Iterable[Number], cells: int | None) -> tuple[Fra
 def _positive(value: Number) -> Fraction:
     number = read_exact(value, "prior")
     if number <= 0:
-        raise InputError(f"prior ({value}) must be positive in every cell: an impossible output would betray the data.")
+        raise InputError(f"prior ({value}) must be positive in every cell: an impossible output would reveal the data.")
     return number
 
 

@@ -219,7 +219,7 @@ class CellUrn:
         _run_until_done(block, substream_key(stream, *purpose, "urn"), states, rows + 2, run)
         if (times == 1).all():
             return drawn
-        # Every so many of the sorted rows: as many as there are jobs, and nearly the shares of all rows.
+        # A systematic sample of the sorted rows: as many as there are jobs, with nearly the shares of all rows.
         step = np.repeat(times, block.rows)
         number = np.arange(len(step)) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
         return np.asarray(drawn[np.repeat(row_starts[:-1], block.rows) + number * step + step // 2])

@@ -1,7 +1,7 @@
 """Integer noise on counts: one frozen value that runs it, states what it costs, and knows its exact law.
 
 Both laws live on the integers and are sampled exactly, so nothing is lost to floating point: no rounded output can
-betray its input (Mironov 2012). See docs/theory/geometric.md and docs/theory/discrete-gaussian.md.
+reveal its input (Mironov 2012). See docs/theory/geometric.md and docs/theory/discrete-gaussian.md.
 """
 
 from __future__ import annotations

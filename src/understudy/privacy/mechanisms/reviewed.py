@@ -2,8 +2,8 @@
 
 A gate hands exact counts to a mechanism and believes what it says about its cost. So a mechanism is accepted by its
 exact type: a subclass, or a look-alike from another file, may run something else than what it charges for. This
-protects against mistakes. It does not protect against malice: Python is no sandbox, and code that runs in the process
-can read the data without any gate (docs/threat-model.md).
+protects against mistakes. It does not protect against malice: Python is not a sandbox, and code that runs in the
+process can read the data without any gate (docs/threat-model.md).
 """
 
 from __future__ import annotations

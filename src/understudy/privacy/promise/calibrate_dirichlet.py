@@ -86,7 +86,7 @@ def reference_sample(prior: float, cells: int, records: int, epsilon: float) -> 
 
 
 def require_theorem_4_4(epsilon: float) -> None:
-    """Refuses what Theorem 4.4 does not speak of."""
+    """Refuses what Theorem 4.4 does not cover."""
     if epsilon <= math.log(3):
         raise UnsupportedError(f"Theorem 4.4 is stated for epsilon above ln 3 = 1.0986; epsilon is {epsilon:g}.")
 
@@ -164,9 +164,9 @@ class SmallBreach:
     """All tables and outputs of a small space, and the breach probability as the prior moves.
 
     For few cells, where Theorem 4.3 is not exact. With no more cells than rows an output may leave no cell empty, and
-    whether it betrays a row depends on two cells at once: (1 + m_i/(a + b_i)) / (1 + m_j/(a + b_j)) > e^epsilon, b the
-    table without the row. The disclosure sets change at the positive roots, in the prior a, of
-    (a + b_i + m_i)(a + b_j) = e^epsilon (a + b_i)(a + b_j + m_j).
+    whether it discloses a row depends on two cells at once: (1 + m_i/(a + b_i)) / (1 + m_j/(a + b_j)) > e^epsilon, b
+    the table without the row. The disclosure sets change at the positive roots, in the prior a, of (a + b_i + m_i)(a +
+    b_j) = e^epsilon (a + b_i)(a + b_j + m_j).
     """
 
     def __init__(self, cells: int, records: int, rows: int, epsilon: float) -> None:

@@ -4,10 +4,10 @@ rho-zCDP implies (epsilon, delta)-DP for every alpha > 1 with
 
     delta = exp((alpha-1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1)
 
-(arXiv:2004.00010, Proposition 12 with Corollary 13, the Renyi divergence of order alpha being at most alpha rho).
-The best alpha is found numerically, but the bound holds for whichever alpha is used, so a poor search could only cost
-accuracy, never privacy. What is left to guard is rounding: inputs are rounded against us, every elementary step is
-allowed an error of 16 units in the last place, and the sum of those errors is added to the result.
+(arXiv:2004.00010, Proposition 12 with Corollary 13, the Renyi divergence of order alpha being at most alpha rho). The
+best alpha is found numerically, but the bound holds for whichever alpha is used, so a poor search could only cost
+accuracy, never privacy. What is left to guard is rounding: inputs are rounded to the unfavourable side, every
+elementary step is allowed an error of 16 units in the last place, and the sum of those errors is added to the result.
 Everything is written in x = alpha - 1, which loses no digits as alpha nears 1. See docs/theory/accounting.md.
 """
 

@@ -1,4 +1,4 @@
-"""What was done to the data, told without saying how much it costs: the accountant knows that.
+"""What was done to the data. What it costs is not stated here: the accountant knows that.
 
 Events are public: they name margins and noise scales, never counts. Description and accounting are kept apart, so
 that an accountant can refuse an event it does not know instead of trusting the event's own word.

@@ -41,7 +41,7 @@ class KeyedStream:
     A forked child holds a copy of the key and would repeat its parent's words, so a stream works only in the process
     that made it. It raises instead of taking a new key silently: a new key would be safe, but would quietly lose the
     property that output does not depend on how the work was divided. Threads of that process may share it: no word is
-    given twice. (A child looks at its process before it looks at the lock, which may be held for ever there.)
+    given twice. (A child checks its process before it takes the lock, which may never be released there.)
 
     >>> KeyedStream().words(2, "example").dtype
     dtype('uint64')
@@ -119,8 +119,8 @@ class KeyedStream:
 class TravellingKey:
     """The key of a stream on its way into the closure of a task: the one thing about a stream that can be serialized.
 
-    It shows nothing of itself, and is good only for making a stream where it arrives. Whoever sends it answers for the
-    way: an encrypted network, and no file.
+    It can only be made into a stream where it arrives. Whoever sends it is responsible for the transport: an encrypted
+    network, and never a file.
     """
 
     __slots__ = ("_key", "_secure")
@@ -192,7 +192,7 @@ def encrypted_blocks(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint6
 
 
 def encode_purpose(purpose: tuple[str | int, ...]) -> bytes:
-    """An encoding in which different purposes never read the same: each part with its type and length.
+    """An encoding that differs for different purposes: each part with its type and length.
 
     >>> encode_purpose(("a", "b")) == encode_purpose(("ab",))
     False

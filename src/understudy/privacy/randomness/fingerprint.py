@@ -1,4 +1,4 @@
-"""How a run knows its data again: a keyed sum over rows that does not depend on their order.
+"""How a resumed run recognises its data: a keyed sum over rows that does not depend on their order.
 
 Law: F(table) = sum over rows of AES-CBC-MAC(key, row) in the group (Z mod 2^64)^2, each row as the words of its codes.
 A sum has no order, so rows may be divided among files, batches and machines in any way, and sums of parts add up. Two
@@ -28,8 +28,8 @@ MODULUS = 1 << WORD_BITS
 
 
 class DataKey:
-    """The key by which one run treats its data the same way again: which rows of a crowded unit it keeps, and their
-    fingerprint. It is written to the run folder and nowhere else."""
+    """The key of a run for its data. It decides which rows of a unit are kept, and it keys the fingerprint, so a
+    resumed run finds the same. It is written to the run folder and nowhere else."""
 
     __slots__ = ("_key",)
 
@@ -45,7 +45,7 @@ class DataKey:
 
     @classmethod
     def beside(cls, stream: Stream) -> DataKey:
-        """A fresh one; beside a test stream, which promises nothing, one that can be repeated as its words can."""
+        """A fresh key; for a test stream, which promises nothing, a key that can be repeated like its words."""
         if stream.secure:
             return cls.fresh()
         return cls(hashlib.sha256(stream.words(4, "data key").tobytes()).digest())

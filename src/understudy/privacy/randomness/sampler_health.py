@@ -108,7 +108,8 @@ def check_samplers(stream: Stream) -> None:
 
 
 def tallies(stream: Stream) -> Iterator[Tally]:
-    """Every event of every sampler, counted in fresh draws; words first, for samplers may wait for one for ever."""
+    """Every event of every sampler, counted in fresh draws; words come first, because a sampler could wait for a word
+    for ever."""
     yield from _word_tallies(stream.words(WORDS, "health", "words"))
     for mechanism, draws in NOISE:
         half = np.zeros(draws // 2, dtype=np.int64)

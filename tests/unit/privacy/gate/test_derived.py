@@ -240,7 +240,7 @@ def test_a_stream_that_says_it_is_secure_is_not_believed(kind):
             self.secure = True
 
     source = us.open_source(ROWS, SCHEMA)
-    with pytest.raises(DisclosureError, match="Mine says that it is secure"):
+    with pytest.raises(DisclosureError, match="Mine claims to be secure"):
         us.synthesize(source, method="histogram", budget=us.PureDP(epsilon=1), stream=Mine())
 
 

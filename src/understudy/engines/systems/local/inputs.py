@@ -1,4 +1,4 @@
-"""Opening what a steward has: files, globs, databases, frames. What it is follows from its ending or its type."""
+"""Opening what a steward has: files, globs, databases, frames. The ending or the type tells what it is."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _csv(
 
 
 def _refuse_binary(path: str) -> None:
-    """A file that was given the ending of a text file and is none."""
+    """Refuses a file that has the ending of a text file and is not one."""
     if ending_of(path).endswith(".gz"):
         return
     try:
@@ -211,7 +211,7 @@ def _refuse_binary(path: str) -> None:
         raise InputError(f"{path} may not be read by this user.") from None
     for mark, text in NOT_TEXT.items():
         if begin.startswith(mark):
-            raise InputError(f"{path} is no text file in spite of its ending; it is {text}.")
+            raise InputError(f"{path} is not a text file although its ending says so; it is {text}.")
 
 
 def _database(paths: Sequence[str], table: str | None, query: str | None) -> DatabaseReader:

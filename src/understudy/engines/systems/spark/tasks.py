@@ -1,8 +1,8 @@
 """What runs on the executors: reading, encoding, counting. Counts and reports leave a task; rows never do.
 
 Each task is a frozen value that is called with the Arrow batches of one partition, as ``mapInArrow`` does. Input that
-is wrong is reported, not raised: Spark would repeat the task in vain, and would log a traceback. Anything else that
-goes wrong is raised again without its text, which may quote values, and Spark repeats the task.
+is wrong is reported, not raised: Spark would repeat the task to no effect, and would log a traceback. Anything else
+that goes wrong is raised again without its text, which may quote values, and Spark repeats the task.
 """
 
 from __future__ import annotations
