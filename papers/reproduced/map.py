@@ -18,7 +18,7 @@ from papers.harness import CannotComputeError, Computations, data_file, papers, 
 from understudy.auditing.accept_reject import AcceptReject
 from understudy.auditing.exact_audit import audit
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import figures
+from understudy.figures.evaluation_figure import figures
 from understudy.privacy.exact.disclosure_sets import disclosure_sets
 from understudy.privacy.exact.small_tables import neighbours, tables_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial

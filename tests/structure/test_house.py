@@ -13,6 +13,7 @@ from papers.harness import papers
 from understudy.engines.engine import engines
 from understudy.evaluation.shared.attack import attacks
 from understudy.evaluation.shared.measure import measures
+from understudy.figures.evaluation_figure import figures
 from understudy.synth.shared.method import synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -139,6 +140,6 @@ def test_the_map_of_the_tree_is_true():
 
 
 def test_a_folder_of_plug_ins_holds_plug_ins_only():
-    for registry in (synthesizers, attacks, measures, engines, papers):
+    for registry in (synthesizers, attacks, measures, engines, figures, papers):
         for name in registry:
             assert registry[name], name

@@ -443,7 +443,7 @@ def draw_frames(frames: Mapping[str, Any], place: Path) -> None:
     """Every figure that these tables allow, as SVG; without matplotlib a warning says that they were left out."""
     import importlib.util
 
-    from understudy.figures.evaluation.base import drawable, figures
+    from understudy.figures.evaluation_figure import drawable, figures
 
     names = drawable(frames)
     if names and importlib.util.find_spec("matplotlib") is None:

@@ -30,7 +30,7 @@ class Registry(Generic[T]):
         Modules of the package that are no entries.
     """
 
-    def __init__(self, kind: str, package: str, *, not_entries: tuple[str, ...] = ("base",)) -> None:
+    def __init__(self, kind: str, package: str, *, not_entries: tuple[str, ...] = ()) -> None:
         self.kind = kind
         self.package = package
         self._not_entries = not_entries

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import BAD, ORIGINAL, SYNTHETIC, Canvas, house_style
+from understudy.figures.house_style import BAD, ORIGINAL, SYNTHETIC, Canvas, house_style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import Canvas, house_style
+from understudy.figures.house_style import Canvas, house_style
 
 if TYPE_CHECKING:
     import pyarrow

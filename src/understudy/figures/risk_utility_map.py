@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import BAD, ORIGINAL, SYNTHETIC, Canvas, house_style
+from understudy.figures.house_style import BAD, ORIGINAL, SYNTHETIC, Canvas, house_style
 from understudy.figures.ticks import round_ticks, ticks_at
 
 if TYPE_CHECKING:

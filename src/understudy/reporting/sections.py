@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from understudy.core.result import Evaluation, Section
-from understudy.figures.evaluation.base import drawable, figures
+from understudy.figures.evaluation_figure import drawable, figures
 from understudy.figures.promise import beliefs, noise_by_table, proved_profile
 from understudy.inference.answer import Answer
 from understudy.inference.questions import KINDS

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from understudy.errors import InputError, MissingExtraError
-from understudy.figures.evaluation.base import drawable, figures, needs
+from understudy.figures.evaluation_figure import drawable, figures, needs
 
 
 def histogram(key: str, names: tuple[str, ...]) -> pa.Table:

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures, shortened
+from understudy.figures.evaluation_figure import Frames, draws_from, figures
+from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas, shortened
 
 MOST = 12
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import BAD, ORIGINAL, QUIET, Canvas, Frames, draws_from, figures
+from understudy.figures.evaluation_figure import Frames, draws_from, figures
+from understudy.figures.house_style import BAD, ORIGINAL, QUIET, Canvas
 
 
 @figures.add

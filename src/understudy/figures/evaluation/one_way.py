@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures, shortened
+from understudy.figures.evaluation_figure import Frames, draws_from, figures
+from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas, shortened
 
 MOST_ATTRIBUTES, MOST_LEVELS = 24, 15
 

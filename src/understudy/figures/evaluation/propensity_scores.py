@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import ORIGINAL, SYNTHETIC, Canvas, Frames, draws_from, figures
+from understudy.figures.evaluation_figure import Frames, draws_from, figures
+from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas
 
 
 @figures.add

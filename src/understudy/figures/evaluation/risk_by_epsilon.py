@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from understudy.figures.drawing import Drawing
-from understudy.figures.evaluation.base import Canvas, Frames, draws_from, figures
+from understudy.figures.evaluation_figure import Frames, draws_from, figures
+from understudy.figures.house_style import Canvas
 from understudy.figures.ticks import round_ticks
 
 

@@ -1,0 +1,54 @@
+"""Figures drawn from the frames of an evaluation, by name; which of them can be drawn follows from the frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from understudy.core.registry import Registry
+from understudy.errors import InputError
+from understudy.figures.drawing import Drawing
+from understudy.figures.house_style import house_style
+
+Frames = Mapping[str, Any]
+Figure = Callable[[Frames], Drawing]
+figures: Registry[Figure] = Registry("figure", "understudy.figures.evaluation")
+
+
+def drawable(frames: Frames) -> tuple[str, ...]:
+    """The figures whose frames are there and not empty."""
+    return tuple(name for name in figures if all(_filled(frames, need) for need in needs(name)))
+
+
+def needs(name: str) -> tuple[str, ...]:
+    """The frames that a figure reads."""
+    wanted: tuple[str, ...] = figures[name].needs  # type: ignore[attr-defined]
+    return wanted
+
+
+def draws_from(*names: str) -> Callable[[Figure], Figure]:
+    """Says which frames a figure reads, and refuses to draw without them."""
+
+    def decorate(function: Figure) -> Figure:
+        def checked(frames: Frames) -> Drawing:
+            for name in names:
+                if not _filled(frames, name):
+                    raise InputError(
+                        f"figure '{function.__name__}' needs the table '{name}', which is absent or empty."
+                    )
+            with house_style():
+                return function(frames)
+
+        checked.__module__, checked.__name__, checked.__doc__ = (
+            function.__module__,
+            function.__name__,
+            function.__doc__,
+        )
+        checked.needs = names  # type: ignore[attr-defined]
+        return checked
+
+    return decorate
+
+
+def _filled(frames: Frames, name: str) -> bool:
+    return name in frames and frames[name].num_rows > 0
