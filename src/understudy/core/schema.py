@@ -25,6 +25,7 @@ from understudy.errors import SchemaError, unknown_name
 
 Level = str | int | bool
 Edge = int | float | datetime.date
+Special = Edge | str  # a code beside the bins: of their kind, or (beside numbers) a text such as "N"
 MISSING = "<missing>"
 LARGEST_EDGE = 1e300  # so that a range of numbers is a number too
 
@@ -60,8 +61,9 @@ class Attribute:
     """What happens to a value outside the schema: ``error``, ``clip`` (to the nearest bin) or ``missing``."""
     missing: bool = False
     """Whether a value may be missing. Missing is then a code of its own."""
-    special: tuple[tuple[Edge, str], ...] = ()
-    """Named codes beside numeric bins: pairs of code and label, or a mapping, such as ``{-8: "not applicable"}``."""
+    special: tuple[tuple[Special, str], ...] = ()
+    """Named codes beside numeric bins: pairs of code and label, or a mapping, such as ``{-8: "not applicable"}``.
+    A code may be a text that is no number, such as ``{"N": "not applicable"}``; the column is then one of texts."""
     ordered: bool = False
     """Whether the order of the ``levels`` has a meaning."""
     label: str = ""
@@ -111,9 +113,9 @@ class Attribute:
         if not isinstance(self.label, str) or not all(isinstance(text, str) for text in self.level_labels):
             raise SchemaError(f"attribute '{self.name}': labels must be texts.")
         for pair in self.special:
-            numeric = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Edge)
-            if not numeric or isinstance(pair[0], bool | datetime.datetime):
-                raise SchemaError(f"attribute '{self.name}': special maps numbers or dates to labels.")
+            fitting = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Special)
+            if not fitting or isinstance(pair[0], bool | datetime.datetime):
+                raise SchemaError(f"attribute '{self.name}': special maps numbers, dates or texts to labels.")
 
     def _check_levels(self) -> None:
         kinds = {type(level) for level in self.levels}
@@ -148,7 +150,7 @@ class Attribute:
         given = [
             value
             for value in (*self.edges, *(code for code, _ in self.special))
-            if not isinstance(value, datetime.date)
+            if not isinstance(value, datetime.date | str)
         ]
         if not all(isinstance(value, int) or math.isfinite(value) for value in given):
             raise SchemaError(f"{where}: edges must be finite; give the public lowest and highest possible value.")
@@ -171,8 +173,10 @@ class Attribute:
         for code, text in self.special:
             if not isinstance(text, str) or not text or text == MISSING:
                 raise SchemaError(f"{where}: a special code needs a non-empty label.")
-            if isinstance(code, datetime.date) != all(dates):
-                raise SchemaError(f"{where}: special codes must be of the same kind as the edges.")
+            if isinstance(code, str):
+                _check_text_code(where, code, beside_dates=all(dates))
+            elif isinstance(code, datetime.date) != all(dates):
+                raise SchemaError(f"{where}: special codes must be of the same kind as the edges, or texts.")
         codes = [code for code, _ in self.special]
         if len(set(codes)) != len(codes):
             raise SchemaError(f"{where}: a special code is listed twice.")
@@ -195,6 +199,11 @@ class Attribute:
         return self.bins + len(self.special) + int(self.missing)
 
     @property
+    def text_codes(self) -> dict[str, int]:
+        """The codes of special values that are texts beside numbers."""
+        return {code: self.bins + place for place, (code, _) in enumerate(self.special) if isinstance(code, str)}
+
+    @property
     def missing_code(self) -> int | None:
         """The code of a missing value; ``None`` if no value can be missing."""
         return self.size - 1 if self.missing else None
@@ -212,6 +221,22 @@ class Attribute:
             ]
         names += [text for _, text in self.special]
         return (*names, MISSING) if self.missing else tuple(names)
+
+
+def _check_text_code(where: str, code: str, *, beside_dates: bool) -> None:
+    """A text stands beside numbers only, and must be told apart from every number and from a missing value."""
+    if beside_dates:
+        raise SchemaError(f"{where}: a special code beside dates must be a date.")
+    if not code.strip() or code != code.strip() or code == MISSING or as_number(code) is not None:
+        raise SchemaError(f"{where}: the special code {code!r} must be a text without spaces around it, and no number.")
+
+
+def as_number(text: str) -> float | None:
+    """The number that a text would be read as, if any; infinite ones too."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def level_text(value: Level | Edge) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.derived_attributes import Case, Derived
-from understudy.core.schema import Attribute, Edge, Level, Schema
+from understudy.core.schema import Attribute, Edge, Level, Schema, Special, as_number
 from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
 
@@ -193,15 +193,16 @@ def _fits(key: str, value: object) -> bool:
     return isinstance(value, list) and all(map(accepted[key], value))
 
 
-def _code(name: str, text: str, dates: bool) -> Edge:
-    """A special code: TOML keys are text, so the kind of the edges says what it means."""
-    try:
-        if dates:
+def _code(name: str, text: str, dates: bool) -> Special:
+    """A special code: TOML keys are text, so the kind of the edges says what it means. What is no number is a text."""
+    if dates:
+        try:
             return datetime.date.fromisoformat(text)
-        number = int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
-    except ValueError:
-        kind = "a date such as 1900-01-01" if dates else "a number"
-        raise SchemaError(f"attribute '{name}': special code '{text}' must be {kind}.") from None
+        except ValueError:
+            raise SchemaError(f"attribute '{name}': special code '{text}' must be a date such as 1900-01-01.") from None
+    if as_number(text) is None:
+        return text
+    number = int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
     if isinstance(number, float) and not math.isfinite(number):
         raise SchemaError(f"attribute '{name}': special code '{text}' must be finite.")
     return number
@@ -288,8 +289,8 @@ def write_schema(schema: Schema) -> str:
             if values := getattr(attribute, key):
                 lines.append(f"{key} = {_toml(list(values))}")
         if attribute.special:
-            pairs = (f"{_key(_toml(code))} = {_toml(label)}" for code, label in attribute.special)
-            lines.append(f"special = {{ {', '.join(pairs)} }}")
+            codes = ((code if isinstance(code, str) else _toml(code), label) for code, label in attribute.special)
+            lines.append(f"special = {{ {', '.join(f'{_key(code)} = {_toml(label)}' for code, label in codes)} }}")
         lines += [f"{key} = true" for key in ("integer", "missing", "ordered") if getattr(attribute, key)]
         if attribute.outside != "error":
             lines.append(f"outside = {_toml(attribute.outside)}")

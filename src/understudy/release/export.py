@@ -6,6 +6,7 @@ its own: a release folder holds what its manifest lists and nothing else.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -207,12 +208,26 @@ def _columns(release: Release, copy: int, names: dict[str, str], limits: Limits)
 
 def _coded(attribute: Attribute, column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:
     """The values as a statistics package holds them, and their labels."""
+    if attribute.text_codes:
+        return _without_texts(attribute, column)
     if not attribute.levels:
         return column, {int(code): text for code, text in attribute.special if _is_whole(code)}
     values = column.cast(column.type.value_type)
     codes, labels = level_codes(attribute)
     known = pa.array(attribute.levels, values.type)
     return pc.take(pa.array(codes, pa.int64()), pc.index_in(values, value_set=known)), labels
+
+
+def _without_texts(attribute: Attribute, column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, dict[int, str]]:
+    """Numbers beside texts: each text becomes a whole number below all others, and its label says what it was."""
+    numbers = [float(code) for code, _ in attribute.special if isinstance(code, int | float)]
+    lowest = math.floor(min([0.0, float(attribute.edges[0]), *numbers]))  # type: ignore[arg-type]  # no dates here
+    labels = {int(code): text for code, text in attribute.special if _is_whole(code)}
+    for place, (code, text) in enumerate(pair for pair in attribute.special if isinstance(pair[0], str)):
+        stand_in = lowest - 1 - place
+        labels[stand_in] = f"{code}: {text}"
+        column = pc.if_else(pc.equal(column, str(code)), str(stand_in), column)
+    return column.cast(pa.int64() if attribute.integer else pa.float64()), labels
 
 
 def level_codes(attribute: Attribute) -> tuple[list[int], dict[int, str]]:

@@ -24,8 +24,11 @@ from understudy.engines.reading.values import (
 from understudy.errors import SchemaError
 
 MOST_DISTINCT = 20_000  # values told apart in one column; more are no levels of anything
+MOST_WORDS = 6  # different texts beside numbers; with more of them a column is one of texts
+LONGEST_WORD = 16  # letters of such a text
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 LEADING_ZERO = re.compile(r"\s*[+-]?0\d.*")
+LONG_RANGE = 300  # different whole numbers without a gap; ages and years have fewer
 CODE = re.compile(r"9{2,}|9+[678]|-[1-9]|-9{2,}|-9+[678]")  # 99, 999, 99998, -8, -99: how surveys write "no answer"
 
 
@@ -41,14 +44,19 @@ class Profile:
     counts: Counter[str] | None = field(default_factory=Counter)
     distinct_seen: int = 0  # different values when counting stopped
     rows_seen: int = 0  # rows when counting stopped
-    numbers: bool = True
+    span_seen: float = math.inf  # of the numbers when counting stopped
+    numbers: bool = True  # every text is a number, but for a few words
+    words: Counter[str] = field(default_factory=Counter)  # texts beside numbers: "N", "NA", "refused"
     whole: bool = True
     plain_integers: bool = True  # every text is the one way to write its whole number
     finite: bool = True
     low: float = math.inf  # of values that do not look like codes
     high: float = -math.inf
     codes: Counter[float] = field(default_factory=Counter)
-    sizes: Counter[int] = field(default_factory=Counter)  # values by binary order of magnitude, for skewness
+    spread: Counter[float] = field(default_factory=Counter)  # values rounded to a sixteenth of their size
+    divisor: int = 0  # of all whole numbers
+    digits: set[int] = field(default_factory=set)  # numbers of digits of whole numbers
+    decimals: int = 0  # most digits behind the point
     dates: bool = True
     first: datetime.date = datetime.date.max
     last: datetime.date = datetime.date.min
@@ -98,6 +106,7 @@ class Profile:
             self.counts[value] += rows
             if len(self.counts) > MOST_DISTINCT:
                 self.distinct_seen, self.rows_seen = len(self.counts), self.counts.total()
+                self.span_seen = self.high - self.low
                 self.counts = None
         self.letters += rows * len(value)
         self.longest = max(self.longest, len(value))
@@ -111,8 +120,12 @@ class Profile:
         if text in ("inf", "-inf"):
             self.finite = False
             return
-        if not NUMBER.fullmatch(text) or LEADING_ZERO.fullmatch(text):
+        if LEADING_ZERO.fullmatch(text) and "." not in text:
             self.numbers = False
+            return
+        if not NUMBER.fullmatch(text):
+            self.words[text.strip()] += rows
+            self.numbers = len(self.words) <= MOST_WORDS and len(text.strip()) <= LONGEST_WORD and bool(text.strip())
             return
         number = float(text)
         if math.isinf(number):
@@ -124,8 +137,12 @@ class Profile:
             self.codes[number] += rows
             return
         self.low, self.high = min(self.low, number), max(self.high, number)
-        if number > 0:
-            self.sizes[math.frexp(number)[1]] += rows
+        self.spread[rounded_down(number)] += rows
+        if self.whole:
+            self.divisor = math.gcd(self.divisor, int(number))
+            self.digits.add(len(str(abs(int(number)))))
+        else:
+            self.decimals = max(self.decimals, len(text.strip().partition(".")[2]))
 
     def _take_date(self, text: str) -> None:
         if not self.dates:
@@ -152,9 +169,48 @@ class Profile:
         return min([self.low, *ordinary]), max([self.high, *ordinary])
 
     @property
-    def skewed(self) -> bool:
-        """Whether at least half of the positive values are below about a sixteenth of the largest."""
-        if not self.sizes:
-            return False
-        far_below = sum(rows for size, rows in self.sizes.items() if size <= max(self.sizes) - 4)
-        return 2 * far_below >= self.sizes.total()
+    def beside_numbers(self) -> set[str]:
+        """The texts of a column that otherwise has numbers."""
+        return set(self.words) if self.numbers and self.low <= self.high else set()
+
+    @property
+    def different(self) -> int:
+        """How many different values there are, or were when counting stopped."""
+        return self.distinct_seen if self.counts is None else len(self.counts)
+
+    @property
+    def rows_of_a_value(self) -> float:
+        """In how many rows a value occurs on average."""
+        rows = self.rows_seen if self.counts is None else self.filled
+        return rows / max(self.different, 1)
+
+    @property
+    def serial(self) -> bool:
+        """Whether the numbers are 1, 2, 3, ...: nearly every whole number of a long range occurs."""
+        span = self.span_seen if self.counts is None else self.high - self.low
+        return self.whole and self.different >= LONG_RANGE and self.different >= 0.9 * (span + 1)
+
+    def spikes(self) -> list[float]:
+        """Numbers that a quarter of the rows have: zero hours, forty hours, a top code."""
+        common = (self.counts or Counter()).most_common(3)
+        return [float(text) for text, rows in common if 4 * rows > self.filled and NUMBER.fullmatch(text)]
+
+    def without_codes(self, codes: list[float]) -> dict[float, int]:
+        """Rows by rounded value: the ordinary values, and the look-alikes of codes that are none."""
+        rows = Counter(self.spread)
+        for code, found in self.codes.items():
+            if code not in codes:
+                rows[rounded_down(code)] += found
+        return dict(rows)
+
+
+def rounded_down(number: float) -> float:
+    """A number cut to four binary digits after the first: enough to choose round edges by.
+
+    >>> rounded_down(1000), rounded_down(-3.3), rounded_down(0)
+    (992.0, -3.375, 0.0)
+    """
+    if not number:
+        return 0.0
+    part, power = math.frexp(number)
+    return math.ldexp(math.floor(part * 32) / 32, power)

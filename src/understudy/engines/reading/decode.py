@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable, Codes
-from understudy.engines.reading.values import EPOCH, calendar_days, is_text, parse_numbers, plain, readable_column
+from understudy.engines.reading.values import (
+    EPOCH,
+    calendar_days,
+    canonical_texts,
+    is_text,
+    parse_numbers,
+    plain,
+    readable_column,
+)
 from understudy.errors import SchemaError
 from understudy.privacy.randomness.draws import uniform_below_each, unit_interval
 
@@ -61,8 +69,7 @@ def with_derived(table: pa.Table, schema: Schema) -> pa.Table:
         else:
             column = pa.array(np.zeros(table.num_rows, np.int64))
             for name in derived.sources:
-                special = coded[name] >= schema[name].bins  # special codes and missing, which have no amount
-                column = pc.add(column, pc.if_else(pa.array(special), None, _values(schema[name], table.column(name))))
+                column = pc.add(column, amounts(schema[name], table.column(name), coded[name]))
         result = result.append_column(_field(attribute), column)
     return result
 
@@ -81,6 +88,15 @@ def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
     return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
 
 
+def amounts(attribute: Attribute, column: pa.ChunkedArray, codes: Codes) -> pa.Array:
+    """The numbers or dates of a column, null where a value is missing or a special code, which have no amount."""
+    amount = pa.array(np.asarray(codes) < attribute.bins)
+    if attribute.text_codes:
+        column = pc.if_else(amount, column, None)
+        attribute = replace(attribute, special=())
+    return pc.if_else(amount, _values(attribute, column), None)
+
+
 def _values(attribute: Attribute, column: pa.ChunkedArray) -> pa.Array:
     """Numbers or dates in the type of their attribute, from whatever type somebody else's table has them in."""
     with readable_column(attribute.name):
@@ -91,6 +107,8 @@ def _typed(attribute: Attribute, array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = plain(array.dictionary_decode())
     kind = _field(attribute).type
+    if pa.types.is_string(kind):  # numbers and texts beside them: the column is text already, or has no such text
+        return array.cast(kind) if is_text(array.type) else canonical_texts(array).cast(kind)
     if pa.types.is_timestamp(array.type):
         array = calendar_days(array)
     elif pa.types.is_floating(array.type):
@@ -108,6 +126,8 @@ def _field(attribute: Attribute) -> pa.Field:
         kind = pa.dictionary(pa.int32(), kinds[type(attribute.levels[0])], ordered=attribute.ordered)
     elif attribute.kind == "date":
         kind = pa.date32()
+    elif attribute.text_codes:  # numbers beside texts can only be texts too
+        kind = pa.string()
     else:
         kind = pa.int64() if attribute.integer else pa.float64()
     metadata = {"label": attribute.label} if attribute.label else {}
@@ -128,8 +148,9 @@ def _levels(attribute: Attribute, codes: Codes) -> pa.Array:
 def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> pa.Array:
     whole = attribute.integer or attribute.kind == "date"
     values = np.zeros(len(codes), np.int64 if whole else np.float64)
-    special = [_number(code) for code, _ in attribute.special]
-    for position, code in enumerate(special):
+    named = {place: _number(code) for place, (code, _) in enumerate(attribute.special) if not isinstance(code, str)}
+    special = list(named.values())
+    for position, code in named.items():
         values[codes == attribute.bins + position] = code
     open_rows = np.flatnonzero(codes < attribute.bins)
     _refuse_full_bins(attribute, special, whole)
@@ -141,7 +162,13 @@ def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpos
     missing = None if attribute.missing_code is None else np.asarray(codes) == attribute.missing_code
     if attribute.kind == "date":
         return pa.array(values.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
-    return pa.array(values, mask=missing)
+    column = pa.array(values, mask=missing)
+    if not attribute.text_codes:
+        return column
+    texts = canonical_texts(column)
+    for text, code in attribute.text_codes.items():
+        texts = pc.if_else(pa.array(np.asarray(codes) == code), text, texts)
+    return texts.cast(pa.string())
 
 
 def _draw_whole(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:

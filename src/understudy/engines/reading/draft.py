@@ -10,25 +10,41 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from understudy.core.folders import explained_disk_errors, release_above
-from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema
+from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Special
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.column_profile import NUMBER, Profile
-from understudy.engines.reading.edges import round_dates, round_edges, skewed_edges
+from understudy.engines.reading.edges import largest_share, round_dates, round_edges, spread_edges
 from understudy.engines.reading.readers import CsvReader
+from understudy.engines.reading.skip_patterns import skip_patterns
 from understudy.engines.reading.statfiles import Labels, StatReader
 from understudy.engines.systems.local.inputs import open_reader
 from understudy.errors import DisclosureError, InputError
 
 RARE = 10  # rows; a level with fewer may point at somebody
 MOST_LEVELS = 1000
+MANY_LEVELS = 100  # if nearly all of them are rare, they are too many
 FEW_NUMBERS = 15  # whole numbers with no more different values are levels
 LONG_TEXT = 30  # letters on average
+LARGEST_GROUP = 50  # rows of one household or patient
+FEW_ROWS = 20  # rows of a value on average; a key that says whose rows belong together has fewer
+ALWAYS_THE_SAME = 0.4  # of the rows in one of the bins of equal width: then other edges are better
 ID_NAME = re.compile(r"(.*[_ .-])?(id|ids|uuid|key|nr|no|number|pid|hhid|ssn|serial)", re.IGNORECASE)
+AMOUNT_NAME = re.compile(
+    r".*(wage|income|salar|earn|pay|amount|price|cost|value|total|turnover|revenue|balance|debt|asset|rent).*",
+    re.IGNORECASE,
+)
+CODE_NAME = re.compile(
+    r"(.*[_ .-])?(\w*code|codes|cd|zip|plz|puma|fips|geoid|tract|block|naics|nace|sic|isco|soc|icd|occp?|indp?)\d*",
+    re.IGNORECASE,
+)
+WEIGHT_NAME = re.compile(r"(.*[_ .-])?(weights?|[a-z]?wgt[a-z]?|[pfah]?weight|wt)\d*", re.IGNORECASE)
+ABSENT = {"na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", ".", "..", "-", "?", "missing", "<na>"}
 HEAD = """\
 # CONFIDENTIAL: THIS DRAFT WAS MADE BY LOOKING AT THE DATA. KEEP IT INSIDE THE BUILDING.
 #
@@ -39,6 +55,11 @@ HEAD = """\
 version = 1
 draft = true
 """
+IDENTIFIER = "looks like an identifier: nearly every row has its own. If it says whose a row is, it is the unit_id."
+KEY = (
+    "looks like a key: {values:,} different values, each in a few rows. If it says whose rows these are (a household, "
+    "a patient), it is the unit_id, and a unit has several rows."
+)
 SEEN = "the bounds were seen in the data and rounded: replace them with public ones."
 
 
@@ -115,7 +136,13 @@ def draft_schema(
     if not any(profile.rows for profile in profiles.values()):
         raise InputError("the data have no rows, so there is nothing to draft a schema from.")
     labels = reader.labels if isinstance(reader, StatReader) else Labels()
-    text = _text({name: _entry(profile, labels) for name, profile in profiles.items()})
+    entries = {name: _entry(profile, labels) for name, profile in profiles.items()}
+    drafted = {name: entry.attribute for name, entry in entries.items() if entry.attribute is not None}
+    again = open_reader(data, names=(), missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    unfilled = {name: {missing_text, *profiles[name].beside_numbers} for name in drafted}
+    for name, remark in skip_patterns(again.batches(list(drafted)), drafted, unfilled).items():
+        entries[name] = replace(entries[name], remarks=(*entries[name].remarks, remark))
+    text = _text(entries)
     if out is not None:
         write_draft(text, out)
     return text
@@ -181,13 +208,33 @@ def _entry(profile: Profile, labels: Labels) -> _Entry:
         return _Entry(attribute=Attribute(edges=edges, **common), remarks=(SEEN,))
     counts = profile.counts or Counter()
     unlabelled = [text for text in counts if text not in texts]
-    if (
-        profile.numbers
-        and not profile.boolean
-        and (profile.counts is None or len(unlabelled) > FEW_NUMBERS or not (profile.plain_integers or texts))
-    ):
+    if _has_amounts(profile, texts, unlabelled):
         return _numeric(profile, texts, common)
     return _listed(profile, texts, unlabelled, common)
+
+
+def _has_amounts(profile: Profile, texts: dict[str, str], unlabelled: list[str]) -> bool:
+    """Whether the numbers of a column say how much; otherwise they are names of something, or no numbers."""
+    if not profile.numbers or profile.boolean or profile.low > profile.high:
+        return False
+    if profile.counts is None:
+        return True
+    if _looks_coded(profile):
+        return False
+    numbers = len(unlabelled) - len(profile.words)
+    few = numbers <= FEW_NUMBERS
+    decimal = not profile.plain_integers and not texts and profile.rows_of_a_value < FEW_ROWS
+    return not few or (decimal and not profile.words)
+
+
+def _looks_coded(profile: Profile) -> bool:
+    """Whether whole numbers look like codes (of places, occupations): by their name, or few far apart of one length."""
+    if not profile.whole or not profile.numbers or AMOUNT_NAME.fullmatch(profile.name):
+        return False
+    if CODE_NAME.fullmatch(profile.name):
+        return True
+    scattered = profile.different < 0.05 * (profile.high - profile.low) and profile.rows_of_a_value >= RARE
+    return scattered and len(profile.digits) == 1 and min(profile.digits) >= 4 and profile.plain_integers
 
 
 def _reason_to_ignore(profile: Profile, *, labelled: bool) -> str | None:
@@ -203,39 +250,105 @@ def _reason_to_ignore(profile: Profile, *, labelled: bool) -> str | None:
         return 'holds infinite values; correct them, or describe it with edges and outside = "clip".'
     if profile.dates or profile.boolean or labelled:
         return None
-    if profile.numbers:
-        spread = profile.range_without([])
-        if max(map(abs, spread)) > 2**53:
+    if profile.numbers and profile.low <= profile.high:
+        if max(map(abs, profile.range_without([]))) > 2**53:
             return "holds numbers beyond 2^53, which are identifiers as a rule."
-        run = profile.whole and spread[1] - spread[0] < 2 * profile.filled
-        long = min(spread) >= 10**5 and len(str(int(spread[0]))) == len(str(int(spread[1])))
-        if profile.nearly_distinct and profile.whole and (run or long or ID_NAME.fullmatch(profile.name)):
-            return (
-                "looks like an identifier: nearly every row has its own. If it says whose a row is, it is the unit_id."
-            )
+        if _counts_through(profile):
+            return IDENTIFIER
+        if _joins_rows(profile):
+            return KEY.format(values=profile.different)
+        if _looks_coded(profile) and (counts is None or _are_too_many(profile)):
+            return _too_many(profile)
         return None
     if profile.letters > LONG_TEXT * profile.filled and (counts is None or len(counts) > RARE):
         return "looks like free text, which can name people; it cannot be released."
     if profile.nearly_distinct:
-        return "looks like an identifier: nearly every row has its own. If it says whose a row is, it is the unit_id."
-    if counts is None or len(counts) > MOST_LEVELS:
-        number = f"more than {profile.distinct_seen - 1:,}" if counts is None else f"{len(counts):,}"
-        return f"has {number} levels; join them into fewer than {MOST_LEVELS:,} in the data before it can be used."
+        return IDENTIFIER
+    if counts is None or _are_too_many(profile):
+        return _too_many(profile)
+    if _joins_rows(profile):
+        return KEY.format(values=profile.different)
     if MISSING in counts:
         return f"has the text '{MISSING}' as a value, which stands for missing values here; rename it in the data."
     return None
 
 
+def _counts_through(profile: Profile) -> bool:
+    """Whether whole numbers tell rows apart. Amounts may be nearly distinct too, but by chance some of them agree."""
+    if not profile.whole or not profile.nearly_distinct:
+        return False
+    if ID_NAME.fullmatch(profile.name) or profile.serial:
+        return True
+    span = profile.high - profile.low + 1
+    agreements = profile.filled**2 / (2 * span)  # expected among as many numbers drawn at random from the range
+    if profile.counts is not None and len(profile.counts) == profile.filled and agreements > 10:
+        return True
+    long = len(profile.digits) == 1 and min(profile.digits) >= 7
+    return long and not AMOUNT_NAME.fullmatch(profile.name)
+
+
+def _joins_rows(profile: Profile) -> bool:
+    """Whether a value stands for the few rows that belong together, as the number of a household does."""
+    if profile.different < 50 or profile.rows_of_a_value >= FEW_ROWS:
+        return False
+    if profile.counts and max(profile.counts.values()) > LARGEST_GROUP:
+        return False
+    if profile.numbers:
+        return profile.whole and (profile.serial or bool(ID_NAME.fullmatch(profile.name)))
+    return bool(ID_NAME.fullmatch(profile.name)) and all(map(_has_digit, profile.counts or ()))
+
+
+def _has_digit(text: str) -> bool:
+    return any(letter.isdigit() for letter in text)
+
+
+def _are_too_many(profile: Profile) -> bool:
+    """Whether there are more levels than anything can be said about."""
+    return profile.different > MOST_LEVELS or (profile.different > MANY_LEVELS and profile.rows_of_a_value < RARE / 2)
+
+
+def _too_many(profile: Profile) -> str:
+    number = f"more than {profile.distinct_seen - 1:,}" if profile.counts is None else f"{len(profile.counts):,}"
+    return f"has {number} levels; join them into fewer than {MOST_LEVELS:,} in the data before it can be used."
+
+
+def _spellings(levels: Iterable[str]) -> list[list[str]]:
+    """Levels that differ in capitals, spaces, hyphens or full stops only."""
+    alike: dict[str, list[str]] = {}
+    for level in levels:
+        alike.setdefault(re.sub(r"[\s._-]+", "", level).casefold(), []).append(level)
+    return [group for group in alike.values() if len(group) > 1]
+
+
+def _order(text: str) -> tuple[bool, float, str]:
+    """Numbers by size, then texts."""
+    number = bool(NUMBER.fullmatch(text))
+    return not number, float(text) if number else 0.0, text
+
+
+def _absent(texts: Iterable[str]) -> list[str]:
+    """Texts that usually stand for a missing value."""
+    return sorted(text for text in texts if text.strip().casefold() in ABSENT)
+
+
+def _remark_on_absent(texts: list[str]) -> str:
+    shown = ", ".join(repr(text) for text in texts)
+    return (
+        f"{shown} is listed as a value. If it means that there is none, draft again with --missing-text {texts[0]} "
+        "(missing_text in Python), or correct the data."
+    )
+
+
 def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], common: dict[str, Any]) -> _Entry:
     counts = profile.counts or Counter()
     found = {*counts, *texts}
-    levels: list[Level]
+    levels: list[Level] | list[str] | list[int] | list[bool]
     if profile.boolean:
         levels = [False, True]
     elif all(re.fullmatch(r"-?(0|[1-9]\d{0,14})", text) and text != "-0" for text in found):
         levels = sorted(map(int, found))
     else:
-        levels = sorted(found)
+        levels = [*sorted(found, key=_order)]
     remarks = []
     if len(counts) == 1:
         remarks.append("constant: every row that is filled has the same value; is it needed?")
@@ -244,6 +357,15 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
         remarks.append(f"rare: {rare} of {len(counts)} levels occur in fewer than {RARE} rows; join them with others.")
     if texts and unlabelled:
         remarks.append(f"{len(unlabelled)} level(s) have no label in the file; are they errors?")
+    if not profile.boolean:
+        remarks += [
+            f"{' and '.join(map(repr, group))} may be spellings of one level; make them one in the data."
+            for group in _spellings(counts)
+        ]
+    if absent := _absent(counts):
+        remarks.append(_remark_on_absent(absent))
+    if _looks_coded(profile) and len(counts) > FEW_NUMBERS:
+        remarks.append("whole numbers that look like codes, not amounts: listed as levels.")
     codes = [code for code in profile.probable_codes() if profile.numbers and code in levels and len(counts) > 2]
     if codes and not texts:
         remarks.append(f"probable codes for no answer among the levels: {_listed_numbers(codes)}.")
@@ -252,26 +374,44 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
 
 
 def _numeric(profile: Profile, texts: dict[str, str], common: dict[str, Any]) -> _Entry:
-    labelled = {float(text): said or f"code {text}" for text, said in texts.items() if NUMBER.fullmatch(text)}
+    labelled: dict[float | str, str] = {
+        float(text): said or f"code {text}" for text, said in texts.items() if NUMBER.fullmatch(text)
+    }
     probable = [code for code in profile.probable_codes() if code not in labelled]
-    special = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
-    low, high = profile.range_without(list(special))
+    special: dict[float | str, str] = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
+    low, high = profile.range_without(list(special))  # type: ignore[arg-type]  # words are added below
     remarks = [SEEN]
     if probable:
         remarks.append(
             f"probable codes, put under special: {_listed_numbers(probable)}. Name them, or widen the edges."
         )
-    edges: list[Edge] = list(
-        skewed_edges(high, whole=profile.whole)
-        if low >= 0 and profile.skewed
-        else round_edges(low, high, whole=profile.whole)
-    )
+    if profile.words:
+        special |= {word: texts.get(word) or f"code {word}" for word in sorted(profile.words)}
+        shown = ", ".join(map(repr, sorted(profile.words)))
+        remarks.append(f"texts among the numbers, put under special: {shown}. Say what each of them means.")
+    if absent := _absent(profile.words):
+        remarks.append(_remark_on_absent(absent))
+    spread = profile.without_codes(list(special))  # type: ignore[arg-type]
+    edges: list[Edge] = list(round_edges(low, high, whole=profile.whole))
+    if low < high and largest_share(spread, edges) > ALWAYS_THE_SAME:  # type: ignore[arg-type]
+        edges = list(spread_edges(spread, low, high, whole=profile.whole, spikes=profile.spikes()))
+        remarks.append("most values are small, so the edges are closer there; they too were seen in the data.")
+        if low > 0 and edges[0] != 0:
+            remarks.append('density = "log" spreads synthetic values inside a bin as such amounts are spread.')
+        elif low >= 0 and not profile.spread.get(0.0):
+            remarks.append('if 0 is not possible, let the edges begin above 0 and say density = "log".')
+    if WEIGHT_NAME.fullmatch(profile.name):
+        remarks.append(
+            "looks like a survey weight. A synthetic table needs none if its rows stand for the population; else keep "
+            "it only if users are told that it is synthetic too."
+        )
     if low == high:
         remarks.append("constant: every row that is filled has the same value; is it needed?")
-    named: list[tuple[Edge, str]] = []
-    for code, said in sorted(special.items()):
+    named: list[tuple[Special, str]] = []
+    for code, said in sorted(special.items(), key=lambda pair: (isinstance(pair[0], str), pair[0])):
+        plain = code if isinstance(code, str) else _whole(code)
         taken = {text for _, text in named}
-        named.append((_whole(code), said if said not in taken else f"{said} ({_whole(code)})"))
+        named.append((plain, said if said not in taken else f"{said} ({plain})"))
     return _Entry(
         attribute=Attribute(edges=tuple(edges), integer=profile.whole, special=tuple(named), **common),
         remarks=tuple(remarks),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 MOST_BINS = 10
+# Shares of the rows at which amounts are divided: about as many rows in each bin, but for the few that are very large.
+CUTS = (1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 0.95, 0.99)
+ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # first two digits of a round number
 MONTHS_OF_STEP = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 DAYS_OF_STEP = (1, 2, 5, 7, 14)
 
@@ -26,18 +30,61 @@ def round_edges(low: float, high: float, *, whole: bool) -> list[int | float]:
     raise AssertionError("the steps grow without end")
 
 
-def skewed_edges(high: float, *, whole: bool) -> list[int | float]:
-    """From zero on, each edge about twice the one before: for amounts of which most are far below the largest.
+def spread_edges(
+    spread: Mapping[float, int], low: float, high: float, *, whole: bool, spikes: Sequence[float] = ()
+) -> list[int | float]:
+    """Round edges with about as many rows in each bin, for amounts of which most are far below the largest.
 
-    >>> skewed_edges(16000, whole=True)
-    [0, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000]
+    ``spread`` gives rows by (rounded) value. The largest values get narrower shares, because their bins are the widest.
+    ``spikes`` are values that very many rows have; a whole number, and zero, then get a bin of their own.
+
+    >>> spread_edges({0: 40, 800: 10, 1200: 20, 2100: 20, 9000: 9, 150_000: 1}, 0, 150_000, whole=True, spikes=[0])
+    [0, 1, 1200, 2000, 8000, 150000]
     """
-    edges: list[Fraction] = []
-    for step in _steps(Fraction(high) / 1000, whole):
-        edges.append(step)
-        if step >= high:
-            break
-    return [0, *map(_number, edges[-(MOST_BINS - 1) :])]
+    found: set[int | float] = set()
+    for spike in spikes:
+        if whole:
+            found |= {int(spike), int(spike) + 1}
+        elif not spike and high > 0:
+            found |= {0, _round(min((value for value in spread if value > 0), default=high), up=False, whole=False)}
+    alone = {max((value for value in spread if value <= spike), default=spike) for spike in spikes} if found else set()
+    rows = sorted((value, count) for value, count in spread.items() if value not in alone)
+    total, seen = sum(count for _, count in rows), 0
+    for value, count in rows:
+        if seen and any(seen < cut * total <= seen + count for cut in CUTS):
+            found.add(_round(value, up=None, whole=whole))
+        seen += count
+    start = 0 if 0 <= low < 0.1 * high else _round(low, up=False, whole=whole)
+    stop = _round(high, up=True, whole=whole)
+    return [start, *sorted(edge for edge in found if start < edge < stop), stop]
+
+
+def largest_share(spread: Mapping[float, int], edges: Sequence[float]) -> float:
+    """The share of the fullest bin among those that hold more than one value, of the rows in ``spread``."""
+    rows: dict[int, list[int]] = {}
+    for value, count in spread.items():
+        place = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
+        rows.setdefault(place, []).append(count)
+    total = sum(spread.values())
+    return max((sum(counts) / total for counts in rows.values() if len(counts) > 1), default=0.0)
+
+
+def _round(number: float, *, up: bool | None, whole: bool) -> int | float:
+    """The nearest round number, or the next one up or down."""
+    if not number:
+        return 0
+    if number < 0:
+        return -_round(-number, up=None if up is None else not up, whole=whole)
+    power = Fraction(10) ** math.floor(math.log10(number))
+    choices = [step * power for step in (*(Fraction(digit, 10) for digit in ROUND), Fraction(10), Fraction(12))]
+    if whole:
+        choices = sorted({Fraction(round(choice)) for choice in choices if choice >= 1} | {Fraction(0)})
+    exact = Fraction(number)
+    if up is None:
+        return _number(min(choices, key=lambda choice: abs(choice - exact)))
+    if up:
+        return _number(next(choice for choice in choices if choice >= exact))
+    return _number(max(choice for choice in [Fraction(0), *choices] if choice <= exact))
 
 
 def round_dates(first: datetime.date, last: datetime.date) -> list[datetime.date]:

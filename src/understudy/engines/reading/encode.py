@@ -167,9 +167,13 @@ class _ColumnEncoder:
             self.text_codes = np.array([code for _, code in pairs], np.int64)
         else:
             self.edges = [day_number(edge) if isinstance(edge, datetime.date) else edge for edge in attribute.edges]
-            self.special = [
-                day_number(code) if isinstance(code, datetime.date) else code for code, _ in attribute.special
-            ]
+            self.special = {
+                attribute.bins + place: day_number(code) if isinstance(code, datetime.date) else code
+                for place, (code, _) in enumerate(attribute.special)
+                if not isinstance(code, str)
+            }
+            self.text_special = pa.array(list(attribute.text_codes), pa.large_string())
+            self.text_special_codes = np.array(list(attribute.text_codes.values()), np.int64)
 
     def encode(self, array: pa.Array, violations: Violations) -> tuple[Codes, NDArray[np.bool_] | None]:
         """Codes of one column, and which rows have none (None if all have)."""
@@ -282,6 +286,10 @@ class _ColumnEncoder:
         marks = self._bin_real(as_numpy(pc.fill_null(numbers, math.nan)))
         if is_number is not None:
             marks[~as_numpy(is_number)] = NOT_NUMBER
+            if len(self.text_special):
+                written = pc.utf8_trim_whitespace(values.cast(pa.large_string()))
+                places = as_numpy(pc.fill_null(pc.index_in(written, value_set=self.text_special), -1))
+                marks[places >= 0] = self.text_special_codes[places[places >= 0]]
         return marks
 
     def _date_marks(self, values: pa.Array) -> Marks:
@@ -320,8 +328,8 @@ class _ColumnEncoder:
         return marks
 
     def _mark_special(self, values: NDArray[Any], marks: Marks) -> Marks:
-        for number, code in enumerate(self.special):
-            marks[values == code] = self.attribute.bins + number
+        for mark, code in self.special.items():
+            marks[values == code] = mark
         return marks
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.core.schema import Attribute
-from understudy.engines.reading.edges import MOST_BINS, round_dates, round_edges, skewed_edges
+from understudy.engines.reading.column_profile import rounded_down
+from understudy.engines.reading.edges import MOST_BINS, largest_share, round_dates, round_edges, spread_edges
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False, allow_infinity=False)
 
@@ -33,10 +36,23 @@ def test_whole_numbers(low, span):
     assert span < 10 or len(edges) > 4  # at least four bins once there is something to divide
 
 
-@given(st.integers(1, 10**12))
-def test_skewed_numbers(high):
-    check(skewed_edges(high, whole=True), 0, high, True)
-    check(skewed_edges(high / 7, whole=False), 0, high / 7, False)
+@given(st.lists(st.integers(0, 10**9), min_size=1, max_size=200), st.booleans())
+def test_amounts_of_any_spread(amounts, whole):
+    numbers = amounts if whole else [amount / 7 for amount in amounts]
+    spread = Counter(map(rounded_down, numbers))
+    if min(numbers) < max(numbers):
+        check(spread_edges(spread, min(numbers), max(numbers), whole=whole), min(numbers), max(numbers), whole)
+
+
+def test_no_bin_holds_nearly_all_of_a_skewed_column():
+    amounts = np.exp(np.random.default_rng(3).normal(10, 1.2, 20_000)).round()
+    for zeros in (0, 9_000):
+        numbers = np.where(np.arange(20_000) < zeros, 0, amounts)
+        spread = Counter(map(rounded_down, numbers.tolist()))
+        edges = spread_edges(spread, numbers.min(), numbers.max(), whole=True)
+        shares = np.histogram(numbers, edges)[0] / 20_000
+        assert shares[1 if zeros else 0 :].max() < 0.3  # zeros have a bin of their own
+        assert largest_share(spread, round_edges(numbers.min(), numbers.max(), whole=True)) > 0.8  # equal widths fail
 
 
 @given(st.dates(), st.dates())
