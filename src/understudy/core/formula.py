@@ -19,7 +19,7 @@ from itertools import combinations
 from understudy.errors import InputError, unknown_name
 
 FUNCTIONS = ("C", "log", "sqrt", "square")
-MOST_FACTORS = 8  # of one term: a * b * ... of so many stands for 255 terms, and of one more for twice as many
+MOST_FACTORS = 8  # factors of one term: a * b * ... of eight stands for 255 terms, and each further factor doubles that
 ALLOWED = "names of attributes, + : * . and C(), log(), sqrt(), square() of one attribute"
 TOKEN = re.compile(
     r"\s*(?:(?P<quoted>`[^`]*`)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>[0-9]+(?:\.[0-9]+)?)"

@@ -44,7 +44,7 @@ def sparse_domain(schema: Schema, margin: tuple[str, ...]) -> int:
 
 
 def needed_attributes(schema: Schema, margins: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The attributes of some margins; at least one, for a scan that counts rows needs a column."""
+    """The attributes of some margins; at least one, because a scan that counts rows needs a column."""
     return schema.margin({name for margin in margins for name in margin}) or schema.names[:1]
 
 

@@ -134,7 +134,7 @@ def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None
 
 
 def check_header(names: Sequence[str], schema: Schema) -> None:
-    """Without a header the first row of the data stands for the names, and no message may show it."""
+    """If the header is missing, the first row of the data is taken for the names; no message may show it."""
     seen = {name.strip().casefold() for name in names}
     found = sum(name.strip().casefold() in seen for name in schema.names)
     if 2 * found < len(schema.names):

@@ -198,7 +198,8 @@ def count_partitions_into(records: int, cells: int) -> int:
 def _odds(prior: float, counts: tuple[int, ...], outputs: Integers, gaining: int, losing: int) -> Floats:
     """Log odds of "a row in ``gaining``" against "in ``losing``" for each output, for the row that makes them largest.
 
-    The row is one of ``gaining`` if it has any; else any, and of ``losing`` only if all are there.
+    The row is taken from ``gaining`` if that cell has any. Otherwise it is any row, and one of ``losing`` only if all
+    rows are there.
     """
     base = prior + max(counts[gaining] - 1, 0)
     alone = counts[gaining] == 0 and counts[losing] == sum(counts)

@@ -43,7 +43,7 @@ HEADER_FILE = "run.json"
 LINES_FILE = "journal.jsonl"
 _PACKED = re.compile(r"int64:((?:\d{1,19}(?:x\d{1,19}){0,63})?):([A-Za-z0-9+/]*={0,2})")
 
-Follower = Callable[[Head, Head], None]  # what it knew of a journal, and where that stands now
+Follower = Callable[[Head, Head], None]  # called with the head that it knew and the head now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Journal:
         self._entries: list[JournalEntry] = []
         self._checksums = [start]
         self._follower: Follower | None = None
-        self._confirmed = self.head  # as far as whoever follows this journal knows it
+        self._confirmed = self.head  # as far as the follower knows the journal
         self._sound_bytes = 0  # up to here the file is good
         self._known_bytes = 0  # its length when last seen; more than the good part after a torn line
 
@@ -122,13 +122,13 @@ class Journal:
         return Head(sequence=len(self._entries), hash=self._checksums[-1])
 
     def follow(self, follower: Follower) -> None:
-        """Let somebody know how far this journal comes, who knows it up to here."""
+        """From now on ask ``follower`` (the ledger) at each :meth:`confirm`; it knows the journal up to here."""
         self._follower, self._confirmed = follower, self.head
 
     def confirm(self) -> None:
-        """Before what was appended is handed out: whoever follows this journal takes note, or refuses.
+        """Tell the follower how far the journal has come, before what was appended is handed out; it may refuse.
 
-        A journal that nobody follows, of a run without a ledger, cannot know of its copies.
+        Without a ledger there is no follower, and copies of the folder are not noticed.
         """
         if self._follower is not None:
             self._follower(self._confirmed, self.head)

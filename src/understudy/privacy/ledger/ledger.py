@@ -365,7 +365,7 @@ class Ledger:
     def check(self, account: str, *, unit: Unit | str, cost: Definition) -> None:
         """Raise what :meth:`reserve` would raise now, and charge nothing: a refusal before the data are opened.
 
-        Only a reservation binds; another run may still be faster.
+        Only a reservation binds; another run may still reserve first.
 
         Parameters
         ----------

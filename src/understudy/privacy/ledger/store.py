@@ -120,7 +120,7 @@ class LedgerFile:
                     connection.execute(statement)
                 append(connection, body)
                 connection.execute("COMMIT")
-            os.link(partial, path)  # fails if somebody was faster, where a rename would replace their ledger
+            os.link(partial, path)  # fails if the file exists by now; a rename would replace it
             sync_folder(path.parent)
         except FileExistsError:
             raise InputError(f"{path} was created by another process in the meantime; open that one.") from None
@@ -204,7 +204,7 @@ class LedgerFile:
 
 
 def contents_of(connection: sqlite3.Connection) -> Contents:
-    """Everything, as one moment saw it; call inside a transaction."""
+    """A consistent snapshot of everything; call inside a transaction."""
     return Contents(rows=rows_of(connection), heads=heads_of(connection), problems=structure_problems(connection))
 
 

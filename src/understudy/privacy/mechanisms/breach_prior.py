@@ -174,7 +174,7 @@ def _as_given(kinds: Mapping[int, int], _prior: Fraction) -> Mapping[int, int]:
 
 
 class _Size:
-    """The draws of one size: which priors were looked at, and what they breach."""
+    """The draws of one size: which priors were tried, and their breach probabilities."""
 
     def __init__(self, draws: Draws, epsilon: Fraction) -> None:
         self.draws, self.epsilon = draws, epsilon

@@ -53,7 +53,8 @@ class DirichletDraw:
             raise InputError(f"prior ({float(self.prior):g}) must be positive: with 0 an empty cell stays empty.")
 
     def event_for(self, facts: TableFacts) -> Event:
-        """The loss the draw was set for, if its prior and rows keep it over the cells and from the records of the draw.
+        """The loss the draw was set for, provided that its prior and rows keep it for the cells and records of the
+        draw.
 
         By Theorem 4.1 prior and rows settle it. Else the exact delta must, which needs the public number of records;
         or, for a loss that promises it, Definition 6 (and :func:`require_definition_6` for all strata together).

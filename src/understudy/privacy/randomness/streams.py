@@ -1,4 +1,4 @@
-"""Where randomness comes from: the operating system for releases, a seed for tests and simulations.
+"""Sources of randomness: the operating system for releases, a seed for tests and simulations.
 
 ``SecureStream`` draws integer noise with OpenDP's exact samplers and words with AES-CTR. ``SeededStream`` follows the
 same laws with numpy's generator; nothing made with it carries a guarantee.

@@ -1,7 +1,7 @@
 """Counting cells of a domain too large for a dense table: DuckDB groups them, and spills to disk when memory is short.
 
 Measured against sorting in numpy: 50 million distinct cells took 24 CPU seconds against 15, with 1.2 GB against 3.2, of
-which the result is 0.8; a million distinct among 10 million took 1.1 against 0.8. So memory is bought with time.
+which the result is 0.8; a million distinct among 10 million took 1.1 against 0.8. So it trades time for memory.
 """
 
 from __future__ import annotations

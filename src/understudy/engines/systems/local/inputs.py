@@ -223,7 +223,8 @@ def _database(paths: Sequence[str], table: str | None, query: str | None) -> Dat
 
 
 def _arrow(data: object) -> pa.Table:
-    """One Arrow table. A stream that can be read only once is read into memory, for it is counted more than once."""
+    """One Arrow table. A stream that can be read only once is read into memory, because it is counted more than
+    once."""
     if not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.RecordBatch):
         hint = "; call .collect() first" if hasattr(data, "collect") else ""
         raise UnsupportedError(

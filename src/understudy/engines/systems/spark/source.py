@@ -320,7 +320,7 @@ def key_of(stream: Words, *purpose: str | int) -> Any:
 
 @contextmanager
 def larger_batches(session: Any) -> Iterator[None]:
-    """Batches of a size that is worth a kernel's while, for the jobs started inside."""
+    """Larger batches, for which starting a kernel pays, in the jobs started inside."""
     before = session.conf.get(ARROW_SETTING)
     session.conf.set(ARROW_SETTING, str(ARROW_ROWS))
     try:

@@ -55,7 +55,7 @@ class TaskError(Exception):
 
 
 class Shared(Protocol):
-    """A public value at hand in every task: within the task itself, or broadcast if it is large."""
+    """A public value that every task has: within the task itself, or broadcast if it is large."""
 
     @property
     def value(self) -> Any: ...
@@ -118,7 +118,7 @@ class Piece(NamedTuple):
 
 
 class Rows(Protocol):
-    """How a task comes by the rows of its partition."""
+    """How a task gets the rows of its partition."""
 
     def batches(self, incoming: Batches, columns: Sequence[str]) -> Iterator[pa.RecordBatch]: ...
 
