@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.exact_numbers import Number, read_exact, show_up, to_text
+from understudy.core.exact_numbers import Number, to_text
 from understudy.core.mechanism import Stream
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import UnsupportedError
+from understudy.privacy.mechanisms.noise import exact_scale
 from understudy.privacy.promise.event import Event, PureLoss, Sensitivity
 
 
@@ -43,12 +44,7 @@ class RoundedLaplace:
     name: ClassVar[str] = "rounded_laplace"
 
     def __init__(self, *, scale: Number) -> None:
-        exact = read_exact(scale, "scale")
-        if not Fraction(1, 2**40) <= exact <= 2**40:
-            raise InputError(
-                f"scale ({show_up(exact, 4)}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12)."
-            )
-        object.__setattr__(self, "scale", exact)
+        object.__setattr__(self, "scale", exact_scale(scale))
 
     def event(self, sensitivity: Sensitivity) -> Event:
         """State what running the noise once would cost.

@@ -24,16 +24,21 @@ from understudy.privacy.promise.event import Event, GaussianNoise, GeometricNois
 from understudy.privacy.randomness.streams import LARGEST_SCALE, NOISE_BOUND, SMALLEST_SCALE
 
 
+def exact_scale(scale: Number) -> Fraction:
+    """A noise scale exactly as written, within the range that can be sampled."""
+    exact = read_exact(scale, "scale")
+    if not SMALLEST_SCALE <= exact <= LARGEST_SCALE:
+        raise InputError(f"scale ({show_up(exact, 4)}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12).")
+    return exact
+
+
 def read_scale(scale: Number) -> Fraction:
     """The exact value of the smallest float not below a noise scale: more noise than asked for, never less.
 
     >>> float(read_scale(0.3)) > 0.3, read_scale(2) == 2
     (True, True)
     """
-    exact = read_exact(scale, "scale")
-    if not SMALLEST_SCALE <= exact <= LARGEST_SCALE:
-        raise InputError(f"scale ({show_up(exact, 4)}) must be between 2^-40 (about 9.1e-13) and 2^40 (about 1.1e12).")
-    return Fraction(float_up(exact))
+    return Fraction(float_up(exact_scale(scale)))
 
 
 class IntegerNoise(ABC):
