@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.api import infer as infer
     from understudy.api import methods as methods
     from understudy.api import plan as plan
+    from understudy.api import plan_advice as plan_advice
     from understudy.api import read_synthetic as read_synthetic
     from understudy.api import report_release as report_release
     from understudy.api import resume as resume
@@ -85,6 +86,7 @@ _HOME = {
         "infer",
         "methods",
         "plan",
+        "plan_advice",
         "read_synthetic",
         "report_release",
         "resume",

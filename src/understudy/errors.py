@@ -66,6 +66,10 @@ class UntrackedWarning(UserWarning):
     """A run without a ledger: what it spends is not tracked across runs."""
 
 
+class RowsLeftOutWarning(UserWarning):
+    """Rows beyond ``rows_per_unit`` were left out. Its text is internal."""
+
+
 def unknown_name(
     kind: str, name: str, known: Iterable[str], *, error: type[InputError] = UnknownNameError
 ) -> InputError:

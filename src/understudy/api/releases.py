@@ -15,14 +15,16 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.engines.opening import DEFAULT_ENGINE, open_source
-from understudy.errors import InputError, UntrackedWarning, unknown_name
-from understudy.privacy.promise.definition import Definition, Unit, read_unit
+from understudy.errors import InputError, UnderstudyError, UntrackedWarning, unknown_name
+from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit, read_unit
 from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
     from understudy.release import Release
 
 DEFAULT_METHOD = "auto"
+TINY_DELTA = "1e-9"
+WORTH_SAYING = 2.0  # times less noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,7 @@ def plan(
     copies: int = 1,
     rows: int | None = None,
     records: int | None = None,
+    i_know: bool = False,
     **options: Option,
 ) -> Plan:
     """Plan a release: what it will do and cost, from public facts only. No data are touched.
@@ -94,6 +97,8 @@ def plan(
         Rows of each synthetic table; by default the method chooses.
     records
         The exact number of confidential rows, if it is public and known.
+    i_know
+        Allow an epsilon above 20, a rho above 5, or a delta above 1e-3 or above 1 divided by ``records``.
     **options
         Options of the method, as ``understudy methods NAME`` lists them.
 
@@ -107,6 +112,8 @@ def plan(
     InputError
         If an argument is not what it should be, or the budget is too small for the method; then the message says what
         would be enough.
+    BudgetError
+        If the budget protects next to nobody and ``i_know`` is not said.
     UnsupportedError
         If the method does not offer the guarantee.
 
@@ -119,8 +126,13 @@ def plan(
     >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
     [('full cross-tabulation', 6, 2.8)]
     """
+    from understudy.privacy.promise.sanity import require_sane, require_sane_for
     from understudy.synth.shared.method import Request, configure, make_plan
 
+    if not isinstance(budget, Definition):
+        raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
+    if not i_know:
+        require_sane(budget)
     if isinstance(schema, Places):
         from understudy.synth.commutes.base import plan_commutes
 
@@ -130,8 +142,8 @@ def plan(
         )
     if not isinstance(schema, Schema):
         raise InputError("plan needs a schema; read one with understudy.read_schema.")
-    if not isinstance(budget, Definition):
-        raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
+    if records is not None and not i_know:
+        require_sane_for(budget, records)
     request = Request(budget=budget, unit=read_unit(unit), copies=copies, rows=rows, records=records)
     return make_plan(configure(method, options), schema, request)
 
@@ -154,6 +166,7 @@ def synthesize(
     csv: bool = False,
     stream: Stream | None = None,
     progress: Progress | None = None,
+    i_know: bool = False,
     **options: Option,
 ) -> Any:
     """Make a release, from a reviewed plan or from what to plan with; never both.
@@ -197,6 +210,8 @@ def synthesize(
         A stream with a seed, for tests. The release then has no guarantee and says so.
     progress
         Called while it works, with what is done and what there is to do.
+    i_know
+        Allow a budget that protects next to nobody; see ``plan``.
     **options
         Options of the method, as ``understudy methods NAME`` lists them.
 
@@ -233,7 +248,7 @@ def synthesize(
     if agreed is None:
         if budget is None:
             raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
-        agreed = globals()["plan"](domain, **given)
+        agreed = globals()["plan"](domain, i_know=i_know, **given)
     elif given:
         raise InputError(f"a plan settles everything; leave out {', '.join(sorted(given))}.")
     source = data if schema is None else _opened(data, domain, {"unit_id": agreed.unit.unit_id, **(reading or {})})
@@ -253,7 +268,53 @@ def synthesize(
         from understudy.release.commute_run import start_commute_run
 
         return start_commute_run(source, agreed, destination, **how)
-    return start_run(cast(Source, source), agreed, destination, **how)
+    return start_run(cast(Source, source), agreed, destination, i_know=i_know, **how)
+
+
+def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
+    """What a steward should know before signing a plan; from public facts only.
+
+    Parameters
+    ----------
+    plan
+        A plan for a table.
+    schema
+        The schema it was made for.
+
+    Returns
+    -------
+    tuple of str
+        Sentences. One says so where a tiny delta would make the noise of a pure plan much smaller, with both numbers.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> wide = us.Schema(attributes=tuple(us.Attribute(name=f"a{n}", levels=("x", "y")) for n in range(12)))
+    >>> plan = us.plan(wide, method="ipf", budget=us.PureDP(epsilon=1))
+    >>> [advice[:33] for advice in us.plan_advice(plan, wide)]
+    ['Pure protection costs noise here:']
+    """
+    from understudy.synth.shared.method import Request, configure
+
+    if not isinstance(schema, Schema) or not isinstance(plan.budget, PureDP):
+        return ()
+    tiny = ApproxDP(epsilon=plan.budget.epsilon, delta=TINY_DELTA)
+    request = Request(budget=tiny, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
+    try:
+        other = configure(plan.method, plan.options).plan(schema, request)
+    except UnderstudyError:  # the method offers no delta, or needs another budget
+        return ()
+    pure, approx = _noise(plan), _noise(other)
+    if pure < WORTH_SAYING * approx or not approx:
+        return ()
+    return (
+        f"Pure protection costs noise here: its standard deviation is {pure:,.3g} on the noisiest table, and "
+        f"{approx:,.3g} with --delta {TINY_DELTA} (the promise may then fail with that probability).",
+    )
+
+
+def _noise(plan: Plan) -> float:
+    return max((step.standard_deviation or 0.0 for step in plan.steps), default=0.0)
 
 
 def _domain(data: Any, schema: Schema | Places | None, reading: Mapping[str, Any] | None) -> Schema | Places:

@@ -6,6 +6,7 @@ from typing import Any
 
 from understudy.core.schema import Schema
 from understudy.engines.opening import open_source
+from understudy.errors import InputError
 
 
 def check_data(data: Any, schema: Schema, **reading: Any) -> int:
@@ -27,6 +28,8 @@ def check_data(data: Any, schema: Schema, **reading: Any) -> int:
 
     Raises
     ------
+    InputError
+        If there are no rows.
     SchemaError
         If rows do not fit: how many, by attribute, and never a value.
 
@@ -37,7 +40,10 @@ def check_data(data: Any, schema: Schema, **reading: Any) -> int:
     >>> us.check_data(pa.table({"sex": ["F", "M", "F"]}), schema)
     3
     """
-    return open_source(data, schema, **reading).total()
+    rows = open_source(data, schema, **reading).total()
+    if not rows:
+        raise InputError("the data have no rows; is it a file with a line of column names alone?")
+    return rows
 
 
 def describe_data(data: Any, schema: Schema, **reading: Any) -> dict[str, Any]:

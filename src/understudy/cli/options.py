@@ -90,6 +90,14 @@ UnitId = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Column that identifies the unit; enforces the bound.", rich_help_panel=UNIT),
 ]
+IKnow = Annotated[
+    bool,
+    typer.Option(
+        "--i-know",
+        help="Allow epsilon above 20, or delta above 1e-3 or 1/n: that protects next to nobody.",
+        rich_help_panel=BUDGET,
+    ),
+]
 Copies = Annotated[int | None, typer.Option(help="How many synthetic tables to make.", show_default="1")]
 Rows = Annotated[int | None, typer.Option(help="Rows of each synthetic table.", show_default="the method's choice")]
 MethodOptions = Annotated[

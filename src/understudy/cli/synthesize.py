@@ -16,6 +16,7 @@ from understudy.cli.options import (
     AsJson,
     Copies,
     DataOrTable,
+    IKnow,
     Method,
     MethodOptions,
     Rows,
@@ -74,6 +75,7 @@ def plan(
     places: PlacesFile = None,
     method: Method = None,
     budget: Budget,
+    i_know: IKnow = False,
     who: Identified,
     copies: Copies = None,
     rows: Rows = None,
@@ -95,13 +97,17 @@ def plan(
     people.toml --plan plan.toml --out release/`
     """
     asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, option=option)
-    made = us.plan(_domain(schema, places), records=records, **asked)
+    public = _domain(schema, places)
+    made = us.plan(public, records=records, i_know=i_know, **asked)
+    advice = us.plan_advice(made, public)
     if out is not None:
         _write_text(out, us.write_plan(made), overwrite=overwrite)
     if as_json:
-        print_json(plan_document(made))
+        print_json({**plan_document(made), "advice": list(advice)})
         return
     show_plan(made)
+    for text in advice:
+        say(text)
     if out is not None:
         say(f"Written to {out}")
 
@@ -135,6 +141,7 @@ def synthesize(
     out: Out,
     method: Method = None,
     budget: Budget,
+    i_know: IKnow = False,
     who: Identified,
     copies: Copies = None,
     rows: Rows = None,
@@ -173,7 +180,7 @@ def synthesize(
         release = us.synthesize(
             files_of(data) if data else None, schema=public, reading={**reading.options(), **cluster.options()},
             plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv, progress=progress,
-            **asked,
+            i_know=i_know, **asked,
         )  # fmt: skip
     if as_json:
         print_json(release_document(release, out))

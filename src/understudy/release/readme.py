@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from understudy.core.exact_numbers import show_up
-from understudy.core.schema import Attribute, Schema
+from understudy.core.schema import Attribute, Schema, level_text
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.markdown import code, markdown
 from understudy.release.value import Release
@@ -98,6 +98,9 @@ def _values(attribute: Attribute) -> str:
     more = ", or missing" if attribute.missing else ""
     if attribute.levels:
         return f"{len(attribute.levels)} levels{more}"
+    if attribute.special:
+        named = "; ".join(f"{code(level_text(value))} = {markdown(text)}" for value, text in attribute.special)
+        more = f"; special codes: {named}{more}"
     kind = "dates" if attribute.kind == "date" else "numbers"
     bins = "1 bin" if len(attribute.edges) == 2 else f"{len(attribute.edges) - 1} bins"
     return f"{kind} from {attribute.edges[0]} to {attribute.edges[-1]}, known by {bins}{more}"

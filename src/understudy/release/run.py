@@ -8,6 +8,7 @@ is finished by ``resume`` from its run folder, without new noise for what was me
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,13 +18,14 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.decode import decode
-from understudy.errors import InputError
+from understudy.errors import InputError, RowsLeftOutWarning
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.accountant import compose, state
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan
+from understudy.privacy.promise.sanity import require_sane_for
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.lifecycle import (
     Charge,
@@ -56,10 +58,12 @@ def start_run(
     stream: Stream,
     progress: Progress | None = None,
     reviewed: bool = True,
+    i_know: bool = False,
 ) -> Release:
     """Carry out a plan. Refused runs charge nothing, draw nothing and leave nothing behind.
 
-    A ``reviewed`` plan comes from elsewhere, so it must be the one that its method would make.
+    A ``reviewed`` plan comes from elsewhere, so it must be the one that its method would make. A delta above one in n
+    is refused unless ``i_know``.
     """
     schema = source.schema
     if plan.schema_fingerprint != schema.fingerprint:
@@ -75,6 +79,11 @@ def start_run(
 
     def check() -> None:
         gate.look_ahead()
+        if plan.unit.public_total:
+            if gate.records == 0:
+                raise InputError("the data have no rows (a line of column names alone?); there is nothing to release.")
+            if not i_know:
+                require_sane_for(plan.budget, gate.records)
         _check_memory(plan, schema, gate)
 
     charge = run.charge_after(check, source, ledger)
@@ -140,6 +149,13 @@ def _bounded(source: Source, plan: Plan, data_key: DataKey) -> Source:
     if plan.unit.unit_id is None:
         return source
     bounded: Source = source.bounded(plan.unit, data_key.bounding())  # type: ignore[attr-defined]
+    if left_out := getattr(bounded, "rows_left_out", 0):
+        warnings.warn(
+            f"internal: {left_out:,} row(s) were left out, because their unit has more than {plan.unit.rows_per_unit}. "
+            "The number is confidential; the release does not hold it.",
+            RowsLeftOutWarning,
+            stacklevel=2,
+        )
     return bounded
 
 

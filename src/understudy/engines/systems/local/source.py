@@ -149,6 +149,11 @@ class LocalSource(ScannedSource):
             return codes, pa.table({name: pa.array([], pa.null()) for name in self.schema.names})
         return codes, pa.Table.from_batches(rows).select(list(self.schema.names))
 
+    @property
+    def rows_left_out(self) -> int:
+        """How many rows ``bounded`` left out. Confidential."""
+        return len(self._left_out)
+
     def bounded(self, unit: Unit, stream: Words) -> LocalSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
         if not must_be_bounded(unit, self._unit, self._reader.columns):
