@@ -136,7 +136,7 @@ def main(arguments):
     except (ReleaseError, OSError, ValueError, RecursionError) as problem:
         print(f"NOT IN ORDER: {problem}")
         return 1
-    print(f"In order: {count} files, every hash right, manifest signed by the key {signature['key_id']}")
+    print(f"In order: {count} files, all hashes match, manifest signed by the key {signature['key_id']}")
     if signature["ledger_head"] is not None:
         print(f"Head of the ledger when it was signed: {signature['ledger_head']}")
     return 0
