@@ -8,7 +8,11 @@ one Python namespace per page, so that a later block can use what an earlier one
   ``understudy`` command is run in this process instead, which saves a start of Python for each, except in README.md;
 - ``sh``: the whole block is run by ``bash -e``;
 - ``<!-- exit 3 -->`` on a line above a console or sh block: its last command must end with that code;
+- ``<!-- full -->`` on a line above a block: it takes long, and runs with FULL=1 only;
 - ``<!-- not executed: reason -->`` on a line above a block: left out, and the reason is there for the reader.
+
+Pages that begin with the same demonstration (``understudy demo --out demo --rows 20000``) share it: it is made once and
+copied into the folder of each page.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -32,11 +37,13 @@ from understudy.evaluation.shared.measure import measures
 from understudy.synth.shared.method import synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = REPOSITORY / "src" / "understudy"
 BLOCK = re.compile(
     r"^(?P<indent>[ ]*)```(?P<kind>python|console|sh)[^\S\n]*\n(?P<body>.*?)^(?P=indent)```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
-MARK = re.compile(r"<!--\s*(not executed:\s*(?P<reason>.*?)|exit (?P<code>\d+))\s*-->\s*\Z", re.DOTALL)
+MARK = re.compile(r"<!--\s*(not executed:\s*(?P<reason>.*?)|exit (?P<code>\d+)|(?P<full>full))\s*-->\s*\Z", re.DOTALL)
+DEMONSTRATION = re.compile(r"understudy demo( commute)? --out (?P<out>[a-z]+)( --rows \d+)?")
 SECONDS = 300
 SHELL = re.compile(r"[|<>&;`*\n]|\$\(")  # what bash would do something with
 
@@ -61,7 +68,7 @@ def blocks(text: str) -> list[Block]:
                 kind=match["kind"],
                 body=body,
                 line=text[: match.start()].count("\n") + 1,
-                skip=bool(mark and mark["reason"]),
+                skip=bool(mark and (mark["reason"] or (mark["full"] and os.environ.get("FULL") != "1"))),
                 code=int(mark["code"]) if mark and mark["code"] else 0,
             )
         )
@@ -74,8 +81,11 @@ def commands(body: str) -> list[str]:
     return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
 
 
-def run_page(text: str, folder: Path, name: str) -> int:
-    """Execute a page; gives the number of blocks that ran. A failure names page and line."""
+def run_page(text: str, folder: Path, name: str, shared: Path | None = None) -> int:
+    """Execute a page; gives the number of blocks that ran. A failure names page and line.
+
+    Demonstrations are kept in the folder ``shared``, if there is one, and taken from it.
+    """
     namespace: dict[str, object] = {"__name__": "__main__"}
     ran = 0
     for block in blocks(text):
@@ -85,9 +95,9 @@ def run_page(text: str, folder: Path, name: str) -> int:
         if block.kind == "python":
             run_python(block.body, namespace, folder, where)
         elif block.kind == "sh":
-            run_shell([block.body], folder, where, block.code)
+            run_shell([block.body], folder, where, block.code, shared)
         else:
-            run_shell(commands(block.body), folder, where, block.code)
+            run_shell(commands(block.body), folder, where, block.code, shared)
         ran += 1
     return ran
 
@@ -106,13 +116,13 @@ def run_python(body: str, namespace: dict[str, object], folder: Path, where: str
         assert runner.failures == 0, shown.getvalue()
 
 
-def run_shell(listed: list[str], folder: Path, where: str, code: int) -> None:
+def run_shell(listed: list[str], folder: Path, where: str, code: int, shared: Path | None = None) -> None:
     assert listed, f"{where}: a console block without a line that begins with '$ '"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {**os.environ, "PATH": path, "HOME": str(folder), "COLUMNS": "120"}
     for number, command in enumerate(listed, start=1):
         if command.startswith("understudy ") and not SHELL.search(command) and not where.startswith("README"):
-            run = run_here(shlex.split(command), folder, environment)
+            run = run_shared(command, folder, environment, shared)
         else:
             run = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", command],
@@ -127,6 +137,23 @@ def run_shell(listed: list[str], folder: Path, where: str, code: int) -> None:
         assert run.returncode == expected, (
             f"{where}: '{command}' ended with {run.returncode}, not {expected}\n{run.stdout}\n{run.stderr}"
         )
+
+
+def run_shared(
+    command: str, folder: Path, environment: dict[str, str], shared: Path | None
+) -> subprocess.CompletedProcess[str]:
+    """One command of ours; a demonstration that an earlier page has made is copied instead."""
+    demonstration = DEMONSTRATION.fullmatch(command)
+    if demonstration is None or shared is None:
+        return run_here(shlex.split(command), folder, environment)
+    kept, made = shared / command.replace(" ", "_"), folder / demonstration["out"]
+    if kept.exists():
+        shutil.copytree(kept, made)
+        return subprocess.CompletedProcess(command, 0, "", "")
+    run = run_here(shlex.split(command), folder, environment)
+    if run.returncode == 0:
+        shutil.copytree(made, kept)
+    return run
 
 
 def run_here(words: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -155,6 +182,10 @@ def pages() -> list[Path]:
     return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
+def living_pages() -> list[Path]:
+    return [page for page in pages() if page.parent.name != "decisions"]
+
+
 @pytest.fixture
 def registries_as_before():
     """A page may register a method or an attack of its own; later tests must not meet it."""
@@ -165,11 +196,16 @@ def registries_as_before():
                 del registry._entries[name]
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    return tmp_path_factory.mktemp("demonstrations")
+
+
 @pytest.mark.usefixtures("registries_as_before")
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(REPOSITORY).as_posix())
-def test_page(page, tmp_path):
+def test_page(page, tmp_path, shared):
     text = page.read_text()
-    ran = run_page(text, tmp_path, page.relative_to(REPOSITORY).as_posix())
+    ran = run_page(text, tmp_path, page.relative_to(REPOSITORY).as_posix(), shared)
     assert ran == sum(not block.skip for block in blocks(text))
 
 
@@ -178,6 +214,19 @@ def test_links_inside_the_documentation_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", page.read_text()):
         if "://" not in target and not target.startswith("mailto:"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "CONTRIBUTING.md", *living_pages()], ids=lambda page: page.name)
+def test_source_files_that_a_page_names_are_there(page):
+    """Such as ``privacy/gate/gate.py`` or ``tests/conformance``, from the top of the repository or of the package.
+
+    Decisions are left out: they tell what was so when they were made.
+    """
+    roots = (REPOSITORY, REPOSITORY / "src", PACKAGE, PACKAGE / "privacy", REPOSITORY / "docs")
+    named = re.findall(
+        r"`((?:[a-z_0-9]+/)*[a-z_0-9]+\.py|(?:src|tests|docs|benchmarks|papers)/[a-z_0-9/]+)`", page.read_text()
+    )
+    assert [name for name in named if not any((root / name).exists() for root in roots)] == []
 
 
 def test_every_page_is_in_the_index():
@@ -214,6 +263,26 @@ exit 1
 ```
 """
     assert run_page(text, tmp_path, "example") == 5
+
+
+def test_a_demonstration_is_made_once_and_each_page_has_its_own_copy(tmp_path):
+    text = "```console\n$ understudy demo --out demo --rows 200\n```"
+    for page in ("one", "two"):
+        (tmp_path / page).mkdir()
+        assert run_page(text, tmp_path / page, page, tmp_path / "shared") == 1
+    one, two = (tmp_path / page / "demo" / "release" / "manifest.json" for page in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    one.unlink()
+    assert two.exists()
+
+
+def test_a_long_block_runs_with_everything_only(tmp_path, monkeypatch):
+    text = "<!-- full -->\n```sh\nexit 1\n```"
+    monkeypatch.setenv("FULL", "")
+    assert run_page(text, tmp_path, "example") == 0
+    monkeypatch.setenv("FULL", "1")
+    with pytest.raises(AssertionError):
+        run_page(text, tmp_path, "example")
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,8 @@ def joint_fit(
     """The regularised fit, with its own weight of independence."""
     model, report = fit(schema, measured, total=max(total, 1.0), stream=stream, known=known)
     return model, (
-        f"shrunk towards independence by a prior worth {report.prior:g} records, {report.iterations} iterations, largest "
-        f"remaining error {report.residual:.2g} standard deviations of the noise"
+        f"shrunk towards independence by a prior worth {report.prior:g} records, {report.iterations} iterations, "
+        f"largest remaining error {report.residual:.2g} standard deviations of the noise"
     )
 
 
