@@ -15,11 +15,16 @@ Given the sum, the best parts are known in closed form. With c_t the coefficient
 y_t, s_t its norm there, p_t = r_t v_t / N and phi = sum s_t c_t: the least of sum (p_t c_t^2 / 2 - c_t z_t) is a
 constant plus (phi - Z)^2 / 2W with W = sum s_t^2 / p_t and Z = sum s_t z_t / p_t. So the iteration runs over one phi
 for each effect (``models.contrasts``): the same optimum, and none of the directions that only the small penalty bends.
+
+Two ways lead there. Where the cliques hold few tables each, sweeps over the tables (``models.sweeps``), which get near
+from anywhere. Where one clique holds many, a sweep would be many passes over it, and quasi-Newton steps
+(``models.lbfgs``) come first; they also end what sweeps have brought near.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +36,26 @@ from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.lattice import Lattice
 from understudy.models.lbfgs import minimise
 from understudy.models.propagation import Propagation, axes_outside, spread
+from understudy.models.sweeps import Sweeps
 
 Effects = Mapping[Margin, Floats]
 LEAST_PRIOR = 1e-6  # records: with none at all, tables could not say how to share an effect
+LEAST_SPREAD = 0.5  # records: rows are whole, so an error far below one is none, however small the noise
+MANY_TABLES = 10.0  # tables in which a cell lies, from which on a sweep costs more than it brings
+SWEEP = 5  # quasi-Newton iterations that a sweep is worth
+NEAR = 1.0  # noise standard deviations: what sweeps leave below it, quasi-Newton steps try to remove
+BETWEEN = 4  # sweeps between two looks at what is still wrong
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Task:
+    """What one solve is to reach: noisy effects with their penalties, and how near in noise standard deviations."""
+
+    target: Floats
+    penalty: Floats
+    total: float
+    spreads: Floats
+    tolerance: float
 
 
 class Problem:
@@ -69,6 +91,7 @@ class Problem:
             (host, numbers, Lattice(tree.cliques[host], tree.sizes, [self._outer[number] for number in numbers]))
             for host, numbers in by_host.items()
         ]
+        self._sweeps = Sweeps(tree, self._outer, list(by_host.items()), self._basis)
         self._inside = [
             next(number for number, outer in enumerate(self._outer) if set(margin) <= set(outer))
             for margin in self.margins
@@ -130,10 +153,10 @@ class Problem:
             for margin, inside in zip(self.margins, self._inside, strict=True)
         ])  # fmt: skip
 
-    def _means(self, beliefs: Sequence[Floats]) -> Floats:
+    def _means(self, outer: Sequence[Floats]) -> Floats:
         """The mean of every effect's function."""
         found = np.zeros(self._basis.length)
-        for number, table in enumerate(self._outer_tables(beliefs)):
+        for number, table in enumerate(outer):
             own = self._own[number]
             found[self._basis.places[number][own]] = to_effects(table)[own] / self._basis.factors[number][own]
         return found
@@ -155,32 +178,61 @@ class Problem:
         self, values: Floats, variances: Floats, total: float, prior: float | Floats, *,
         start: Floats | None = None, tolerance: float = 0.02, max_iterations: int = 500,
     ) -> tuple[Floats, list[Floats], int, float]:  # fmt: skip
-        """Minimise in variables scaled to have about unit curvature.
+        """The effects, the clique tables, the iterations and the largest remaining error of a cell.
 
-        Ends when no cell's error exceeds ``tolerance`` standard deviations of its noise. Returns the parameters, the
-        clique tables, the iterations and the largest remaining error on that scale. ``values``, ``variances`` and
+        Ends when no cell's error exceeds ``tolerance`` standard deviations of its noise. ``values``, ``variances`` and
         ``prior`` (in records) have one number per cell of all margins, the latter two the same for all cells of one.
+        ``max_iterations`` are those of quasi-Newton steps; a sweep counts as ``SWEEP`` of them.
         """
         target, penalty = self._merged(values, np.maximum(prior, LEAST_PRIOR) / total * variances)
-        begin = np.zeros(self._basis.length) if start is None else start
+        task = _Task(target=target, penalty=penalty, total=total, tolerance=tolerance,
+                     spreads=np.maximum(np.sqrt(variances), LEAST_SPREAD))  # fmt: skip
+        vector = np.zeros(self._basis.length) if start is None else start
+        used = 0
+        if self._sweeps.tables_per_cell > MANY_TABLES:
+            vector, used = self._by_newton(vector, task, max_iterations)
+        beliefs, _ = self.beliefs(vector)
+        residual = self._remaining(vector, beliefs, task)
+        left = (max_iterations - used) // SWEEP
+        while residual > tolerance and left > 0:
+            times = min(BETWEEN, left)
+            vector = self._sweeps.run(vector, beliefs, target=target, penalty=penalty, total=total, times=times)
+            beliefs, _ = self.beliefs(vector)
+            residual = self._remaining(vector, beliefs, task)
+            left, used = left - times, used + times
+        if tolerance < residual <= NEAR:
+            found, more = self._by_newton(vector, task, max_iterations // SWEEP)
+            reached, _ = self.beliefs(found)
+            error = self._remaining(found, reached, task)
+            used += more
+            if error < residual:
+                vector, beliefs, residual = found, reached, error
+        return vector, beliefs, used, residual
+
+    def _by_newton(self, vector: Floats, task: _Task, max_iterations: int) -> tuple[Floats, int]:
+        """Minimise in variables scaled to have about unit curvature."""
+        total, target, penalty = task.total, task.target, task.penalty
         scale = 1.0 / np.sqrt(total * self._curvature() + penalty + 1e-12 * total)
-        spreads = np.sqrt(variances)
+        latest: list[Floats] = []  # the tables at the point that was evaluated last, which is where the iteration is
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
             phi = scaled * scale
             beliefs, log_z = self.beliefs(phi)
+            latest[:] = self._outer_tables(beliefs)
             weighted = penalty * phi
-            slope = total * self._means(beliefs) - target + weighted
+            slope = total * self._means(latest) - target + weighted
             return float(total * log_z - phi @ target + 0.5 * weighted @ phi), slope * scale
 
         def small(slope: Floats) -> bool:
-            return self._largest_error(slope / scale, spreads, tolerance) <= tolerance
+            return self._largest_error(slope / scale, latest, task) <= task.tolerance
 
-        found, iterations = minimise(objective, begin / scale, small=small, max_iterations=max_iterations)
-        phi = found * scale
-        beliefs, _ = self.beliefs(phi)
-        slope = total * self._means(beliefs) - target + penalty * phi
-        return phi, beliefs, iterations, self._largest_error(slope, spreads, np.inf)
+        found, iterations = minimise(objective, vector / scale, small=small, max_iterations=max_iterations)
+        return found * scale, iterations
+
+    def _remaining(self, vector: Floats, beliefs: Sequence[Floats], task: _Task) -> float:
+        outer = self._outer_tables(beliefs)
+        slope = task.total * self._means(outer) - task.target + task.penalty * vector
+        return self._largest_error(slope, outer, task)
 
     def _merged(self, values: Floats, allowances: Floats) -> tuple[Floats, Floats]:
         """All tables' values and allowances for noise as those of effects: Z/W and 1/W (see above)."""
@@ -196,22 +248,20 @@ class Problem:
         mean = np.bincount(places, factors * weights * coefficients[said], minlength=length)
         return mean / weight, 1.0 / weight
 
-    def _largest_error(self, slope: Floats, spreads: Floats, enough: float) -> float:
+    def _largest_error(self, slope: Floats, outer: Sequence[Floats], task: _Task) -> float:
         """The largest remaining error of a cell in noise standard deviations.
 
-        Where the root mean square of a table's errors exceeds ``enough`` already, that is returned: it costs less.
+        A cell that should have fewer records than it has cannot be more wrong than by all it has: a negative noisy
+        count asks for less than nothing, and would be called wrong for ever.
         """
-        errors = np.append(slope, 0.0)[self._places] * self._factors / spreads  # the constant, -1, has none
-        begins = np.concatenate([[0], self._ends[:-1]])
-        sizes = self._ends - begins
-        least = float(np.sqrt((np.add.reduceat(errors**2, begins) / sizes).max()))
-        if least > enough:
-            return least
-        pieces = np.split(errors, self._ends[:-1])
-        return max(
-            float(np.abs(from_effects(piece.reshape(self.tree.shape(margin)))).max())
-            for piece, margin in zip(pieces, self.margins, strict=True)
-        )
+        pieces = np.split(np.append(slope, 0.0)[self._places] * self._factors, self._ends[:-1])  # the constant has none
+        worst = 0.0
+        for piece, margin, inside, end in zip(pieces, self.margins, self._inside, self._ends, strict=True):
+            errors = from_effects(piece.reshape(self.tree.shape(margin)))
+            expected = task.total * outer[inside].sum(axis=axes_outside(self._outer[inside], margin))
+            found = max(float(np.minimum(errors, expected).max()), -float(errors.min()))
+            worst = max(worst, found / float(task.spreads[end - 1]))
+        return worst
 
 
 def _host(tree: JunctionTree, margin: Margin) -> int:

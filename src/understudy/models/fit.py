@@ -13,7 +13,7 @@ from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.errors import ConvergenceError, InputError, UnsupportedError
+from understudy.errors import InputError, UnsupportedError
 from understudy.models.estimate import Problem
 from understudy.models.evidence import records_for_independence
 from understudy.models.junction_tree import JunctionTree, Margin, tree_cells
@@ -25,11 +25,13 @@ from understudy.privacy.randomness.draws import unit_interval
 
 Known = Mapping[Margin, NDArray[np.int64]]
 MAX_CELLS = 20_000_000  # of all cliques together
-FACTORS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # by which the tables' own weights may be multiplied, most first
+FACTORS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # of the tables' own weights, most first
+FIRST_FACTORS = (10.0, 3.0)  # the walk over them begins here, and goes the way that is better
 TRIAL_CELLS, MOST_TRIALS = 1_500, 8  # the bootstrap is repeated until so many cells were scored, at most so often
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
-ACCEPTED, LAST_ITERATIONS = 0.5, 5_000  # noise standard deviations a cell may be off; how long that is tried for
+ACCEPTED = 0.5  # noise standard deviations that a cell may be off
+STRONGER, MOST_STRONGER = 3.0, 12  # by what the weight of independence grows where the fit does not end; how often
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
 
@@ -39,7 +41,7 @@ class Report:
     """How a fit went. ``residual``: the largest remaining error of a fitted cell in noise standard deviations.
 
     ``priors``: the records for independence of each table; ``factor``: what the bootstrap multiplied them by, None if
-    they were given.
+    they were given; ``stronger``: what they were multiplied by after that, because the fit did not end without.
     """
 
     priors: tuple[float, ...]
@@ -47,6 +49,27 @@ class Report:
     iterations: int
     residual: float
     cells: int
+    stronger: float = 1.0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a release says beside the numbers: that independence got more weight than the tables ask for."""
+        if self.stronger <= 1:
+            return ()
+        return (
+            f"The fit did not end with the weight of independence that the noisy tables ask for, so it was made with "
+            f"{self.stronger:g} times as much; weak dependences are shown weaker than they were measured.",
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What everybody who is handed the model must be told; nearly always nothing."""
+        if self.residual <= ACCEPTED:
+            return ()
+        return (
+            f"The fit was stopped with an error of {self.residual:.2g} noise standard deviations in a cell: the model "
+            "follows the noisy tables less closely than their noise would allow",
+        )
 
     @property
     def prior(self) -> float:
@@ -152,8 +175,9 @@ def fit(
 
     ``prior`` is the weight of independence in records, for all tables; by default each table gets its own, from its
     noisy values, times a factor chosen by the coupled bootstrap, which needs a ``stream``. ``total`` must be noisy or
-    public. Raises ``ConvergenceError`` if the fit is off by more than half a standard deviation of the noise somewhere.
-    ``known`` are margins that are public under the unit, exact.
+    public. ``known`` are margins that are public under the unit, exact. There is always a model: where the fit is off
+    by more than half a standard deviation of the noise somewhere, the weight of independence is raised, which makes it
+    easier, and the report says so.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
@@ -168,22 +192,20 @@ def fit(
     else:
         priors = (prior,) * len(noisy.margins)
     problem = problem_for(schema, tree, noisy)
-    solved, beliefs, iterations, residual = problem.solve(
-        noisy.values, noisy.noise, total, noisy.spread(priors), tolerance=tolerance
-    )
-    if residual > ACCEPTED:  # rare: tables that contradict each other beyond their noise, and little weight elsewhere
-        _, beliefs, more, residual = problem.solve(
-            noisy.values, noisy.noise, total, noisy.spread(priors),
-            start=solved, tolerance=ACCEPTED, max_iterations=LAST_ITERATIONS,
-        )  # fmt: skip
-        iterations += more
-    if residual > ACCEPTED:
-        raise ConvergenceError(
-            f"the fit stopped after {iterations} iterations with an error of {residual:.2g} noise standard deviations "
-            "in a cell; use fewer margins."
+    start, stronger, iterations = None, 1.0, 0
+    for attempt in range(MOST_STRONGER + 1):
+        stronger = STRONGER**attempt
+        start, beliefs, more, residual = problem.solve(
+            noisy.values, noisy.noise, total, stronger * noisy.spread(priors), start=start, tolerance=tolerance
         )
+        iterations += more
+        if residual <= max(ACCEPTED, tolerance):
+            break
+    priors = tuple(stronger * one for one in priors)
     model = Model(tree=tree, beliefs=tuple(beliefs), total=total)
-    return model, Report(priors=priors, factor=factor, iterations=iterations, residual=residual, cells=tree.cells)
+    return model, Report(
+        priors=priors, factor=factor, iterations=iterations, residual=residual, cells=tree.cells, stronger=stronger
+    )
 
 
 def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
@@ -211,19 +233,28 @@ def choose_factor(
     (Oliveira, Lei and Tibshirani 2021.) With w drawn from the noise's own law, y* = y + sqrt(a) w and
     y' = y - w / sqrt(a) are uncorrelated (independent for Gaussian noise), so a fit to y* can be scored against y'
     without knowing the truth. The grid, a and w do not depend on the data: this is post-processing. The grid is walked
-    from strong to weak and left at the first rise. Few cells make a single w decide; then several are averaged.
+    from its middle, to the stronger or the weaker side, and left at the first rise. Few cells make a single w decide;
+    then several are averaged.
     """
     cells = sum(table.size for table in noisy.tables)
     trials = [
         _Trial(schema, tree, noisy, measurements=measurements, total=total, stream=stream, number=number)
         for number in range(min(MOST_TRIALS, 1 + TRIAL_CELLS // max(cells, 1)))
     ]
-    best, best_score = FACTORS[0], np.inf
-    for factor in FACTORS:
-        score = sum(trial.score(factor) for trial in trials)
-        if score >= best_score:
+
+    def score(factor: float) -> float:
+        return sum(trial.score(factor) for trial in trials)
+
+    strong, weak = FIRST_FACTORS
+    scores = {strong: score(strong), weak: score(weak)}
+    best = min(scores, key=scores.__getitem__)
+    place = FACTORS.index(best)
+    onward = FACTORS[place - 1 :: -1] if best == strong else FACTORS[place + 1 :]
+    for factor in onward:
+        found = score(factor)
+        if found >= scores[best]:
             break
-        best, best_score = factor, score
+        best, scores[factor] = factor, found
     return best
 
 

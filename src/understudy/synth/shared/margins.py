@@ -258,7 +258,8 @@ def synthesis_from(
         measurements=tuple(measured),
         rows_drawn=DESCRIPTIONS[rows_by],
         copies_share_measurements=True,
-        notes=(*notes, fitted),
+        notes=(*notes, fitted, *report.notes),
+        warnings=report.warnings,
         fitted=fitted_model(model, rows_by) if draws == "fit" else None,
     ), report
 

@@ -212,10 +212,11 @@ def joint_fit(
 ) -> tuple[Model, str]:
     """The regularised fit, with its own weight of independence."""
     model, report = fit(schema, measured, total=max(total, 1.0), stream=stream, known=known)
-    return model, (
+    told = (
         f"shrunk towards independence by a prior worth {report.prior:g} records, {report.iterations} iterations, "
         f"largest remaining error {report.residual:.2g} standard deviations of the noise"
     )
+    return model, " ".join([f"{told}.", *report.notes, *report.warnings]).rstrip(".")
 
 
 def synthesis_in_strata(

@@ -1,0 +1,142 @@
+"""Iterative proportional fitting with an allowance for noise: the fit of ``models.estimate``, one table at a time.
+
+The change d of one table's log factors, a number for each cell, changes the objective by at most
+
+    sum over cells of x (e^d - 1) - d b + p d^2 / 2,
+
+x the expected count now, b the noisy count less what the penalty pulls by, p the largest penalty on an effect of the
+table: log Z grows by at most Z - 1, and a smaller penalty than p bends less. The sum is least where x e^d + p d = b in
+every cell, which Wright's omega function solves. So each step lowers the objective, and no length has to be chosen.
+With p = 0 it is the step of iterative proportional fitting (Deming and Stephan 1940): x becomes b. A cell whose noisy
+count is negative goes towards 0 in a few steps, where a gradient method creeps.
+
+The tables of one clique are visited one after another, then a message goes on to the next clique, along every edge of
+the junction tree and back. A sweep costs about as much as two evaluations of the objective where cliques hold few
+tables each. Where the tables are those of a tree and agree, one sweep is the whole fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.core.arrays import Floats
+from understudy.models.contrasts import EffectBasis, from_effects, to_effects
+from understudy.models.junction_tree import JunctionTree, Margin
+from understudy.models.propagation import axes_outside, spread
+
+FARTHEST = 30.0  # a log factor moves by at most this in one step: no cell is lost to underflow
+NOBODY = 1e-9  # records: a cell with fewer is not pushed down any further
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Step:
+    """What one table asks for: b and p of the equation above, and the number of records."""
+
+    pulled: Floats
+    stiffness: float
+    total: float
+
+
+class Sweeps:
+    """Sweeps over tables that lie in cliques: ``hosted`` has the numbers of the tables of each clique."""
+
+    def __init__(
+        self, tree: JunctionTree, tables: Sequence[Margin], hosted: Sequence[tuple[int, Sequence[int]]],
+        basis: EffectBasis,
+    ) -> None:  # fmt: skip
+        self._tree = tree
+        self._tables = tables
+        self._hosted = {host: list(numbers) for host, numbers in hosted}
+        self._basis = basis
+        self._said = [places >= 0 for places in basis.places[: len(tables)]]
+        self._walk = _walk(tree)
+
+    @property
+    def tables_per_cell(self) -> float:
+        """In how many tables a cell of the cliques lies on average: what a sweep costs in passes over the cliques."""
+        cells = [float(np.prod(self._tree.shape(clique))) for clique in self._tree.cliques]
+        return sum(cells[host] * len(numbers) for host, numbers in self._hosted.items()) / sum(cells)
+
+    def run(
+        self, vector: Floats, beliefs: list[Floats], *, target: Floats, penalty: Floats, total: float, times: int
+    ) -> Floats:
+        """The effects after some sweeps, from effects and the beliefs that belong to them (which are used up)."""
+        vector = vector.copy()
+        wanted = [self._cells(number, target) + total / self._said[number].size for number in range(len(self._tables))]
+        stiffness = [self._stiffness(number, penalty) for number in range(len(self._tables))]
+        for _ in range(times):
+            for clique, before in self._walk:
+                if before is None:
+                    for number in self._hosted.get(clique, ()):
+                        pulled = wanted[number] - self._cells(number, penalty * vector)
+                        step = _Step(pulled=pulled, stiffness=stiffness[number], total=total)
+                        vector += self._step(number, self._tree.cliques[clique], beliefs[clique], step)
+                else:
+                    self._send(beliefs, before, clique)
+        return vector
+
+    def _step(self, number: int, clique: Margin, belief: Floats, step: _Step) -> Floats:
+        """One table's best change: made in its clique's belief, and returned as a change of the effects."""
+        margin = self._tables[number]
+        share = belief.sum(axis=axes_outside(clique, margin))
+        change = _change(step.total * share, step.pulled, step.stiffness)
+        factor = np.exp(change)
+        factor /= float((share * factor).sum())
+        belief *= spread(factor, margin, clique)
+        said, places = self._said[number], self._basis.places[number]
+        moved = to_effects(change) * self._basis.factors[number]
+        return np.bincount(places[said], moved[said], minlength=self._basis.length).astype(np.float64, copy=False)
+
+    def _cells(self, number: int, effects: Floats) -> Floats:
+        """Effects as the cells of one table."""
+        places = self._basis.places[number]
+        return from_effects(np.where(self._said[number], effects[places], 0.0) * self._basis.factors[number])
+
+    def _stiffness(self, number: int, penalty: Floats) -> float:
+        """The largest penalty on an effect of the table, in the scale of its own cells."""
+        places, said = self._basis.places[number], self._said[number]
+        return float((penalty[places[said]] * self._basis.factors[number][said] ** 2).max()) if said.any() else 1.0
+
+    def _send(self, beliefs: list[Floats], sender: int, receiver: int) -> None:
+        """Makes a clique agree with its neighbour on what they share."""
+        members, others = self._tree.cliques[sender], self._tree.cliques[receiver]
+        shared = tuple(name for name in members if name in others)
+        if not shared:
+            return
+        new = beliefs[sender].sum(axis=axes_outside(members, shared))
+        old = beliefs[receiver].sum(axis=axes_outside(others, shared))
+        ratio = np.divide(new, old, out=np.zeros_like(new), where=old > 0)
+        beliefs[receiver] *= spread(ratio, shared, others)
+
+
+def _walk(tree: JunctionTree) -> list[tuple[int, int | None]]:
+    """A walk along every edge and back: a clique to work in (None), or one that gets a message from another."""
+    below: dict[int, list[int]] = {}
+    for clique, parent in enumerate(tree.parents):
+        below.setdefault(parent, []).append(clique)
+    walk: list[tuple[int, int | None]] = []
+    waiting: list[tuple[int, int | None]] = [(0, None)]
+    while waiting:
+        clique, sender = waiting.pop()
+        walk.append((clique, sender))
+        if sender is None:
+            for child in below.get(clique, []):
+                waiting += [(clique, child), (child, None), (child, clique)]
+    return walk
+
+
+def _change(expected: Floats, pulled: Floats, stiffness: float) -> Floats:
+    """The d with expected e^d + stiffness d = pulled, cell by cell; none where nobody can be."""
+    from scipy.special import wrightomega
+
+    possible = expected > 0
+    log = np.log(np.where(possible, expected, 1.0))
+    with np.errstate(over="ignore"):
+        reached = stiffness * wrightomega(log - np.log(stiffness) + pulled / stiffness)
+    change = np.where(reached > 0, np.log(np.maximum(reached, 1e-300)) - log, -FARTHEST)
+    change = np.clip(change, -FARTHEST, FARTHEST)
+    change = np.where(expected < NOBODY, np.maximum(change, 0.0), change)
+    return np.where(possible, change, 0.0)
