@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,13 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(root).with_suffix("").parts)
 
 
+@cache
+def imports_of(path: Path) -> tuple[str, ...]:
+    """What a file imports; each file is read once for all tests."""
+    return tuple(imported_modules(path.read_text(), module_name(path)))
+
+
+@cache
 def part_of(module: str) -> str | None:
     """The layered part a module belongs to; None for other packages and for plain facts such as the version."""
     names = module.split(".")
@@ -95,10 +103,10 @@ def part_of(module: str) -> str | None:
     return names[1] if known else PACKAGE_ITSELF
 
 
-def violations(source: str, module: str) -> list[str]:
+def violations(imports: Iterable[str], module: str) -> list[str]:
     own = part_of(module)
     found = []
-    for imported in dict.fromkeys(imported_modules(source, module)):
+    for imported in dict.fromkeys(imports):
         part = part_of(imported)
         if part is None or part == own:
             continue
@@ -115,12 +123,12 @@ def test_every_part_has_its_place():
 
 @pytest.mark.parametrize("path", files(), ids=module_name)
 def test_imports_go_one_way(path):
-    assert violations(path.read_text(), module_name(path)) == []
+    assert violations(imports_of(path), module_name(path)) == []
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "understudy" / "core").rglob("*.py")), ids=module_name)
 def test_core_needs_numpy_only(path):
-    outside = {name.split(".")[0] for name in imported_modules(path.read_text(), module_name(path))}
+    outside = {name.split(".")[0] for name in imports_of(path)}
     assert outside - set(sys.stdlib_module_names) <= {"numpy", "understudy"}
 
 
@@ -156,8 +164,7 @@ def test_packages_that_matter_for_privacy_stay_in_their_files(package):
     allowed = RESTRICTED[package]
     for path in files():
         inside = module_name(path).removeprefix("understudy.").replace(".", "/") + ".py"
-        names = {name.split(".")[0] for name in imported_modules(path.read_text(), module_name(path))}
-        if package in names:
+        if package in {name.split(".")[0] for name in imports_of(path)}:
             assert any(inside.startswith(place) for place in allowed), f"{inside} imports {package}"
 
 
@@ -180,7 +187,7 @@ def test_packages_that_matter_for_privacy_stay_in_their_files(package):
     ],
 )
 def test_a_violation_is_found_however_it_is_written(module, source):
-    assert violations(source, module)
+    assert violations(imported_modules(source, module), module)
 
 
 @pytest.mark.parametrize(
@@ -195,4 +202,4 @@ def test_a_violation_is_found_however_it_is_written(module, source):
     ],
 )
 def test_an_allowed_import_passes(module, source):
-    assert violations(source, module) == []
+    assert violations(imported_modules(source, module), module) == []
