@@ -45,7 +45,8 @@ BLOCK = re.compile(
 MARK = re.compile(r"<!--\s*(not executed:\s*(?P<reason>.*?)|exit (?P<code>\d+)|(?P<full>full))\s*-->\s*\Z", re.DOTALL)
 DEMONSTRATION = re.compile(r"understudy demo( commute)? --out (?P<out>[a-z]+)( --rows \d+)?")
 SECONDS = 300
-SHELL = re.compile(r"[|<>&;`*\n]|\$\(")  # what bash would do something with
+QUOTED = re.compile(r"'[^']*'|\"[^\"$`]*\"")
+SHELL = re.compile(r"[|<>&;`*\n]|\$\(")  # what bash would do something with, outside quotes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,8 @@ def run_shell(listed: list[str], folder: Path, where: str, code: int, shared: Pa
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {**os.environ, "PATH": path, "HOME": str(folder), "COLUMNS": "120"}
     for number, command in enumerate(listed, start=1):
-        if command.startswith("understudy ") and not SHELL.search(command) and not where.startswith("README"):
+        plain = command.startswith("understudy ") and not SHELL.search(QUOTED.sub("", command))
+        if plain and not where.startswith("README"):
             run = run_shared(command, folder, environment, shared)
         else:
             run = subprocess.run(
