@@ -85,27 +85,32 @@ class Commute:
 
     coarsen: str = "rings"
     """Into which areas the homes around a destination are grouped: ``rings`` (adaptive; the default), ``area:LEVEL``
-    (the areas of one level), ``areas:place:2,tract:10,county`` (areas by distance in miles, fine ones nearby) or
-    ``none`` (single places)."""
+    (the areas of one level, or a partition of your own in a column ``area_LEVEL`` of the places),
+    ``areas:place:2,tract:10,county`` (areas by distance in miles, fine ones nearby; levels must nest) or ``none``
+    (single places)."""
     cut_miles: str = ""
-    """Workers who live farther away than this many miles are drawn as ``elsewhere``; empty: no cut."""
+    """Homes farther away than this many miles are one cell, the origin ``elsewhere``; nobody is left out. Empty: no
+    cut."""
     shrink: str = ""
-    """Domain shrinking (Algorithm 2) for single places: MILES:PROBABILITY pairs such as ``10:1,50:0.2,200:0.0378``, the
-    probability with which an empty place stays in the domain."""
+    """Domain shrinking (Algorithm 2), with ``coarsen = none``: MILES:PROBABILITY pairs such as
+    ``10:1,50:0.2,200:0.0378``, the probability with which an empty place stays in the domain. Beyond the last distance
+    lies ``elsewhere``."""
     rule: str = "exact"
     """How the prior is calibrated: ``exact`` (the exact privacy loss), ``theorem`` (Theorem 4.4; with ``shrink``
     Theorem 5.2) or ``accept_reject``."""
     mechanism: str = "urn"
     """``urn`` draws from the Dirichlet posterior; ``geometric`` adds noise to every cell."""
     decay_share: str = "0.05"
-    """The part of epsilon that measures how many jobs there are by distance."""
+    """The part of epsilon that measures how many jobs there are by distance; 0 measures nothing and takes a fixed
+    decay."""
     decay_level: str = "auto"
     """The level of areas for which jobs by distance are measured: ``auto`` takes the finest that stands out from the
     noise, ``none`` one table for all."""
     home_share: str = "0.03"
-    """The part of epsilon that measures how many workers live in each area."""
+    """The part of epsilon that measures how many workers live in each area; 0 measures nothing and takes public
+    residents."""
     prior_share: str = "auto"
-    """Prior strength per record of a destination: a positive number, or ``auto``."""
+    """Prior strength per record of a destination, which sets the number of cells: a positive number, or ``auto``."""
     blend: str = "auto"
     """Whether workers are placed inside their ring by a mixture of the drawn rows and the measured decay: ``auto``
     weighs them for the least expected squared error, ``none`` uses the drawn rows alone. For ``rings`` only."""
