@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from understudy.api import Synthesizer as Synthesizer
     from understudy.api import attack as attack
     from understudy.api import check_data as check_data
     from understudy.api import compare_evaluations as compare_evaluations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from understudy.api import resume as resume
     from understudy.api import sample as sample
     from understudy.api import synthesize as synthesize
+    from understudy.api import verify as verify
     from understudy.api import verify_ledger as verify_ledger
     from understudy.api import write_evaluation as write_evaluation
     from understudy.api import write_sample as write_sample
@@ -69,7 +71,6 @@ if TYPE_CHECKING:
     from understudy.release import make_signing_key as make_signing_key
     from understudy.release import read_release as read_release
     from understudy.release import sign as sign
-    from understudy.release import verify as verify
     from understudy.release import wrap as wrap
     from understudy.release.export import export as export
     from understudy.release.manifest import read_manifest as read_manifest
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "understudy.api": (
+        "Synthesizer",
         "attack",
         "check_data",
         "compare_evaluations",
@@ -92,6 +94,7 @@ _HOME = {
         "resume",
         "sample",
         "synthesize",
+        "verify",
         "verify_ledger",
         "write_evaluation",
         "write_sample",
@@ -123,7 +126,7 @@ _HOME = {
     "understudy.release.manifest": ("read_manifest",),
     "understudy.reporting.build": ("report",),
     "understudy.reporting.commute_map": ("commute_map",),
-    "understudy.release": ("Release", "make_signing_key", "read_release", "sign", "verify", "wrap"),
+    "understudy.release": ("Release", "make_signing_key", "read_release", "sign", "wrap"),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 

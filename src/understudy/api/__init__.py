@@ -30,10 +30,12 @@ from understudy.api.releases import (
     sample,
     stated_by_run,
     synthesize,
+    verify,
     write_sample,
 )
 from understudy.api.reports import check_report_target, report_release
 from understudy.api.schemas import check_data, describe_data
+from understudy.api.synthesizer import Synthesizer
 from understudy.engines.opening import open_source
 from understudy.privacy.promise.definition import GUARANTEES, UNIT_KINDS, Definition
 from understudy.privacy.promise.plan import Option
@@ -45,6 +47,7 @@ __all__ = [
     "UNIT_KINDS",
     "Definition",
     "Option",
+    "Synthesizer",
     "attack",
     "check_data",
     "check_evaluation_target",
@@ -68,6 +71,7 @@ __all__ = [
     "stated_by_run",
     "synthesize",
     "synthetic_table",
+    "verify",
     "verify_ledger",
     "write_attack",
     "write_evaluation",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.flows import holds_flows
-from understudy.core.folders import output_path, publish_folder, release_above
+from understudy.core.folders import as_path, output_path, publish_folder, release_above
 from understudy.core.result import INTERNAL, Evaluation, Finding, Section
 from understudy.core.schema import Schema
 from understudy.engines.opening import open_source
@@ -90,6 +90,9 @@ def evaluate(
     from understudy.release import Release as KindOfRelease
     from understudy.release.commutes import CommuteRelease as KindOfCommutes
 
+    for name, values in (("models", models), ("keys", keys), ("targets", targets), ("ways", ways), ("parts", parts)):
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise InputError(f"{name} must be a list, also if it is only one.")
     for part in parts:
         if part not in PARTS:
             raise unknown_name("part of an evaluation", part, PARTS)
@@ -284,7 +287,7 @@ def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: An
     from understudy.release import Release as KindOfRelease
     from understudy.release import read_release, wrap
 
-    place = Path(path)
+    place = as_path(path, "the release")
     if place.is_dir():
         release: Release | CommuteRelease = read_release(place)
         own = release.schema.fingerprint if isinstance(release, KindOfRelease) else None  # commutes have places instead
@@ -365,6 +368,10 @@ def write_evaluation(
     >>> sorted(file.name for file in made.iterdir())
     ['README.txt', 'findings.csv']
     """
+
+    several = evaluations.values() if isinstance(evaluations, Mapping) else (evaluations,)
+    if not all(isinstance(one, Evaluation) for one in several):
+        raise InputError("write_evaluation needs what evaluate gives: one evaluation, or several by name.")
 
     def fill(place: Path) -> None:
         write_internal(place)

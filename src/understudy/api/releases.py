@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.flows import FlowSource, holds_flows
+from understudy.core.folders import as_path
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.schema import Schema
@@ -20,7 +22,7 @@ from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, 
 from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
-    from understudy.release import Release
+    from understudy.release import Check, Release
 
 DEFAULT_METHOD = "auto"
 TINY_DELTA = "1e-9"
@@ -249,14 +251,16 @@ def synthesize(
         if budget is None:
             raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
         agreed = globals()["plan"](domain, i_know=i_know, **given)
+    elif not isinstance(agreed, Plan):
+        raise InputError("plan must be a plan: us.plan makes one, us.read_plan reads one from a file.")
     elif given:
         raise InputError(f"a plan settles everything; leave out {', '.join(sorted(given))}.")
     source = data if schema is None else _opened(data, domain, {"unit_id": agreed.unit.unit_id, **(reading or {})})
     destination = Destination(
-        out=None if out is None else Path(out),
+        out=None if out is None else as_path(out, "the release folder"),
         overwrite=overwrite,
         csv=csv,
-        ledger=None if ledger is None else Path(ledger),
+        ledger=None if ledger is None else as_path(ledger, "the ledger"),
         account=account,
     )
     if ledger is None:
@@ -324,6 +328,8 @@ def _domain(data: Any, schema: Schema | Places | None, reading: Mapping[str, Any
         if schema is not None or reading:
             raise InputError("these data were opened already; leave schema and reading out.")
         return own
+    if reading is not None and not isinstance(reading, Mapping):
+        raise InputError('reading must be a mapping of options of open_source, such as {"missing_text": "NA"}.')
     if not isinstance(schema, Schema | Places):
         raise InputError(
             f"these data ({type(data).__name__}) were not opened, so they need their schema: synthesize(data, "
@@ -338,6 +344,46 @@ def _opened(data: Any, domain: Schema | Places, reading: Mapping[str, Any]) -> S
 
         return open_commutes(data, places=domain, **{name: value for name, value in reading.items() if value})
     return open_source(data, domain, **reading)
+
+
+def verify(release: Release | str | Path, *, key: str | Path | None = None) -> tuple[Check, ...]:
+    """Check a release: its files and hashes, that the recorded events add up to the stated guarantee, its signature.
+
+    Parameters
+    ----------
+    release
+        The release folder, or a release in memory, which is checked as it would be written.
+    key
+        The file of a public key. A release without a signature then fails.
+
+    Returns
+    -------
+    tuple[Check, ...]
+        The checks. All must pass.
+
+    Raises
+    ------
+    InputError
+        If the folder is no release folder, or a key is given for a release in memory, which has no signature.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(make_people(500), schema=small_schema(), budget=us.PureDP(epsilon=1))
+    >>> all(check.passed for check in us.verify(release))
+    True
+    """
+    from understudy.release import Release as KindOfRelease
+    from understudy.release.checks import verify as verify_folder
+
+    if not isinstance(release, KindOfRelease):
+        return verify_folder(release, key=key)
+    if key is not None:
+        raise InputError("a release in memory has no signature; write it, sign it, and give its folder.")
+    with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
+        return verify_folder(release.write(Path(folder) / "release"))
 
 
 def require_replaceable(folder: Path) -> None:
@@ -418,7 +464,8 @@ def resume(
     from understudy.privacy.randomness.streams import SecureStream
     from understudy.release.run import is_of_commutes, resume_run
 
-    if is_of_commutes(Path(run)):
+    run = as_path(run, "the run")
+    if is_of_commutes(run):
         from understudy.release.commute_run import resume_commutes
 
         return resume_commutes(Path(run), source=source, places=places, out=out, progress=progress, **reading)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.api.evaluations import evaluate
 from understudy.api.questions import infer
 from understudy.core.arrays import Progress
+from understudy.core.folders import as_path
 from understudy.core.result import Audience
 from understudy.errors import DisclosureError, InputError
 
@@ -24,7 +25,7 @@ def check_report_target(to: str | Path, *, audience: str, confidential: bool) ->
         raise InputError(f"audience ({audience}) must be internal or public.")
     if confidential and audience == "public":
         raise DisclosureError("a public report holds release facts only; leave the confidential data out.")
-    check_target(Path(to), audience)  # type: ignore[arg-type]
+    check_target(as_path(to, "the report"), audience)  # type: ignore[arg-type]
 
 
 def report_release(

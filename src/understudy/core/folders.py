@@ -54,9 +54,22 @@ def explained_disk_errors(path: Path) -> Iterator[None]:
         raise explained from None
 
 
+def as_path(value: object, what: str) -> Path:
+    """A path that somebody gave; anything that is none is refused in words.
+
+    >>> as_path(3, "the release")
+    Traceback (most recent call last):
+        ...
+    understudy.errors.InputError: the release (a value of type int) must be a path: a text or a pathlib.Path.
+    """
+    if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
+        raise InputError(f"{what} (a value of type {type(value).__name__}) must be a path: a text or a pathlib.Path.")
+    return Path(value)
+
+
 def output_path(path: str | os.PathLike[str]) -> Path:
     """An absolute path with a name of its own, so that a temporary folder can lie beside it."""
-    absolute = Path(os.path.abspath(path))
+    absolute = Path(os.path.abspath(as_path(path, "the place to write to")))
     if not absolute.name:
         raise InputError(f"{path} cannot be written to; name a folder inside it.")
     return absolute

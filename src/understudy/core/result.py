@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
 
 from understudy.errors import DisclosureError, InputError
@@ -83,7 +84,7 @@ class Section:
         return iter(self.findings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Evaluation:
     """Utility and risk of a release, measured against confidential data. It is internal."""
 
@@ -91,6 +92,26 @@ class Evaluation:
     """How useful the release is."""
     risk: Section = field(default_factory=Section)
     """What attacks on the release achieve."""
+
+    def __repr__(self) -> str:
+        parts = (("utility", self.utility), ("risk", self.risk))
+        told = "; ".join(f"{name}: {len(one.findings)} findings, {len(one.frames)} tables" for name, one in parts)
+        return f"Evaluation(internal; {told})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the findings, the gravest first; every table is in ``frames``."""
+        order = ("problem", "warning", "info", "good")
+        rows = "".join(
+            f"<tr><td>{part}</td><td>{one.severity}</td><td>{escape(one.title)}</td>"
+            f"<td>{escape(_shown(one.value))}</td></tr>"
+            for part, section in (("utility", self.utility), ("risk", self.risk))
+            for one in sorted(section.findings, key=lambda finding: order.index(finding.severity))
+        )
+        tables = ", ".join(escape(name) for section in (self.utility, self.risk) for name in section.frames)
+        return (
+            f"<div><b>Evaluation</b> ({escape(INTERNAL)})<table><tr><th>part</th><th>severity</th><th>finding</th>"
+            f"<th>value</th></tr>{rows}</table><p>Tables: {tables or 'none'}</p></div>"
+        )
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -118,3 +139,7 @@ class Evaluation:
                 f"{len(internal)} internal findings ({internal[0]}, ...) cannot go into a public report."
             )
         return self.findings
+
+
+def _shown(value: float | int | str | None) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

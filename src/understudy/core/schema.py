@@ -268,7 +268,11 @@ class Schema:
     """Columns computed from attributes by a rule. They are part of ``frame()`` and of no margin."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.attributes, Iterable):
+            raise SchemaError("a schema needs a list of attributes, also if it is only one.")
         object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not all(isinstance(attribute, Attribute) for attribute in self.attributes):
+            raise SchemaError("each attribute of a schema must be an Attribute.")
         object.__setattr__(self, "impossible", tuple(self.impossible))
         object.__setattr__(self, "ignore", tuple(self.ignore))
         object.__setattr__(self, "derived", tuple(self.derived))

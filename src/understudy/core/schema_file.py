@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.derived_attributes import Case, Derived
+from understudy.core.folders import as_path
 from understudy.core.schema import Attribute, Edge, Level, Schema, Special, as_number
 from understudy.core.structural_zeros import Condition, Impossible
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
@@ -80,7 +81,7 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     >>> read_schema(file).names
     ('sex',)
     """
-    where = os.fspath(path)
+    where = str(as_path(path, "the schema"))
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
@@ -274,12 +275,19 @@ def write_schema(schema: Schema) -> str:
     str
         The text of a schema file.
 
+    Raises
+    ------
+    InputError
+        If it is no schema.
+
     Examples
     --------
     >>> schema = Schema(attributes=(Attribute(name="sex", levels=("F", "M")),))
     >>> parse_schema(write_schema(schema), "text").fingerprint == schema.fingerprint
     True
     """
+    if not isinstance(schema, Schema):
+        raise InputError("write_schema needs a Schema.")
     lines = [f"version = {VERSION}"]
     for attribute in schema.attributes:
         lines += ["", "[[attribute]]", f"name = {_toml(attribute.name)}"]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.apportion import apportion
+from understudy.core.folders import as_path
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import BudgetError, InputError, UnderstudyError
 from understudy.privacy.gate.table_draws import strata_domains
@@ -74,7 +75,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> tuple[Check, .
     >>> all(check.passed for check in us.verify(table.write(tempfile.mkdtemp() + "/release")))
     True
     """
-    path = Path(path)
+    path = as_path(path, "the release")
     manifest = read_manifest(path)
     signature: tuple[Check, ...] = ()
     if key is not None:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.core.folders import publish_folder, release_above
+from understudy.core.folders import as_path, publish_folder, release_above
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
@@ -107,7 +107,7 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
             raise InputError("say where the export goes: out= names a new folder.")
         folder = Path(out)
     else:
-        place = Path(os.path.abspath(release))
+        place = Path(os.path.abspath(as_path(release, "the release")))
         found = require_table(read_release(place), "export")
         folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
     if (inside := release_above(folder)) is not None:

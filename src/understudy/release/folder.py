@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from understudy.core.folders import SIGNATURE, publish_folder
+from understudy.core.folders import SIGNATURE, as_path, publish_folder
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, write_schema
@@ -214,7 +214,7 @@ def read_release(path: str | Path) -> Any:
     >>> us.read_release(table.write(tempfile.mkdtemp() + "/release")).frame().to_pylist() == table.frame().to_pylist()
     True
     """
-    path = Path(path)
+    path = as_path(path, "the release")
     manifest = read_manifest(path)
     check_files(path, manifest)
     return build_release(path, manifest)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from understudy.core.folders import RELEASE_MARK
+from understudy.core.folders import RELEASE_MARK, as_path
 from understudy.errors import InputError
 from understudy.privacy.promise.definition import Unit, definition_from_json
 from understudy.privacy.promise.event import event_from_json
@@ -84,7 +84,7 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
         ...
     understudy.errors.InputError: no-such-release is not a release folder.
     """
-    path = Path(path)
+    path = as_path(path, "the release")
     if not path.is_dir():
         raise InputError(f"{path} is not a release folder.")
     file = path / MANIFEST

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.core.folders import SIGNATURE, explained_disk_errors, release_above, sync_folder
+from understudy.core.folders import SIGNATURE, as_path, explained_disk_errors, release_above, sync_folder
 from understudy.errors import DisclosureError, InputError
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.release.manifest import MANIFEST, read_manifest
@@ -56,7 +56,7 @@ def make_signing_key(path: str | Path) -> str:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    private = Path(os.path.abspath(path))
+    private = Path(os.path.abspath(as_path(path, "the key")))
     public = public_file(private)
     _require_outside(private)
     if not private.parent.is_dir():
@@ -119,7 +119,7 @@ def sign(path: str | Path, *, key: str | Path, ledger: str | Path | None = None)
     """
     from understudy.release.checks import verify  # it checks signatures, so it imports this file
 
-    folder = Path(path)
+    folder = as_path(path, "the release")
     private = _read_private(Path(key))
     failed = [check for check in verify(folder) if not check.passed]
     if failed:

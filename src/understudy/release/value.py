@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -11,12 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from understudy.core.exact_numbers import show_up
+from understudy.core.folders import as_path
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.engines.reading.decode import with_derived
 from understudy.engines.reading.encode import encode_table
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import InputError, MissingExtraError, UnsupportedError
 from understudy.models.fitted import Fitted
 from understudy.privacy.exact.gaussian_profile import Bound
 from understudy.privacy.promise.definition import Definition, NonPrivate, ProbabilisticDP, Unit
@@ -166,6 +168,52 @@ class Release:
         """
         return self.tables[self._place(copy)]
 
+    def to_pandas(self, copy: int = 1) -> Any:
+        """Give one synthetic table as a pandas frame; levels are categories, ordered where the schema says so.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The table.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        if importlib.util.find_spec("pandas") is None:
+            raise MissingExtraError("to_pandas needs the package pandas; install it with: pip install pandas")
+        return self.frame(copy).to_pandas()
+
+    def to_polars(self, copy: int = 1) -> Any:
+        """Give one synthetic table as a polars frame.
+
+        Parameters
+        ----------
+        copy
+            The number of the copy, from 1.
+
+        Returns
+        -------
+        polars.DataFrame
+            The table.
+
+        Raises
+        ------
+        MissingExtraError
+            If polars is not installed.
+        """
+        if importlib.util.find_spec("polars") is None:
+            raise MissingExtraError("to_polars needs the package polars; install it with: pip install polars")
+        import polars
+
+        return polars.from_arrow(self.frame(copy))
+
     def batches(self, copy: int = 1) -> Iterator[pa.Table]:
         """Give one synthetic table piece by piece. Of a table in a file only a piece is in memory at a time.
 
@@ -213,7 +261,7 @@ class Release:
             encode_table(self.tables[place], self.schema)
 
     def _place(self, copy: int) -> int:
-        if not 1 <= copy <= self.copies:
+        if not isinstance(copy, int) or not 1 <= copy <= self.copies:
             raise InputError(f"copy ({copy}) must be between 1 and {self.copies}.")
         return copy - 1
 
@@ -259,7 +307,7 @@ class Release:
         """
         from understudy.release.folder import write_release
 
-        return write_release(self, Path(path), overwrite=overwrite, csv=csv)
+        return write_release(self, as_path(path, "the release folder"), overwrite=overwrite, csv=csv)
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{count:,}" for count in self.rows[:3]) + (", ..." if self.copies > 3 else "")
@@ -325,6 +373,8 @@ def wrap(frame: Any, schema: Schema) -> Release:
     """
     from understudy import __version__
 
+    if not isinstance(schema, Schema):
+        raise InputError("wrap needs a schema; read one with understudy.read_schema.")
     tables = []
     for one in frame if isinstance(frame, list | tuple) else (frame,):
         if not hasattr(one, "__arrow_c_stream__"):

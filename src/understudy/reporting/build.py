@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from understudy.core.folders import explained_disk_errors, release_above, write_private
+from understudy.core.folders import as_path, explained_disk_errors, release_above, write_private
 from understudy.core.result import INTERNAL, Audience, Evaluation
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
@@ -127,7 +127,7 @@ def report(
     subject_of(release)  # refuses anything else
     if audience not in AUDIENCES:
         raise InputError(f"audience ({audience!r}) must be 'internal' or 'public'.")
-    target = Path(to)
+    target = as_path(to, "the report")
     check_target(target, audience)
     evaluations = [one for one in given if isinstance(one, Evaluation)]
     answers = [one for one in given if isinstance(one, Answer)]

@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from understudy.core.folders import as_path
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.ledger.book import (
     Account,
@@ -590,7 +591,7 @@ def _text(value: str, what: str, *, empty: bool = False, longest: int = 200) -> 
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
-    return Path(os.path.abspath(path))
+    return Path(os.path.abspath(as_path(path, "the ledger")))
 
 
 def _now() -> str:

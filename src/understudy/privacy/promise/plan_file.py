@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from understudy.core.folders import as_path
 from understudy.errors import InputError
 from understudy.privacy.promise.plan import Plan, plan_from_json
 
@@ -33,6 +34,11 @@ def write_plan(plan: Plan) -> str:
     str
         The text of a plan file.
 
+    Raises
+    ------
+    InputError
+        If it is no plan.
+
     Examples
     --------
     >>> import understudy as us
@@ -40,6 +46,8 @@ def write_plan(plan: Plan) -> str:
     >>> "[budget]" in us.write_plan(us.plan(schema, budget=us.PureDP(epsilon=1)))
     True
     """
+    if not isinstance(plan, Plan):
+        raise InputError("write_plan needs a plan, which understudy.plan makes.")
     document = plan.to_json()
     tables = {key: document.pop(key) for key in ("budget", "unit", "options")}
     steps = document.pop("steps")
@@ -96,7 +104,7 @@ def read_plan(path: str | Path) -> Plan:
     >>> us.read_plan(file) == plan
     True
     """
-    place = Path(path)
+    place = as_path(path, "the plan")
     if not place.is_file():
         raise InputError(f"{place} is not a file; expected a plan written by `understudy plan --out`.")
     try:

@@ -7,6 +7,7 @@ again and again, does not read the file again.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -34,7 +35,7 @@ from understudy.engines.engine import engines
 from understudy.engines.reading.encode import Encoder, check_header, code_type, columns_to_read
 from understudy.engines.reading.readers import Reader
 from understudy.engines.systems.local.grouped_cells import count_cells
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.fingerprint import RowSum
 
@@ -60,6 +61,10 @@ class LocalSource(ScannedSource):
 
         if {"master", "allow_insecure_cluster"} & set(reading):
             raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
+        known = [name for name in inspect.signature(open_local).parameters if name not in ("data", "schema")]
+        for name in reading:
+            if name not in known:
+                raise unknown_name("option of reading", name, known)
         return open_local(data, schema, **reading)
 
     def __init__(
