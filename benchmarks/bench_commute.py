@@ -120,8 +120,8 @@ def country_files(size: str, folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from understudy.demo.gravity import SIZES, make_world
-    from understudy.engines.reading.places_file import places_table
+    from understudy.commutes.source.places_file import places_table
+    from understudy.demo.commuters import SIZES, make_world
 
     if (folder / "od.parquet").exists():
         return

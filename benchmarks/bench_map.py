@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from understudy.commutes.map.commute_map import Shown, render
+from understudy.commutes.map.law_of_counts import urn_law
+from understudy.commutes.map.packing import MapFlows, MapPlaces
 from understudy.privacy.promise.definition import ApproxDP, Unit
-from understudy.release.value import Statement
-from understudy.reporting.commute_map import Shown, render
-from understudy.reporting.map_data import MapFlows, MapPlaces
-from understudy.reporting.map_law import urn_law
+from understudy.release.statement import Statement
 
 SIZES = (100_000, 300_000, 1_000_000, 2_000_000)
 PLACES, DESTINATIONS = 20_000, 500

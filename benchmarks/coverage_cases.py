@@ -31,7 +31,7 @@ from understudy.inference.questions import parse_question
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.release.value import Provenance, Statement
+from understudy.release.statement import Provenance, Statement
 from understudy.synth.shared.method import Request, configure
 
 PEOPLE = 2000

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.demo.gravity import make_world
-from understudy.reporting.map_law import stated_law
+from understudy.commutes.map.law_of_counts import stated_law
+from understudy.demo.commuters import make_world
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**9))
 OFF_BY, OFF_ALIKE = 0.25, 0.2

@@ -93,7 +93,7 @@ def evaluated() -> Mapping[str, Any]:
     import warnings
 
     from understudy.api import evaluate, synthesize
-    from understudy.engines.reading.commutes import open_commutes
+    from understudy.commutes.source.local import open_commutes
     from understudy.privacy.promise.definition import NonPrivate
     from understudy.privacy.randomness.streams import SeededStream
 

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from understudy.auditing.exact_audit import audit as audit
     from understudy.auditing.rounded_laplace import RoundedLaplace as RoundedLaplace
     from understudy.auditing.transition_laws import Matrix as Matrix
+    from understudy.commutes.map.commute_map import commute_map as commute_map
+    from understudy.commutes.source.local import open_commutes as open_commutes
+    from understudy.commutes.source.places_file import read_places as read_places
     from understudy.core.derived_attributes import Case as Case
     from understudy.core.derived_attributes import Derived as Derived
     from understudy.core.result import Estimate as Estimate
@@ -47,9 +50,7 @@ if TYPE_CHECKING:
     from understudy.core.structural_zeros import Condition as Condition
     from understudy.core.structural_zeros import Impossible as Impossible
     from understudy.engines.opening import open_source as open_source
-    from understudy.engines.reading.commutes import open_commutes as open_commutes
     from understudy.engines.reading.draft import draft_schema as draft_schema
-    from understudy.engines.reading.places_file import read_places as read_places
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
     from understudy.inference.model_check import check_model as check_model
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
     from understudy.release.export import export as export
     from understudy.release.manifest import read_manifest as read_manifest
     from understudy.reporting.build import report as report
-    from understudy.reporting.commute_map import commute_map as commute_map
 
 _HOME = {
     "understudy.api": (
@@ -106,10 +106,10 @@ _HOME = {
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
     "understudy.core.structural_zeros": ("Condition", "Impossible"),
-    "understudy.engines.reading.commutes": ("open_commutes",),
+    "understudy.commutes.source.local": ("open_commutes",),
     "understudy.engines.reading.draft": ("draft_schema",),
     "understudy.engines.opening": ("open_source",),
-    "understudy.engines.reading.places_file": ("read_places",),
+    "understudy.commutes.source.places_file": ("read_places",),
     "understudy.errors": ("UnderstudyError",),
     "understudy.explore.advise": ("advise",),
     "understudy.explore.tradeoff": ("tradeoff",),
@@ -125,7 +125,7 @@ _HOME = {
     "understudy.release.export": ("export",),
     "understudy.release.manifest": ("read_manifest",),
     "understudy.reporting.build": ("report",),
-    "understudy.reporting.commute_map": ("commute_map",),
+    "understudy.commutes.map.commute_map": ("commute_map",),
     "understudy.release": ("Release", "make_signing_key", "read_release", "sign", "wrap"),
 }
 _WHERE = {name: module for module, names in _HOME.items() for name in names}

@@ -14,17 +14,17 @@ import pytest
 
 import understudy as us
 from understudy.auditing.sampled import epsilon_lower_bound
+from understudy.commutes.methods import commute_tree
+from understudy.commutes.methods.commute_tree import ORIGINS, PAIRS, CommuteTree
+from understudy.commutes.source.local import open_commutes
 from understudy.core.flows import Flows
 from understudy.core.places import make_places
-from understudy.demo.gravity import make_world
-from understudy.engines.reading.commutes import open_commutes
+from understudy.demo.commuters import make_world
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.commutes import commute_tree
-from understudy.synth.commutes.commute_tree import ORIGINS, PAIRS, CommuteTree
 from understudy.synth.shared.method import Request
 
 CANARIES, KNOWN, CLAIM = 100, 5, Fraction(5, 2)

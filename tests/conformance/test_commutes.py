@@ -13,6 +13,8 @@ import pytest
 from scipy.stats import beta
 
 import understudy as us
+from understudy.commutes.release import ParquetSink
+from understudy.commutes.shared.method import flow_synthesizers
 from understudy.core.places import make_places
 from understudy.errors import BudgetError, DisclosureError, InputError
 from understudy.privacy.gate.flow_gate import FlowGate
@@ -26,8 +28,6 @@ from understudy.privacy.mechanisms.shrinking import shrunk_prior
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.event import ApproxLoss
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.release import commute_run
-from understudy.synth.commutes.base import flow_synthesizers
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 
@@ -141,7 +141,7 @@ def test_nothing_is_drawn_that_the_ledger_refuses(source, tmp_path, monkeypatch)
 @pytest.mark.parametrize("dies_after", [0, 1])
 def test_a_run_that_died_is_finished_without_drawing_twice(source, commutes, places, tmp_path, monkeypatch, dies_after):
     calls = []
-    close = commute_run.ParquetSink.close
+    close = ParquetSink.close
 
     def dying(self):
         calls.append(self._path.name)
@@ -149,10 +149,10 @@ def test_a_run_that_died_is_finished_without_drawing_twice(source, commutes, pla
             raise KeyboardInterrupt
         return close(self)
 
-    monkeypatch.setattr(commute_run.ParquetSink, "close", dying)
+    monkeypatch.setattr(ParquetSink, "close", dying)
     with pytest.raises(KeyboardInterrupt):
         us.synthesize(source, out=tmp_path / "r", **settings("two copies"))
-    monkeypatch.setattr(commute_run.ParquetSink, "close", close)
+    monkeypatch.setattr(ParquetSink, "close", close)
     (run,) = tmp_path.glob("r.partial-*")
     first = (run / "drawn_1.parquet").read_bytes() if dies_after else None
     with pytest.raises(InputError, match="places"):
@@ -174,7 +174,7 @@ def test_other_commutes_do_not_finish_a_run(source, commutes, places, tmp_path, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(commute_run.ParquetSink, "close", dying)
+        patch.setattr(ParquetSink, "close", dying)
         with pytest.raises(KeyboardInterrupt):
             us.synthesize(source, out=tmp_path / "r", **settings("rings"))
     (run,) = tmp_path.glob("r.partial-*")
@@ -198,7 +198,7 @@ def test_a_copied_run_folder_draws_no_second_table(source, commutes, places, tmp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(commute_run.ParquetSink, "close", dying)
+        patch.setattr(ParquetSink, "close", dying)
         with pytest.raises(KeyboardInterrupt):
             us.synthesize(
                 source, out=tmp_path / "r", ledger=ledger, account="jobs", unit=us.Unit(fixed=("destination",)),
@@ -214,7 +214,7 @@ def test_a_copied_run_folder_draws_no_second_table(source, commutes, places, tmp
 
 def test_a_changed_table_of_a_run_is_not_drawn_again(source, commutes, places, tmp_path, monkeypatch):
     calls = []
-    close = commute_run.ParquetSink.close
+    close = ParquetSink.close
 
     def dying(self):
         calls.append(1)
@@ -222,10 +222,10 @@ def test_a_changed_table_of_a_run_is_not_drawn_again(source, commutes, places, t
             raise KeyboardInterrupt
         return close(self)
 
-    monkeypatch.setattr(commute_run.ParquetSink, "close", dying)
+    monkeypatch.setattr(ParquetSink, "close", dying)
     with pytest.raises(KeyboardInterrupt):
         us.synthesize(source, out=tmp_path / "r", **settings("two copies"))
-    monkeypatch.setattr(commute_run.ParquetSink, "close", close)
+    monkeypatch.setattr(ParquetSink, "close", close)
     (run,) = tmp_path.glob("r.partial-*")
     with (run / "drawn_1.parquet").open("ab") as file:
         file.write(b"x")

@@ -16,8 +16,9 @@ from replaying.cases import Case
 from replaying.replay import replay
 from replaying.watching import mechanism_named
 
+from understudy.commutes.methods.commute import Commute
+from understudy.commutes.models.regions import PlacesAround
 from understudy.engines.counting import bounding
-from understudy.models.regions import PlacesAround
 from understudy.privacy.gate import measurement_steps as steps
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
@@ -27,7 +28,6 @@ from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, Int
 from understudy.privacy.mechanisms.place_tree_compiled import squared_distance
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
-from understudy.synth.commutes.commute import Commute
 from understudy.synth.methods.dirichlet import Dirichlet
 from understudy.synth.methods.independent import Independent
 

@@ -16,9 +16,9 @@ from replaying.choosing import cover, pairs, parts
 from replaying.replay import replay
 from replaying.verdict import Tally
 
+from understudy.commutes.methods import commute_tree
+from understudy.commutes.shared.method import flow_synthesizers
 from understudy.privacy.promise.definition import GUARANTEES
-from understudy.synth.commutes import commute_tree
-from understudy.synth.commutes.base import flow_synthesizers
 from understudy.synth.shared.method import synthesizers
 
 PROVE = os.environ.get("PROVE") == "1"

@@ -90,7 +90,7 @@ def stumble(seen: str) -> None:
     """From now on, every task with a key fails once after it has drawn, and leaves a note of every attempt."""
     from pyspark import TaskContext
 
-    from understudy.engines.systems.spark import commutes as spark_commutes
+    from understudy.commutes.source import spark as spark_commutes
     from understudy.engines.systems.spark.source import closure
 
     def stumbling(task: Any, *, with_key: bool = False) -> Any:

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.demo.gravity import make_world
-from understudy.engines.reading.places_file import places_table
+from understudy.commutes.source.places_file import places_table
+from understudy.demo.commuters import make_world
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent

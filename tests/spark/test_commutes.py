@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.demo.gravity import make_world
+from understudy.commutes.methods import commute_tree
+from understudy.demo.commuters import make_world
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.gate import flow_blocks
 from understudy.privacy.gate.flow_blocks import LocalFlows
 from understudy.privacy.gate.flow_gate import FlowTable
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.commutes import commute_tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

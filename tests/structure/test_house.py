@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from papers.harness import papers
+from understudy.commutes.shared.method import flow_synthesizers
 from understudy.engines.engine import engines
 from understudy.evaluation.shared.attack import attacks
 from understudy.evaluation.shared.measure import measures
 from understudy.figures.evaluation_figure import figures
+from understudy.release.kind import kinds
 from understudy.synth.shared.method import synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -140,6 +142,6 @@ def test_the_map_of_the_tree_is_true():
 
 
 def test_a_folder_of_plug_ins_holds_plug_ins_only():
-    for registry in (synthesizers, attacks, measures, engines, figures, papers):
+    for registry in (synthesizers, flow_synthesizers, attacks, measures, engines, figures, kinds, papers):
         for name in registry:
             assert registry[name], name

@@ -21,8 +21,8 @@ from typing import Any
 import griffe
 import pytest
 
+from understudy.commutes.shared.method import flow_synthesizers
 from understudy.core.field_docs import field_docs
-from understudy.synth.commutes.base import flow_synthesizers
 from understudy.synth.shared.method import options_of, synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -4,7 +4,6 @@ One file for each family of verbs. Heavy packages are imported where a verb need
 """
 
 from understudy.api.evaluations import (
-    PARTS,
     attack,
     check_evaluation_target,
     compare_evaluations,
@@ -36,6 +35,7 @@ from understudy.api.releases import (
 from understudy.api.reports import check_report_target, report_release
 from understudy.api.schemas import check_data, describe_data
 from understudy.api.synthesizer import Synthesizer
+from understudy.core.result import PARTS
 from understudy.engines.opening import open_source
 from understudy.privacy.promise.definition import GUARANTEES, UNIT_KINDS, Definition
 from understudy.privacy.promise.plan import Option

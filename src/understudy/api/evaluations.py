@@ -9,24 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.arrays import Progress
-from understudy.core.counts import Source
-from understudy.core.flows import holds_flows
 from understudy.core.folders import as_path, output_path, publish_folder, release_above
-from understudy.core.result import INTERNAL, Evaluation, Finding, Section
+from understudy.core.result import INTERNAL, PARTS, WAYS, Evaluation, EvaluationRequest, Finding, Section
 from understudy.core.schema import Schema
 from understudy.engines.opening import open_source
 from understudy.errors import DisclosureError, InputError, unknown_name
 
 if TYPE_CHECKING:
-    from understudy.release import Release
-    from understudy.release.commutes import CommuteRelease
-
-PARTS = ("utility", "risk")
-WAYS = (1, 2, 3)
+    from understudy.release.kind import AnyRelease
 
 
 def evaluate(
-    release: Release | CommuteRelease,
+    release: AnyRelease,
     confidential: Any,
     *,
     holdout: Any = None,
@@ -84,11 +78,7 @@ def evaluate(
     >>> [row["mean_s_pmse"] for row in result.utility.frames["ways"].to_pylist()]     # a copy differs in nothing
     [0.0]
     """
-    from understudy.evaluation.inputs.comparison import compare
-    from understudy.evaluation.risk import evaluate_risk
-    from understudy.evaluation.utility import evaluate_utility
-    from understudy.release import Release as KindOfRelease
-    from understudy.release.commutes import CommuteRelease as KindOfCommutes
+    from understudy.release.kind import kind_of_release
 
     for name, values in (("models", models), ("keys", keys), ("targets", targets), ("ways", ways), ("parts", parts)):
         if isinstance(values, str) or not isinstance(values, Iterable):
@@ -96,46 +86,17 @@ def evaluate(
     for part in parts:
         if part not in PARTS:
             raise unknown_name("part of an evaluation", part, PARTS)
-    if isinstance(release, KindOfCommutes):
-        if holdout is not None or models or keys or targets or tuple(ways) != WAYS or "utility" not in parts:
-            raise InputError(
-                "holdout, models, keys, targets, ways and the risk part are for tables of people; leave them out for a "
-                "release of commutes."
-            )
-        return _evaluate_commutes(release, confidential)
-    if not isinstance(release, KindOfRelease):
+    kind = kind_of_release(release)
+    if kind is None:
         raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
-    people = _opened(confidential, release.schema)
-    others = None if holdout is None else _opened(holdout, release.schema)
-    comparison = compare(
-        release,
-        people,
-        holdout=others,
-        models=models,
-        ways=ways,
-        keys=keys,
-        targets=targets,
-        progress=progress,
+    asked = EvaluationRequest(
+        holdout=holdout, models=models, keys=keys, targets=targets, ways=ways, parts=parts, progress=progress
     )
-    utility = risk = Section()
-    if "utility" in parts:
-        utility = evaluate_utility(comparison)
-    if "risk" in parts:
-        risk = evaluate_risk(comparison)
-    return Evaluation(utility=utility, risk=risk)
-
-
-def _evaluate_commutes(release: CommuteRelease, confidential: Any) -> Evaluation:
-    """Distances, flows and jobs; attacks are made for tables of people."""
-    from understudy.engines.reading.commutes import open_commutes
-    from understudy.evaluation.commutes import evaluate_commutes
-
-    source = confidential if holds_flows(confidential) else open_commutes(confidential, places=release.places)
-    return Evaluation(utility=evaluate_commutes(release, source))
+    return kind.evaluate(release, confidential, asked)
 
 
 def attack(
-    release: Release | CommuteRelease,
+    release: AnyRelease,
     confidential: Any,
     *,
     holdout: Any = None,
@@ -183,14 +144,15 @@ def attack(
     """
     from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.risk import chosen_attacks, evaluate_risk
-    from understudy.release.value import require_table
+    from understudy.kinds.tables import opened
+    from understudy.release.table_release import require_table
 
     chosen_attacks(only)  # an unknown name is refused before anything is read
     made = require_table(release, "attack")
     comparison = compare(
         made,
-        _opened(confidential, made.schema),
-        holdout=None if holdout is None else _opened(holdout, made.schema),
+        opened(confidential, made.schema),
+        holdout=None if holdout is None else opened(holdout, made.schema),
         keys=keys,
         targets=targets,
         progress=progress,
@@ -198,7 +160,7 @@ def attack(
     return evaluate_risk(comparison, only=only)
 
 
-def compare_evaluations(results: Sequence[tuple[str, Release | CommuteRelease, Evaluation]]) -> dict[str, Any]:
+def compare_evaluations(results: Sequence[tuple[str, AnyRelease, Evaluation]]) -> dict[str, Any]:
     """Several evaluated releases of the same data beside each other, by epsilon.
 
     Parameters
@@ -255,7 +217,7 @@ def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
     return pa.table(columns)
 
 
-def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: Any) -> Release | CommuteRelease:
+def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: Any) -> AnyRelease:
     """Read the release in a folder, or a file with anybody's synthetic rows as a release.
 
     Parameters
@@ -269,7 +231,7 @@ def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: An
 
     Returns
     -------
-    Release | CommuteRelease
+    AnyRelease
         The release.
 
     Raises
@@ -284,13 +246,14 @@ def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: An
         ...
     understudy.errors.InputError: rows.csv is not a release folder; to evaluate a file with synthetic rows ...
     """
-    from understudy.release import Release as KindOfRelease
     from understudy.release import read_release, wrap
+    from understudy.release.kind import kind_of_release
 
     place = as_path(path, "the release")
     if place.is_dir():
-        release: Release | CommuteRelease = read_release(place)
-        own = release.schema.fingerprint if isinstance(release, KindOfRelease) else None  # commutes have places instead
+        release: AnyRelease = read_release(place)
+        kind = kind_of_release(release)
+        own = None if kind is None else kind.domain_of(release).fingerprint
         if schema is not None and schema.fingerprint != own:
             raise InputError(f"--schema is not the schema of {path}; leave it out to use the release's own.")
         return release
@@ -301,20 +264,14 @@ def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: An
     return wrap(synthetic_table(str(path), schema, **reading), schema)
 
 
-def open_for(release: Release | CommuteRelease, data: Any, **reading: Any) -> Any:
+def open_for(release: AnyRelease, data: Any, **reading: Any) -> Any:
     """The confidential data a release is compared with, opened as its kind asks for."""
-    from understudy.release.commutes import CommuteRelease as KindOfCommutes
+    from understudy.release.kind import kind_of_release
 
-    if isinstance(release, KindOfCommutes):
-        from understudy.engines.reading.commutes import open_commutes
-
-        given = {name: value for name, value in reading.items() if value}
-        return open_commutes(data, places=release.places, **given)
-    return open_source(data, release.schema, **reading)
-
-
-def _opened(data: Any, schema: Schema) -> Source:
-    return data if isinstance(data, Source) else open_source(data, schema)
+    kind = kind_of_release(release)
+    if kind is None:
+        raise InputError("data are opened for a release: read one with read_release, or wrap a synthetic table.")
+    return kind.open(data, kind.domain_of(release), **reading)
 
 
 def check_evaluation_target(out: str | Path) -> Path:

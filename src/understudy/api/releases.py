@@ -7,22 +7,24 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, overload
 
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
-from understudy.core.flows import FlowSource, holds_flows
+from understudy.core.flows import FlowSource
 from understudy.core.folders import as_path
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.schema import Schema
-from understudy.engines.opening import DEFAULT_ENGINE, open_source
+from understudy.engines.opening import DEFAULT_ENGINE
 from understudy.errors import InputError, UnderstudyError, UntrackedWarning, unknown_name
-from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit, read_unit
+from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
 from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
+    from understudy.commutes.release import CommuteRelease
     from understudy.release import Check, Release
+    from understudy.release.kind import AnyRelease
 
 DEFAULT_METHOD = "auto"
 TINY_DELTA = "1e-9"
@@ -57,14 +59,13 @@ def methods() -> tuple[Method, ...]:
     >>> [method.name for method in us.methods() if "approx" in method.guarantees][:3]
     ['aim', 'auto', 'dirichlet']
     """
-    from understudy.synth.commutes.base import flow_synthesizers
-    from understudy.synth.shared.method import options_of, synthesizers
+    from understudy.release.kind import every_kind
+    from understudy.synth.shared.method import options_of
 
-    kinds: list[Any] = [synthesizers[name] for name in synthesizers]
-    kinds += [flow_synthesizers[name] for name in flow_synthesizers]
+    known = (kind.methods()[name] for kind in every_kind() for name in kind.methods())
     return tuple(
-        Method(name=kind.name, guarantees=tuple(kind.guarantees), summary=kind.summary, options=tuple(options_of(kind)))
-        for kind in kinds
+        Method(name=one.name, guarantees=tuple(one.guarantees), summary=one.summary, options=tuple(options_of(one)))
+        for one in known
     )
 
 
@@ -128,28 +129,28 @@ def plan(
     >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
     [('full cross-tabulation', 6, 2.8)]
     """
-    from understudy.privacy.promise.sanity import require_sane, require_sane_for
-    from understudy.synth.shared.method import Request, configure, make_plan
+    from understudy.privacy.promise.sanity import require_sane
+    from understudy.release.kind import kind_of_domain
 
     if not isinstance(budget, Definition):
         raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
     if not i_know:
         require_sane(budget)
-    if isinstance(schema, Places):
-        from understudy.synth.commutes.base import plan_commutes
-
-        name = "commute" if method == DEFAULT_METHOD else method
-        return plan_commutes(
-            schema, budget=budget, method=name, unit=unit, copies=copies, rows=rows, records=records, options=options
-        )
-    if not isinstance(schema, Schema):
+    kind = kind_of_domain(schema)
+    if kind is None:
         raise InputError("plan needs a schema; read one with understudy.read_schema.")
-    if records is not None and not i_know:
-        require_sane_for(budget, records)
-    request = Request(budget=budget, unit=read_unit(unit), copies=copies, rows=rows, records=records)
-    return make_plan(configure(method, options), schema, request)
+    asked = {"budget": budget, "unit": unit, "copies": copies, "rows": rows, "records": records}
+    return kind.make_plan(schema, None if method == DEFAULT_METHOD else method, asked, options, i_know=i_know)
 
 
+@overload
+def synthesize(data: Source, **how: Any) -> Release: ...
+@overload
+def synthesize(data: FlowSource, **how: Any) -> CommuteRelease: ...
+@overload
+def synthesize(data: Any, *, schema: Schema, **how: Any) -> Release: ...
+@overload
+def synthesize(data: Any, *, schema: Places, **how: Any) -> CommuteRelease: ...
 def synthesize(
     data: Source | FlowSource | Any,
     *,
@@ -170,7 +171,7 @@ def synthesize(
     progress: Progress | None = None,
     i_know: bool = False,
     **options: Option,
-) -> Any:
+) -> Release | CommuteRelease:
     """Make a release, from a reviewed plan or from what to plan with; never both.
 
     The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs, and
@@ -240,8 +241,7 @@ def synthesize(
     (100, 'pure differential privacy (epsilon = 1)')
     """
     from understudy.privacy.randomness.streams import SecureStream
-    from understudy.release.lifecycle import Destination
-    from understudy.release.run import start_run
+    from understudy.release.run import Destination, start_run
 
     domain = _domain(data, schema, reading)
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, **options}
@@ -268,11 +268,8 @@ def synthesize(
             "no ledger is given: what this run spends is not tracked across runs.", UntrackedWarning, stacklevel=2
         )
     how: dict[str, Any] = {"stream": stream or SecureStream(), "progress": progress, "reviewed": plan is not None}
-    if holds_flows(source):
-        from understudy.release.commute_run import start_commute_run
-
-        return start_commute_run(source, agreed, destination, **how)
-    return start_run(cast(Source, source), agreed, destination, i_know=i_know, **how)
+    release: Release | CommuteRelease = start_run(source, agreed, destination, i_know=i_know, **how)
+    return release
 
 
 def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
@@ -321,16 +318,21 @@ def _noise(plan: Plan) -> float:
     return max((step.standard_deviation or 0.0 for step in plan.steps), default=0.0)
 
 
-def _domain(data: Any, schema: Schema | Places | None, reading: Mapping[str, Any] | None) -> Schema | Places:
+def _domain(data: Any, schema: Any, reading: Mapping[str, Any] | None) -> Any:
     """What is public about the data: the schema or places given, or those of a source."""
-    own = data.places if holds_flows(data) else getattr(data, "schema", None)  # an Arrow table has another schema
-    if isinstance(own, Schema | Places):
+    from understudy.release.kind import kind_of_domain, kind_of_source
+
+    try:
+        own = kind_of_source(data).domain_of(data)
+    except AttributeError:  # a file, or a frame
+        own = None
+    if kind_of_domain(own) is not None:  # an Arrow table has another schema
         if schema is not None or reading:
             raise InputError("these data were opened already; leave schema and reading out.")
         return own
     if reading is not None and not isinstance(reading, Mapping):
         raise InputError('reading must be a mapping of options of open_source, such as {"missing_text": "NA"}.')
-    if not isinstance(schema, Schema | Places):
+    if kind_of_domain(schema) is None:
         raise InputError(
             f"these data ({type(data).__name__}) were not opened, so they need their schema: synthesize(data, "
             'schema=read_schema("people.toml"), ...).'
@@ -338,15 +340,15 @@ def _domain(data: Any, schema: Schema | Places | None, reading: Mapping[str, Any
     return schema
 
 
-def _opened(data: Any, domain: Schema | Places, reading: Mapping[str, Any]) -> Source | FlowSource:
-    if isinstance(domain, Places):
-        from understudy.engines.reading.commutes import open_commutes
+def _opened(data: Any, domain: Any, reading: Mapping[str, Any]) -> Any:
+    from understudy.release.kind import kind_of_domain
 
-        return open_commutes(data, places=domain, **{name: value for name, value in reading.items() if value})
-    return open_source(data, domain, **reading)
+    kind = kind_of_domain(domain)
+    assert kind is not None  # noqa: S101 - seen in _domain
+    return kind.open(data, domain, **reading)
 
 
-def verify(release: Release | str | Path, *, key: str | Path | None = None) -> tuple[Check, ...]:
+def verify(release: AnyRelease | str | Path, *, key: str | Path | None = None) -> tuple[Check, ...]:
     """Check a release: its files and hashes, that the recorded events add up to the stated guarantee, its signature.
 
     Parameters
@@ -375,11 +377,11 @@ def verify(release: Release | str | Path, *, key: str | Path | None = None) -> t
     >>> all(check.passed for check in us.verify(release))
     True
     """
-    from understudy.release import Release as KindOfRelease
     from understudy.release.checks import verify as verify_folder
+    from understudy.release.kind import kind_of_release
 
-    if not isinstance(release, KindOfRelease):
-        return verify_folder(release, key=key)
+    if isinstance(release, str | Path) or kind_of_release(release) is None:
+        return verify_folder(release, key=key)  # type: ignore[arg-type]  # which refuses what is no folder
     if key is not None:
         raise InputError("a release in memory has no signature; write it, sign it, and give its folder.")
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
@@ -421,7 +423,7 @@ def resume(
     out: str | Path | None = None,
     progress: Progress | None = None,
     **reading: Any,
-) -> Any:
+) -> Release | CommuteRelease:
     """Finish a run that died after its charge, from its run folder (``...partial-...``).
 
     If everything was measured, neither data nor budget are needed. Otherwise give the same data again, read in the same
@@ -462,26 +464,18 @@ def resume(
     understudy.errors.InputError: ...no-such-run is not the folder of a run ...
     """
     from understudy.privacy.randomness.streams import SecureStream
-    from understudy.release.run import is_of_commutes, resume_run
+    from understudy.release.run import resume_run
 
-    run = as_path(run, "the run")
-    if is_of_commutes(run):
-        from understudy.release.commute_run import resume_commutes
-
-        return resume_commutes(Path(run), source=source, places=places, out=out, progress=progress, **reading)
-    if places is not None:
-        raise InputError("places go with a run of commutes; this run is of a table.")
-
-    def opened(schema: Schema) -> Source:
-        return open_source(source, schema, **reading)
-
-    return resume_run(
-        Path(run),
-        source=None if source is None else opened,
+    release: Release | CommuteRelease = resume_run(
+        as_path(run, "the run"),
+        source=source,
+        domain=places,
         out=None if out is None else Path(out),
         stream=SecureStream(),
         progress=progress,
+        **reading,
     )
+    return release
 
 
 def sample(release: Release, *, rows: int, copies: int = 1) -> Release:

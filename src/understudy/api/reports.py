@@ -14,7 +14,7 @@ from understudy.core.result import Audience
 from understudy.errors import DisclosureError, InputError
 
 if TYPE_CHECKING:
-    from understudy.release import CommuteRelease, Release
+    from understudy.release.kind import AnyRelease
 
 
 def check_report_target(to: str | Path, *, audience: str, confidential: bool) -> None:
@@ -29,7 +29,7 @@ def check_report_target(to: str | Path, *, audience: str, confidential: bool) ->
 
 
 def report_release(
-    release: Release | CommuteRelease,
+    release: AnyRelease,
     *,
     to: str | Path,
     audience: Audience | None = None,
@@ -92,7 +92,7 @@ def report_release(
     check_report_target(to, audience=wanted, confidential=confidential is not None)
     if not isinstance(release, KindOfRelease):
         if confidential is not None or questions:
-            raise InputError("a release of commutes is reported as it is: leave confidential data and questions out.")
+            raise InputError("only tables are compared and asked: leave confidential data and questions out.")
         return report(release, audience=wanted, to=to, title=title)
     given: list[Any] = []
     answers = [infer(release, question) for question in questions]

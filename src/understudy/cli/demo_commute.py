@@ -14,7 +14,7 @@ from understudy.cli import synthesize as synthesize_commands
 from understudy.cli.output import say, show_command, show_table, working
 
 if TYPE_CHECKING:
-    from understudy.demo.gravity import World
+    from understudy.demo.commuters import World
 
 JOBS = 120_000
 ACCOUNT, EPSILON, DELTA = "commutes-2026", "2", "1e-5"
@@ -27,7 +27,7 @@ def prepare(folder: Path, jobs: int) -> World:
     """Writes the files the story begins with."""
     from pyarrow import parquet
 
-    from understudy.demo.gravity import make_world
+    from understudy.demo.commuters import make_world
 
     with working("generating a city"):
         world = make_world("city", jobs=jobs)

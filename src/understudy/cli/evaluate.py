@@ -28,9 +28,9 @@ from understudy.core.result import INTERNAL, Evaluation
 from understudy.errors import InputError
 
 if TYPE_CHECKING:
-    from understudy.release import CommuteRelease, Release
+    from understudy.release.kind import AnyRelease
 
-    Evaluated = tuple[str, Release | CommuteRelease, Evaluation]
+    Evaluated = tuple[str, AnyRelease, Evaluation]
 
 SHOWN = 8
 COMMUTES = ("commutes", "workers", "destinations", "mean_absolute_error", "bias", "at_overall_average")
@@ -112,7 +112,7 @@ def evaluate(
         say(f"All tables and figures are in {folder}")
 
 
-def _opened(release: Release | CommuteRelease, files: Sequence[str], how: Mapping[str, Any]) -> Any:
+def _opened(release: AnyRelease, files: Sequence[str], how: Mapping[str, Any]) -> Any:
     return api.open_for(release, files_of(files), **how)
 
 

@@ -15,7 +15,7 @@ from understudy.errors import InputError
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer
-    from understudy.release.value import Release
+    from understudy.release.table_release import Release
 
 LEVEL = 0.95
 MODEL = "Regressions"

@@ -9,7 +9,7 @@ from understudy.cli.output import say, show_facts, show_table
 
 if TYPE_CHECKING:
     from understudy.privacy.promise.plan import Plan
-    from understudy.release.value import Release
+    from understudy.release.kind import AnyRelease
 
 
 def show_plan(plan: Plan) -> None:
@@ -51,13 +51,13 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {"hash": plan.hash, "plan": plan.to_json()}
 
 
-def show_release(release: Release, folder: Path) -> None:
+def show_release(release: AnyRelease, folder: Path) -> None:
     """What was made, what it promises, what to do next."""
     statement = release.statement
     say(f"Release written to {folder}", style="bold")
     show_facts(
         [
-            ("tables", ", ".join(f"{rows:,} rows" for rows in _table_rows(release))),
+            ("tables", ", ".join(f"{rows:,} rows" for rows in release.rows)),
             ("method", release.provenance.method),
             ("guarantee", "NO GUARANTEE" if statement.protects_nobody else str(statement.guarantee)),
             ("unit", statement.guarantee.protects(statement.unit)),
@@ -69,14 +69,7 @@ def show_release(release: Release, folder: Path) -> None:
     say(f"Check it with: understudy verify {folder}")
 
 
-def _table_rows(release: Any) -> list[int]:
-    if hasattr(release, "table_rows"):  # commutes stay in their files
-        rows: list[int] = release.table_rows()
-        return rows
-    return list(release.rows)
-
-
-def release_document(release: Release, folder: Path) -> dict[str, Any]:
+def release_document(release: AnyRelease, folder: Path) -> dict[str, Any]:
     """The release for ``--json``: what its manifest says, without opening it."""
     statement, provenance = release.statement, release.provenance
     return {
@@ -86,7 +79,7 @@ def release_document(release: Release, folder: Path) -> dict[str, Any]:
         "unit": statement.unit.to_json(),
         "ledger": {"tracked": False} if statement.ledger is None else {"tracked": True, **statement.ledger},
         "plan_hash": provenance.plan.hash if provenance.plan else None,
-        "rows": _table_rows(release),
+        "rows": list(release.rows),
         "warnings": list(statement.warnings),
         "notes": list(provenance.notes),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,8 +125,3 @@ class FlowSource(Protocol):
             The sum as hexadecimal text.
         """
         ...
-
-
-def holds_flows(source: object) -> TypeGuard[FlowSource]:
-    """Whether a source is one of commutes, told by its class: the source itself is not touched before it may be."""
-    return callable(getattr(type(source), "flows", None))

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Mechanism
 from understudy.errors import InputError
 
+CLASSES = "classes"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measurement:
@@ -29,15 +31,16 @@ class Measurement:
     """The law of the noise."""
     cells: str = "all"
     """``all``, or ``first``: of a two-cell table with a public total only the first cell was measured, and ``values``
-    is that number."""
+    is that number. ``classes``: they are counts of a public classification of the records, one after the other."""
     label: str = ""
     """The label of the step in the plan."""
 
     def __post_init__(self) -> None:
-        if self.cells not in ("all", "first"):
-            raise InputError(f"cells ({self.cells!r}) must be 'all' or 'first'.")
+        axes = {"all": len(self.margin), "first": 0, CLASSES: 1}
+        if self.cells not in axes:
+            raise InputError(f"cells ({self.cells!r}) must be 'all', 'first' or '{CLASSES}'.")
         values = np.asarray(self.values, dtype=np.int64)
-        if values.ndim != (len(self.margin) if self.cells == "all" else 0):
+        if values.ndim != axes[self.cells]:
             raise InputError("a measurement needs one axis per attribute of its margin.")
         values = values.copy()
         values.setflags(write=False)

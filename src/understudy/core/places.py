@@ -22,6 +22,7 @@ EARTH_RADIUS_MILES = 3958.8
 ELSEWHERE = "elsewhere"  # the origin of a worker who lives beyond the distance cut
 ELSEWHERE_CODE = -1
 ORIGIN, DESTINATION = "origin", "destination"
+PAIR = (ORIGIN, DESTINATION)
 MOST_PLACES = 2**31 - 2
 UNINHABITED_SOUTH = -60.0  # no community lives south of it: coordinates there are swapped
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
+from understudy.core.arrays import Progress
 from understudy.errors import DisclosureError, InputError
 
 INTERNAL = "INTERNAL, computed from confidential data: keep it inside the building"  # what such results begin with
 
 Audience = Literal["public", "internal"]
 Severity = Literal["info", "good", "warning", "problem"]
+PARTS = ("utility", "risk")  # of an evaluation
+WAYS = (1, 2, 3)  # of how many attributes the compared tables are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,25 @@ class Evaluation:
                 f"{len(internal)} internal findings ({internal[0]}, ...) cannot go into a public report."
             )
         return self.findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """What an evaluation is asked for, under the names of ``understudy.evaluate``."""
+
+    holdout: Any = None
+    models: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    targets: Sequence[str] = ()
+    ways: Sequence[int] = WAYS
+    parts: Sequence[str] = PARTS
+    progress: Progress | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is asked for that only tables of people have."""
+        special = self.holdout is not None or self.models or self.keys or self.targets or tuple(self.ways) != WAYS
+        return not special and "utility" in self.parts
 
 
 def _shown(value: float | int | str | None) -> str:

@@ -19,7 +19,7 @@ from understudy.explore.rehearsal import prior_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.definition import Unit, read_unit
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 PRIORS = (0.01, 0.1, 0.5)
 LARGEST_EXPONENT = 700.0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Floats
 from understudy.explore.rehearsal import prior_of
 from understudy.privacy.exact.dirichlet_profile import log_rising
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 
 def cell_uncertainty(release: Release, records: int) -> float | None:

@@ -22,9 +22,9 @@ from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.definition import ApproxDP, Definition, NonPrivate, PureDP, Unit, read_unit
 from understudy.privacy.promise.plan import Option, Plan
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.release.lifecycle import Destination
-from understudy.release.run import start_run
-from understudy.release.value import Provenance, Release, Statement
+from understudy.release.run import Destination, start_run
+from understudy.release.statement import Provenance, Statement
+from understudy.release.table_release import Release
 from understudy.synth.shared.method import Request, configure
 
 HARDLY_ANY = Fraction(1, 64)  # geometric noise of this scale is 0 but for a probability of 2 exp(-64)
@@ -65,7 +65,8 @@ class Setup:
 
 def rehearse(source: Any, plan: Plan, seed: int) -> Release:
     """A run of a plan on a source, with repeatable randomness: the release carries no guarantee and says so."""
-    return start_run(source, plan, Destination(), stream=SeededStream(seed))
+    release: Release = start_run(source, plan, Destination(), stream=SeededStream(seed))
+    return release
 
 
 def published(table: CodedTable, margin: tuple[str, ...]) -> Release:

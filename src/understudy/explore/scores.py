@@ -19,7 +19,7 @@ from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.inputs.records import Records, null_copies
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.table_measures import k_marginal_score, measure_table
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 
 def utility_scores(release: Release, original: CodedTable, ways: Sequence[int] = (1, 2, 3)) -> dict[str, float]:

@@ -25,7 +25,7 @@ from understudy.inference.ask import ask
 from understudy.inference.estimands import make_estimand
 from understudy.inference.questions import parse_question
 from understudy.privacy.promise.definition import Unit
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 MOST_QUESTIONS = 8
 NO_GUARANTEE = "none"

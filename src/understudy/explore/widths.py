@@ -25,7 +25,7 @@ from understudy.inference.ask import ask
 from understudy.inference.beta_binomial import BetaBinomialPosterior, beta_binomial
 from understudy.inference.estimands import FIRST, Estimand
 from understudy.inference.evidence import possible_cells
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 MOST_EXACT = 250  # records and rows up to which every outcome is summed
 MOST_BATCHED = 20_000  # records up to which a batch of two-group releases is simulated at once

@@ -20,7 +20,7 @@ from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.inference.evidence import public_records
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 FALSE_ALARM = 1e-6
 TILTS = np.geomspace(1e-3, 0.999, 60)  # of the largest tilt at which the bound exists

@@ -22,7 +22,7 @@ from understudy.inference.noise_aware import (
 )
 from understudy.inference.questions import FAMILIES, parse_question
 from understudy.inference.validity import validity_of
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 __all__ = ["ask", "delta_method"]
 

@@ -16,7 +16,7 @@ from understudy.inference.estimands import FIRST, Estimand
 from understudy.inference.evidence import nothing_known, public_records
 from understudy.inference.noise_aware import estimated_records, has_posterior_draws, rests_on_model
 from understudy.inference.validity import validity_of
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 FEW_ROWS = 30
 FEW_OF_A_KIND = (

@@ -22,7 +22,7 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import Estimand
 from understudy.inference.exact import TablePosterior, dirichlet_multinomial, noisy_table
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 FEW_GROUPS = 4
 PRIORS = 6  # concentrations between 1 / groups and 1 that share the posterior by their evidence

@@ -21,7 +21,7 @@ from understudy.inference.estimands import FIRST, Estimand, make_estimand
 from understudy.inference.evidence import is_plain
 from understudy.inference.noise_aware import MODELLED, Local, beyond_tables, group_matrix, local_model
 from understudy.inference.questions import parse_question
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 DRAWS = 2000
 NEGLIGIBLE = 1e-6  # of a residual, or of the largest eigenvalue: what is zero by construction of the best fit

@@ -35,7 +35,7 @@ from understudy.models.effects import (
 )
 from understudy.models.junction_tree import Margin
 from understudy.models.posterior import LEAST_EFFECTIVE, Posterior
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 MODELLED = 1e-6  # share of the squared gradient outside the span of the tables from which an answer is model-based
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise

@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from understudy.errors import InternalError
 from understudy.inference.questions import KINDS
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 STATUSES = ("valid", "approximate", "refused")
 OUTSIDE = "outside"

@@ -1,15 +1,14 @@
 """Releases: the value, its folder on disk, how one is made, and how one is checked."""
 
 from understudy.release.checks import Check, verify
-from understudy.release.commutes import CommuteRelease
 from understudy.release.folder import read_release
 from understudy.release.signature_file import Signature
 from understudy.release.signing import make_signing_key, sign
-from understudy.release.value import Provenance, Release, Statement, wrap
+from understudy.release.statement import Provenance, Statement
+from understudy.release.table_release import Release, wrap
 
 __all__ = [
     "Check",
-    "CommuteRelease",
     "Provenance",
     "Release",
     "Signature",

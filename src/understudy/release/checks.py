@@ -1,37 +1,30 @@
 """``understudy verify``: does a release folder hold together, and do its events add up to what it states?
 
 It recomputes; it does not trust. Hashes detect corruption, not forgery by somebody who rewrites the whole folder; a
-signature detects that too, if the public key came by another way than the release.
+signature detects that too, if the public key came by another way than the release. Each kind of release names its
+checks; those that are the same for all kinds are here: that plan, measurements and guarantee were paid for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from understudy.core.apportion import apportion
 from understudy.core.folders import as_path
-from understudy.engines.reading.encode import encode_table
-from understudy.errors import BudgetError, InputError, UnderstudyError
-from understudy.privacy.gate.table_draws import strata_domains
-from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
-from understudy.privacy.mechanisms.draw_facts import TableFacts
-from understudy.privacy.promise.definition import NonPrivate
-from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
+from understudy.core.measurement import Measurement
+from understudy.errors import InputError, UnderstudyError
+from understudy.privacy.promise.accountant import compose, satisfies, satisfies_definition_6
+from understudy.privacy.promise.definition import NonPrivate, ProbabilisticDP
+from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan
-from understudy.privacy.promise.sensitivity import margin_sensitivity
-from understudy.release.charge_checks import events_add_up, measurements_are_charged, plan_covers
-from understudy.release.commute_checks import CHECKS as COMMUTE_CHECKS
-from understudy.release.commutes import CommuteRelease
 from understudy.release.folder import NOT_COMPLETE, build_release, check_files
+from understudy.release.kind import AnyKind, AnyRelease, kind_stated
 from understudy.release.manifest import read_manifest
 from understudy.release.signing import check_signature, read_public_key
-from understudy.release.value import Release
+from understudy.release.statement import Provenance, Statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,24 +81,12 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> tuple[Check, .
     return (
         Check(name="files", passed=True, detail=f"{len(manifest['files'])} files listed, no others, all hashes match"),
         *signature,
-        *_checks(release),
+        *_checks(kind_stated(manifest, path), release),
     )
 
 
-def _checks(release: Any) -> Iterator[Check]:
-    of_commutes = isinstance(release, CommuteRelease)
-    checks: tuple[tuple[str, Callable[[Any], str]], ...] = (
-        COMMUTE_CHECKS
-        if of_commutes
-        else (
-            ("schema", _rows_fit),
-            ("plan", _plan_covers),
-            ("measurements", _measurements_are_charged),
-            ("draws", _draws_are_charged),
-            ("guarantee", lambda one: events_add_up(one.provenance, one.statement)),
-        )
-    )
-    for name, check in checks:
+def _checks(kind: AnyKind, release: AnyRelease) -> Iterator[Check]:
+    for name, check in kind.checks():
         yield _check(name, partial(check, release))
 
 
@@ -118,97 +99,48 @@ def _check(name: str, check: Callable[[], str]) -> Check:
         return Check(name=name, passed=False, detail=f"what is recorded cannot be read ({type(problem).__name__}).")
 
 
-def _rows_fit(release: Release) -> str:
-    for copy in range(1, release.copies + 1):
-        release.check_rows(copy)
-    return f"all rows of {release.copies} table(s) fit the schema and its structural zeros"
+def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, domain: str, named: str) -> str:
+    """The events are those the plan announces, for this domain (a fingerprint, and what it is called) and unit."""
+    if plan.schema_fingerprint != domain:
+        raise InputError(f"the plan was made for {named}.")
+    if plan.unit != statement.unit:
+        raise InputError("the plan protects another unit than the manifest states.")
+    events = provenance.events
+    if not plan.adaptive and Counter(events) != Counter(plan.events):
+        raise InputError("the events recorded are not those the plan announces.")
+    if not satisfies(compose(events, plan.unit, by=plan.by), plan.budget):
+        raise InputError("the events recorded cost more than the plan's budget.")
+    if isinstance(plan.budget, ProbabilisticDP) and not satisfies_definition_6(events, plan.unit, plan.budget):
+        raise InputError("the events recorded do not keep Definition 6, which the plan's budget asks for.")
+    return f"{len(events)} event(s), as planned"
 
 
-def _plan_covers(release: Release) -> str:
-    plan = release.provenance.plan
-    if plan is None:
-        if not isinstance(release.statement.guarantee, NonPrivate):
-            raise InputError("a guarantee is stated but there is no plan that says what was done for it.")
-        return "no plan: the release was not made by understudy"
-    fingerprint = release.schema.fingerprint
-    return plan_covers(plan, release.provenance, release.statement, domain=fingerprint, named="another schema")
+def measurements_are_charged(
+    measurements: Iterable[Measurement], provenance: Provenance, sensitivity_of: Callable[[Measurement], Sensitivity]
+) -> str:
+    """Each measurement has an event of its own, which is what its mechanism costs for its sensitivity."""
+    charged, count = Counter(provenance.events), 0
+    for count, one in enumerate(measurements, start=1):  # noqa: B007 - its last value is told
+        event = one.mechanism.event(sensitivity_of(one))
+        if not isinstance(event, Event) or charged[event] == 0:
+            raise InputError(f"the measurement '{one.label}' was not charged as its mechanism and unit require.")
+        charged[event] -= 1
+    return f"{count} measurement(s), each charged with the noise it states"
 
 
-def _measurements_are_charged(release: Release) -> str:
-    schema, unit = release.schema, release.statement.unit
-    told = measurements_are_charged(
-        release.measurements, release.provenance, lambda one: margin_sensitivity(schema, one.margin, unit, one.cells)
-    )
-    for one in release.measurements:
-        if one.cells == "all" and one.margin and np.any(one.values[~schema.allowed(one.margin)]):
-            raise InputError(f"the measurement '{one.label}' has a value where the schema allows none.")
-    return told
-
-
-def _draws_are_charged(release: Release) -> str:
-    """What each draw's stated law loses is no more than the loss that was charged for it."""
-    plan, draws = release.provenance.plan, release.provenance.draws
-    steps = [step for step in plan.steps if step.action == "draw"] if plan is not None else []
-    if len(steps) != len(draws):
-        raise InputError(f"the plan announces {len(steps)} draw(s) and the release records {len(draws)}.")
-    if plan is None or not draws:
-        return "no draw straight from the data"
-    for copy, (step, draw) in enumerate(zip(steps, draws, strict=True), start=1):
-        strata = release.schema.margin(plan.unit.fixed) if isinstance(step.event, Strata) else ()
-        losses = step.event.strata if isinstance(step.event, Strata) else ((step.event,),)
-        if len(losses) != len(draw["mechanisms"]):
-            raise InputError(f"the draw '{draw['label']}' does not have a mechanism for each stratum of its plan.")
-        domains = strata_domains(release.schema, strata)
-        records = _records(release, plan, draw) if strata else [release.provenance.records]
-        asked: list[tuple[DirichletDraw, TableFacts]] = []
-        for (loss,), stated, domain, size in zip(losses, draw["mechanisms"], domains, records, strict=True):
-            if isinstance(loss, NoNoise):
-                continue  # no guarantee is claimed for it
-            if stated["mechanism"] != DirichletDraw.name or not isinstance(loss, PureLoss | ApproxLoss):
-                raise InputError(
-                    f"the draw '{draw['label']}' is charged with an event that a draw by '{stated['mechanism']}' "
-                    "does not have."
-                )
-            mechanism = DirichletDraw.from_json(stated, loss)
-            facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
-            asked.append((mechanism, facts))
-        if asked:
-            _require_drawn(release, copy, draw, strata, records)
-        try:
-            for mechanism, facts in asked:
-                mechanism.event_for(facts)
-            require_definition_6([mechanism for mechanism, _ in asked], [facts for _, facts in asked])
-        except BudgetError:
-            raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.") from None
-    return f"{len(draws)} draw(s), each charged with what its mechanism costs"
-
-
-def _require_drawn(
-    release: Release, copy: int, draw: Mapping[str, Any], strata: tuple[str, ...], records: list[int | None]
-) -> None:
-    """The rows that a draw states are those of the released table, and as many as the plan makes of the public sizes:
-    a cost that rests on other numbers is the cost of another draw."""
-    stated = [int(one["rows"]) for one in draw["mechanisms"]]
-    found = [release.rows[copy - 1]]
-    if strata:
-        counts = np.zeros(release.schema.shape(strata), dtype=np.int64)
-        for piece in release.batches(copy):
-            counts += encode_table(piece, release.schema).counts(strata)
-        found = counts.ravel().tolist()
-    if stated != found:
-        raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its table has.")
-    sizes = [size for size in records if size is not None]
-    asked, plan = sizes or stated, release.provenance.plan
-    if plan is not None and plan.rows is not None:
-        asked = apportion(np.array(sizes), plan.rows).tolist() if strata else [plan.rows]
-    if stated != asked:
-        raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its plan and records ask for.")
-
-
-def _records(release: Release, plan: Plan, draw: Mapping[str, Any]) -> list[int | None]:
-    """The public sizes of the strata that a copy was drawn from."""
-    if "sizes" not in draw and plan.rows is None:  # early releases do not state them; they drew as many rows
-        return [int(stated["rows"]) for stated in draw["mechanisms"]]
-    if "sizes" not in draw or sum(draw["sizes"]) != release.provenance.records:
-        raise InputError(f"the public sizes of the strata that '{draw['label']}' was drawn from are not recorded.")
-    return [int(size) for size in draw["sizes"]]
+def events_add_up(provenance: Provenance, statement: Statement) -> str:
+    """The recorded events compose to no more than what is stated."""
+    stated = statement.guarantee
+    if isinstance(stated, NonPrivate):
+        return "NO GUARANTEE is stated, so none is checked"
+    if not provenance.events:
+        raise InputError("a guarantee is stated but no event is recorded.")
+    plan = provenance.plan
+    if plan is not None and plan.adaptive and stated != plan.budget:
+        # What it happened to spend was chosen by its answers: a statement about that is not a guarantee.
+        raise InputError(f"a run that chooses on the way keeps the budget of its plan, {plan.budget}, not {stated}.")
+    if not satisfies(compose(provenance.events, statement.unit, by=provenance.by), stated):
+        raise InputError(f"the recorded events cost more than the stated {stated}.")
+    if isinstance(stated, ProbabilisticDP) and not satisfies_definition_6(provenance.events, statement.unit, stated):
+        raise InputError(f"the recorded events do not add up to the stated {stated}: not all of them are set for it.")
+    return f"the recorded events compose to within {stated}"

@@ -24,7 +24,7 @@ from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
 from understudy.release.export_names import short_names, shortened
 from understudy.release.export_readme import readme_text
-from understudy.release.value import Release, require_table
+from understudy.release.table_release import Release, require_table
 
 README = "README.txt"
 EMPTY_LEVEL = "(empty text)"  # a value label cannot be empty

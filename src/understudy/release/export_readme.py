@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from understudy.core.schema import Attribute, level_text
 from understudy.release.export_names import RULE
 from understudy.release.markdown import one_line
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 
 PROGRAMS = {
     "csv": "CSV (UTF-8; an empty field is a missing value; an apostrophe stands before a text that a spreadsheet would "

@@ -1,4 +1,4 @@
-"""The release folder on disk: Parquet, JSON and TOML only, every file listed with its hash."""
+"""The release folder on disk, for every kind: Parquet, JSON and TOML only, every file listed with its hash."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,30 +17,14 @@ import pyarrow.parquet as pq
 
 from understudy.core.folders import SIGNATURE, as_path, publish_folder
 from understudy.core.measurement import Measurement
-from understudy.core.schema import Schema
-from understudy.core.schema_file import parse_schema, write_schema
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.mechanisms.noise import mechanism_from_json
-from understudy.release.csv_file import write_csv
-from understudy.release.manifest import (
-    COMMUTES,
-    MANIFEST,
-    manifest_text,
-    provenance_of,
-    read_manifest,
-    statement_of,
-    text_in,
-    whole_in,
-)
-from understudy.release.model_file import read_model, write_model
-from understudy.release.readme import readme_text
+from understudy.release.kind import AnyRelease, Shape, WrittenTables, kind_of_release, kind_stated
+from understudy.release.manifest import MANIFEST, manifest_text, read_manifest
 from understudy.release.signature_file import read_signature
-from understudy.release.stored import StoredTables
-from understudy.release.value import Release
 
-SCHEMA, MEASUREMENTS, README = "schema.toml", "measurements.parquet", "README.md"
+MEASUREMENTS, README = "measurements.parquet", "README.md"
 MODEL = "model.parquet"  # where there is one
-PLACES = "places.parquet"  # a release of commutes has places where another has a schema
 TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
 
 
@@ -50,16 +33,8 @@ NOT_COMPLETE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticEr
                 pa.ArrowException)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenTables:
-    """Table files that are in the folder already: the rows of each copy, and the hash of each file."""
-
-    rows: tuple[int, ...]
-    hashes: Mapping[str, str]
-
-
 def write_release(
-    release: Release,
+    release: AnyRelease,
     path: Path,
     *,
     overwrite: bool,
@@ -70,26 +45,19 @@ def write_release(
 
     ``write_tables`` puts the table files there itself, where they do not fit the memory of this process.
     """
+    kind = kind_of_release(release)
+    if kind is None:
+        raise InputError(f"a {type(release).__name__} is not a release, so no release folder is made of it.")
 
     def fill(folder: Path) -> None:
-        (folder / SCHEMA).write_text(write_schema(release.schema), encoding="utf-8")
-        if write_tables is None:
-            for number, table in enumerate(release.tables, start=1):
-                pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
-                if csv:
-                    write_csv(table, folder / f"synthetic_{number}.csv")
-            written = WrittenTables(rows=release.rows, hashes={})
-        else:
-            written = write_tables(folder)
-        pq.write_table(_measurement_table(release), folder / MEASUREMENTS, compression="zstd")
-        if release.fitted is not None:
-            write_model(release.fitted, folder / MODEL)
-        (folder / README).write_text(readme_text(release, written.rows), encoding="utf-8")
+        kind.write_beside(release, folder)
+        written = kind.write_tables(release, folder, csv=csv) if write_tables is None else write_tables(folder)
+        pq.write_table(measurement_table(release.measurements), folder / MEASUREMENTS, compression="zstd")
+        (folder / README).write_text(kind.readme(release, written.rows), encoding="utf-8")
         files = {file.name: written.hashes.get(file.name) or hash_file(file) for file in sorted(folder.iterdir())}
         text = manifest_text(
-            release.statement, release.provenance, rows=written.rows, files=files,
-            domain={"schema_fingerprint": release.schema.fingerprint},
-        )  # fmt: skip
+            release.statement, release.provenance, rows=written.rows, files=files, domain=kind.about(release)
+        )
         (folder / MANIFEST).write_text(text, encoding="utf-8")
 
     publish_folder(
@@ -98,7 +66,7 @@ def write_release(
     return path
 
 
-def _measurement_table(release: Release) -> pa.Table:
+def measurement_table(measurements: Sequence[Measurement]) -> pa.Table:
     """Long form: one row per noisy cell; what repeats is a dictionary of one value, so a large table stays small."""
     repeated = pa.dictionary(pa.int32(), pa.string())
     schema = pa.schema([
@@ -106,7 +74,7 @@ def _measurement_table(release: Release) -> pa.Table:
         ("cells", repeated), ("cell", pa.int64()), ("value", pa.int64()),
     ])  # fmt: skip
     batches = []
-    for number, one in enumerate(release.measurements):
+    for number, one in enumerate(measurements):
         flat = one.values.ravel()
         same = pa.array(np.zeros(len(flat), dtype=np.int32))
         texts = (one.label, json.dumps(list(one.margin)), json.dumps(one.mechanism.to_json()), one.cells)
@@ -143,7 +111,7 @@ def check_belongs(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     """Refuses a folder with anything in it that is not a plain file of a release: listed by its manifest, or its
     signature."""
     files = manifest.get("files")
-    domain = PLACES if manifest.get("kind") == COMMUTES else SCHEMA
+    domain = kind_stated(manifest, path).domain_file
     if not isinstance(files, dict) or not {domain, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
         raise InputError(f"the manifest of {path} does not list the files a release has.")
     for name in files:
@@ -223,61 +191,22 @@ def read_release(path: str | Path) -> Any:
 def build_release(path: Path, manifest: dict[str, Any]) -> Any:
     """The release in a folder whose files were checked against its manifest."""
     try:
-        if manifest.get("kind") == COMMUTES:
-            from understudy.release.commutes import read_commutes
-
-            return read_commutes(path, manifest)
-        return _build(path, manifest)
+        return kind_stated(manifest, path).read(path, manifest)
     except UnderstudyError:
         raise
     except NOT_COMPLETE as problem:
         raise InputError(f"{path} is not a complete release ({type(problem).__name__}).") from None
 
 
-def _build(path: Path, manifest: dict[str, Any]) -> Release:
-    schema = parse_schema((path / SCHEMA).read_text(encoding="utf-8"), str(path / SCHEMA))
-    if schema.fingerprint != manifest["schema_fingerprint"]:
-        raise InputError(f"the schema in {path} is not the one its manifest names.")
-    return Release(
-        schema=schema,
-        tables=StoredTables(
-            [
-                [path / name for name in table_files(manifest["files"], copy)]
-                for copy in range(1, len(manifest["rows"]) + 1)
-            ],
-            [whole_in(rows) for rows in manifest["rows"]],
-            schema,
-        ),
-        measurements=_read_measurements(path / MEASUREMENTS, schema),
-        fitted=read_model(path / MODEL, schema) if MODEL in manifest["files"] else None,
-        statement=statement_of(manifest),
-        provenance=provenance_of(path, manifest, _draw),
-    )
-
-
-def _draw(draw: dict[str, Any]) -> dict[str, Any]:
-    """One recorded draw: its label, its margin, the law of each stratum in texts, and the public sizes of strata."""
-    mechanisms = [{text_in(key): text_in(value) for key, value in one.items()} for one in draw["mechanisms"]]
-    if not mechanisms or any("mechanism" not in one for one in mechanisms):
-        raise TypeError
-    sizes = {"sizes": [whole_in(size) for size in draw["sizes"]]} if "sizes" in draw else {}
-    return {
-        "label": text_in(draw["label"]),
-        "margin": [text_in(name) for name in draw["margin"]],
-        "mechanisms": mechanisms,
-        **sizes,
-    }
-
-
-def _read_measurements(file: Path, schema: Schema) -> tuple[Measurement, ...]:
-    table = pq.read_table(file)
+def read_measurements(table: pa.Table, shape_of: Shape) -> tuple[Measurement, ...]:
+    """The measurements of a release; ``shape_of`` says how the values of one are laid out."""
     numbers = table["measurement"].to_numpy()
     found = []
     for number in np.unique(numbers):
         rows = table.filter(pa.array(numbers == number))
         margin = tuple(json.loads(rows["margin"][0].as_py()))
         cells = rows["cells"][0].as_py()
-        shape = schema.shape(margin) if cells == "all" else ()
+        shape = shape_of(margin, cells, len(rows))
         values = np.zeros(prod(shape), dtype=np.int64)
         values[rows["cell"].to_numpy()] = rows["value"].to_numpy()
         found.append(

@@ -13,11 +13,10 @@ from understudy.errors import InputError
 from understudy.privacy.promise.definition import Unit, definition_from_json
 from understudy.privacy.promise.event import event_from_json
 from understudy.privacy.promise.plan import plan_from_json
-from understudy.release.value import NOT_TRACKED, Provenance, Statement
+from understudy.release.statement import NOT_TRACKED, Provenance, Statement
 
 FORMAT, VERSION = "understudy release", 1
 MANIFEST = RELEASE_MARK  # the file by which every command knows a release
-COMMUTES = "commutes"  # the kind of a release, or of a run, that is not of a table
 
 
 def manifest_text(

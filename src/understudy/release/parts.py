@@ -31,8 +31,9 @@ from understudy.models.fitted import Fitted
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
 from understudy.release.csv_file import csv_table
-from understudy.release.folder import WrittenTables, hash_file, write_release
-from understudy.release.value import Release
+from understudy.release.folder import hash_file, write_release
+from understudy.release.kind import WrittenTables
+from understudy.release.table_release import Release
 from understudy.synth.shared.method import Request, Synthesis, configure
 
 BLOCK_ROWS = 2**20

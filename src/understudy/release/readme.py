@@ -10,7 +10,7 @@ from understudy.core.exact_numbers import show_up
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.markdown import code, markdown
-from understudy.release.value import Release
+from understudy.release.table_release import Release
 from understudy.synth.shared.margins import total_of
 
 

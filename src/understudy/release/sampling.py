@@ -11,9 +11,9 @@ import pyarrow as pa
 from understudy.core.mechanism import Stream
 from understudy.engines.reading.decode import decode
 from understudy.errors import InputError, UnsupportedError
+from understudy.release.memory import BYTES_PER_VALUE, available_memory
 from understudy.release.parts import NOTE, Recipe, sample_here, sample_on_spark
-from understudy.release.run import BYTES_PER_VALUE, available_memory
-from understudy.release.value import Release, require_table
+from understudy.release.table_release import Release, require_table
 
 
 def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **size: int) -> Release:

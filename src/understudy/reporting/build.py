@@ -19,8 +19,8 @@ from understudy.core.folders import as_path, explained_disk_errors, release_abov
 from understudy.core.result import INTERNAL, Audience, Evaluation
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
-from understudy.release.commutes import CommuteRelease
-from understudy.release.value import Release
+from understudy.release.kind import AnyRelease, kind_of_release
+from understudy.release.summary import Summary
 from understudy.reporting.promise import exact_lines, label_of, limits_of
 from understudy.reporting.pyramid import pyramid
 from understudy.reporting.registry import TO_FILL_IN, registry_fields
@@ -33,7 +33,6 @@ from understudy.reporting.sections import (
     risk_of,
     utility_of,
 )
-from understudy.reporting.subject import subject_of
 
 AUDIENCES = ("internal", "public")
 
@@ -78,7 +77,7 @@ def check_target(target: Path, audience: Audience) -> None:
 
 
 def report(
-    release: Release | CommuteRelease,
+    release: AnyRelease,
     *given: Evaluation | Answer,
     audience: Audience = "internal",
     to: str | Path,
@@ -124,7 +123,7 @@ def report(
     >>> "No guarantee" in page
     True
     """
-    subject_of(release)  # refuses anything else
+    summary_of(release)  # refuses anything else
     if audience not in AUDIENCES:
         raise InputError(f"audience ({audience!r}) must be 'internal' or 'public'.")
     target = as_path(to, "the report")
@@ -137,8 +136,16 @@ def report(
     return made.write(target)
 
 
+def summary_of(release: AnyRelease) -> Summary:
+    """The public facts of a release of any kind."""
+    kind = kind_of_release(release)
+    if kind is None:
+        raise InputError("report needs a release: read one with read_release, or wrap a synthetic table.")
+    return kind.summary(release)
+
+
 def build_report(
-    release: Release | CommuteRelease,
+    release: AnyRelease,
     evaluation: Evaluation | None = None,
     answers: Sequence[Answer] = (),
     *,
@@ -152,7 +159,7 @@ def build_report(
         _refuse_internal(evaluation)
     if evaluation is not None and not evaluation.findings and not _framed(evaluation):
         evaluation = None
-    subject = subject_of(release)
+    subject = summary_of(release)
     fields = registry_fields(subject)
     limits = limits_of(subject)
     if evaluation is not None:

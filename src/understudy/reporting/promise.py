@@ -17,8 +17,8 @@ from understudy.core.exact_numbers import show_up
 from understudy.privacy.exact.gaussian_profile import gaussian_delta, gaussian_mu_squared
 from understudy.privacy.promise.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
-from understudy.release.value import NOT_TRACKED, of_the_raw_draw
-from understudy.reporting.subject import Subject
+from understudy.release.statement import NOT_TRACKED, of_the_raw_draw
+from understudy.release.summary import Summary
 
 READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is read
 PRIORS = (0.001, 0.01, 0.1, 0.25, 0.5)
@@ -76,7 +76,7 @@ class Label:
     not_protected: tuple[str, ...]
 
 
-def label_of(subject: Subject) -> Label:
+def label_of(subject: Summary) -> Label:
     guarantee = subject.statement.guarantee
     odds = odds_of(guarantee)
     return Label(
@@ -97,7 +97,7 @@ def _headline(odds: Odds) -> str:
     return "Formal guarantee, weak" if odds.epsilon > LARGE else "Formal guarantee"
 
 
-def _figures(subject: Subject, odds: Odds) -> tuple[tuple[str, str], ...]:
+def _figures(subject: Summary, odds: Odds) -> tuple[tuple[str, str], ...]:
     rows = f"{subject.rows:,}" if subject.copies == 1 else f"{subject.copies} × {subject.rows:,}"
     shown = ((rows, "synthetic rows"), subject.size)
     if odds.epsilon is None:
@@ -115,7 +115,7 @@ def _short(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
 
 
-def _protected(subject: Subject) -> str:
+def _protected(subject: Summary) -> str:
     if isinstance(subject.statement.guarantee, NonPrivate):
         return "Nobody. These tables come with no formal guarantee: treat them as if they were the confidential data."
     unit = subject.statement.unit
@@ -154,7 +154,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} in 100" if share < 0.9995 else "100 in 100"
 
 
-def _not_protected(subject: Subject) -> tuple[str, ...]:
+def _not_protected(subject: Summary) -> tuple[str, ...]:
     unit, lines = subject.statement.unit, []
     if subject.statement.protects_nobody:
         return ("Everything: any value of any person in the data.",)
@@ -172,7 +172,7 @@ def _not_protected(subject: Subject) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def limits_of(subject: Subject) -> list[tuple[str, str]]:
+def limits_of(subject: Summary) -> list[tuple[str, str]]:
     """Warnings and limits, worst first, as (severity, text)."""
     statement, found = subject.statement, []
     found += [("problem", f"{text[:1].upper()}{text[1:]}.".replace("..", ".")) for text in statement.warnings]
@@ -209,7 +209,7 @@ def limits_of(subject: Subject) -> list[tuple[str, str]]:
     return found
 
 
-def exact_lines(subject: Subject) -> list[tuple[str, str]]:
+def exact_lines(subject: Summary) -> list[tuple[str, str]]:
     """The promise as an expert reads it."""
     statement, provenance = subject.statement, subject.provenance
     loss = compose(provenance.events, statement.unit, by=provenance.by) if provenance.events else None
@@ -254,7 +254,7 @@ def loss_text(loss: Loss) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def profile_of(subject: Subject) -> list[dict[str, float]]:
+def profile_of(subject: Summary) -> list[dict[str, float]]:
     """What the recorded events prove for every epsilon: the least delta. Empty where nothing is promised.
 
     A pure promise of epsilon proves (e^epsilon - e^x) / (1 + e^epsilon) at x (randomised response attains it: Kairouz,
@@ -308,7 +308,7 @@ def _delta(loss: Loss, x: float) -> float:
     return min(1.0, min(known) + float(loss.approx_delta))
 
 
-def beliefs_of(subject: Subject) -> list[dict[str, float]]:
+def beliefs_of(subject: Summary) -> list[dict[str, float]]:
     """Beliefs before and, at most, after seeing the release."""
     odds = odds_of(subject.statement.guarantee)
     return [{"before": prior, "after_at_most": odds.belief(prior)} for prior in PRIORS]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from understudy.privacy.promise.definition import NonPrivate
-from understudy.reporting.subject import Subject
+from understudy.release.summary import Summary
 
 GUARANTEE, ALGORITHMS, DEPLOYMENT = "The guarantee", "The algorithms", "The deployment"
 UTILITY = "Utility"
@@ -33,7 +33,7 @@ class Level:
     evidence: str
 
 
-def pyramid(subject: Subject, *, evaluated: bool) -> tuple[Level, ...]:
+def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
     """The blocks, top first. ``evaluated``: the utility and the risk of this release were measured."""
     statement, provenance = subject.statement, subject.provenance
     nothing = isinstance(statement.guarantee, NonPrivate)

@@ -17,8 +17,8 @@ from typing import Any
 
 from understudy.privacy.promise.accountant import compose
 from understudy.privacy.promise.definition import NOBODY, NonPrivate
+from understudy.release.summary import Summary
 from understudy.reporting.promise import loss_text
-from understudy.reporting.subject import Subject
 
 TO_FILL_IN = "to be filled in by the agency"
 # What this program knows of its own releases and cannot say of anybody's.
@@ -41,7 +41,7 @@ REASONS = {
 }
 
 
-def registry_fields(subject: Subject) -> dict[str, Any]:
+def registry_fields(subject: Summary) -> dict[str, Any]:
     """The record: everything that follows from the release; plain values, ready for JSON."""
     statement, provenance = subject.statement, subject.provenance
     guarantee = statement.guarantee
@@ -112,7 +112,7 @@ def registry_fields(subject: Subject) -> dict[str, Any]:
     return draft
 
 
-def _notes(draft: dict[str, Any], subject: Subject) -> str:
+def _notes(draft: dict[str, Any], subject: Summary) -> str:
     """What has to be done to the draft before it can be handed in."""
     told = [
         "DRAFT, not ready to be handed in.",
@@ -144,13 +144,13 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _domain(subject: Subject) -> str:
+def _domain(subject: Summary) -> str:
     listed = "; ".join(f"{one['attribute']} ({one['kind']}, {one['values']} values)" for one in subject.domain)
     zeros = f" {subject.structural_zeros} rule(s) say what cannot occur." if subject.structural_zeros else ""
     return f"Tables with the columns of the public schema: {listed}. {subject.cells:,} cells in all.{zeros}"
 
 
-def _unprotected(subject: Subject) -> list[str]:
+def _unprotected(subject: Summary) -> list[str]:
     unit, found = subject.statement.unit, []
     if subject.statement.protects_nobody:
         found.append("Everything: no guarantee is claimed.")
@@ -161,7 +161,7 @@ def _unprotected(subject: Subject) -> list[str]:
     return found
 
 
-def _presence(subject: Subject) -> str:
+def _presence(subject: Summary) -> str:
     if subject.statement.protects_nobody:
         return NOBODY
     if subject.statement.unit.kind == "add_remove":
@@ -169,33 +169,33 @@ def _presence(subject: Subject) -> str:
     return "The number of rows is public, so presence needs no protection."
 
 
-def _unit_details(subject: Subject) -> str:
+def _unit_details(subject: Summary) -> str:
     statement = subject.statement
     said = statement.guarantee.protects(statement.unit)
     return said if statement.protects_nobody else f"{_neighbours(subject)} {said}"
 
 
-def _unit_level(subject: Subject) -> str:
+def _unit_level(subject: Summary) -> str:
     if subject.statement.protects_nobody:
         return NOBODY
     rows = subject.statement.unit.rows_per_unit
     return "One row" if rows == 1 else f"One unit with up to {rows} rows"
 
 
-def _neighbours(subject: Subject) -> str:
+def _neighbours(subject: Summary) -> str:
     if subject.statement.unit.kind == "replace":
         return "Bounded: adjacent tables have the same number of rows and differ in the rows of one unit."
     return "Unbounded: adjacent tables differ by the rows of one unit, added or removed."
 
 
-def _account(subject: Subject) -> str:
+def _account(subject: Summary) -> str:
     ledger = subject.statement.ledger
     if ledger is None:
         return "Not tracked across runs: other releases of the same data are not accounted for."
     return f"Charged to the account '{ledger['account']}', which adds up all releases of these data under one limit."
 
 
-def _copies(subject: Subject) -> str:
+def _copies(subject: Summary) -> str:
     if subject.copies == 1:
         return ""
     if subject.provenance.copies_share_measurements:
@@ -203,12 +203,12 @@ def _copies(subject: Subject) -> str:
     return "Each copy is a fresh draw with its own part of the budget."
 
 
-def _plan(subject: Subject) -> str:
+def _plan(subject: Summary) -> str:
     plan = subject.provenance.plan
     return "" if plan is None else f"Method and noise were fixed by the plan {plan.hash[:12]} from public facts."
 
 
-def _mechanisms(subject: Subject) -> str:
+def _mechanisms(subject: Summary) -> str:
     provenance = subject.provenance
     return (
         f"Method {provenance.method} of understudy {provenance.package_version}"
@@ -219,7 +219,7 @@ def _mechanisms(subject: Subject) -> str:
     )
 
 
-def _composition(subject: Subject) -> str:
+def _composition(subject: Summary) -> str:
     events = subject.provenance.events
     if not events:
         return "No event is recorded."

@@ -13,9 +13,9 @@ from understudy.figures.promise import beliefs, noise_by_table, proved_profile
 from understudy.inference.answer import Answer
 from understudy.inference.questions import KINDS
 from understudy.inference.validity import validity_of
+from understudy.release.summary import Summary
 from understudy.reporting.parts import Grid, Picture, grid, picture, shown_value
 from understudy.reporting.promise import beliefs_of, odds_of, profile_of
-from understudy.reporting.subject import Subject
 
 CAPTIONS = {
     "two_way": (
@@ -79,7 +79,7 @@ class Part:
     in_short: tuple[str, ...] = ()
 
 
-def made_of(subject: Subject) -> Part:
+def made_of(subject: Summary) -> Part:
     """The plan and the measurements: what was asked of the data, and how much noise each answer carries."""
     measured = list(subject.measured)
     pictures: tuple[Picture, ...] = ()
@@ -124,7 +124,7 @@ def made_of(subject: Subject) -> Part:
     return Part(pictures=pictures, grids=tuple(one for one in listed if one.total))
 
 
-def privacy_pictures(subject: Subject) -> Part:
+def privacy_pictures(subject: Summary) -> Part:
     """The profile that the recorded events prove, and how far beliefs can move."""
     import pyarrow as pa
 
@@ -288,7 +288,7 @@ def answers_of(answers: Sequence[Answer]) -> tuple[Answered, ...]:
     return tuple(shown)
 
 
-def expectations_of(subject: Subject) -> Grid | None:
+def expectations_of(subject: Summary) -> Grid | None:
     """Which questions have valid answers from this release, with the measured coverage of 95 % intervals."""
     if subject.tables is None:
         return None

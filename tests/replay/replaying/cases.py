@@ -15,13 +15,13 @@ from typing import Any
 
 import understudy as us
 from replaying import commutes, tables
+from understudy.commutes.shared.method import flow_synthesizers
 from understudy.core.places import DESTINATION
 from understudy.errors import UnderstudyError
 from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.promise.event import GaussianNoise
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.commutes.base import flow_synthesizers
 from understudy.synth.shared.method import synthesizers
 
 BUDGETS: dict[str, Definition] = {

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from understudy.cli.main import app
-from understudy.demo.gravity import make_world
-from understudy.engines.reading.places_file import places_table
+from understudy.commutes.source.places_file import places_table
+from understudy.demo.commuters import make_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from understudy.commutes.release import TABLE_SCHEMA, CommuteRelease
 from understudy.core.places import make_places
 from understudy.privacy.promise.definition import ApproxDP, Unit
-from understudy.release.commutes import TABLE_SCHEMA, CommuteRelease
-from understudy.release.value import Provenance, Statement
+from understudy.release.statement import Provenance, Statement
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.commutes.source import local as commute_engine
 from understudy.core.places import make_places
 from understudy.engines.engine import engines
-from understudy.engines.reading import commutes as commute_engine
 from understudy.errors import InternalError
 from understudy.privacy.randomness.streams import SeededStream
 

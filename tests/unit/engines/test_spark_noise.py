@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from understudy.engines.systems.spark.commutes import SparseNoiseTask, added_up
+from understudy.commutes.source.spark import SparseNoiseTask, added_up
 from understudy.engines.systems.spark.tasks import TaskError, gathered
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.randomness.draws import KeyedStream

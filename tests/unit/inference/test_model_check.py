@@ -15,7 +15,7 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.inference.agreement import FALSE_ALARM, _log_bound, disagreements
 from understudy.inference.noise_law import SumOfNoise
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
-from understudy.release.value import Provenance, Statement
+from understudy.release.statement import Provenance, Statement
 
 SCHEMA = us.Schema(
     attributes=(

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 import understudy as us
 from understudy.auditing.breach_search import breach
 from understudy.cli.main import app
+from understudy.commutes.source.places_file import places_table
 from understudy.core.exact_numbers import from_text, to_text
 from understudy.core.places import make_places
-from understudy.engines.reading.places_file import places_table
 from understudy.errors import BudgetError, UnsupportedError
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6

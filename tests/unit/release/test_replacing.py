@@ -115,7 +115,7 @@ def test_a_run_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 def test_samples_and_commutes_are_protected_alike(tmp_path: Path) -> None:
-    from understudy.demo.gravity import make_world
+    from understudy.demo.commuters import make_world
 
     mine = RELEASE.write(tmp_path / "release")
     (mine / "notes.txt").write_text("mine")

@@ -10,9 +10,10 @@ import pytest
 
 import understudy as us
 from understudy.errors import BudgetError, DisclosureError, InputError, UntrackedWarning
+from understudy.kinds import tables
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.randomness.streams import SecureStream, SeededStream
-from understudy.release import run as run_module
+from understudy.release.memory import available_memory
 from understudy.synth.methods.independent import Independent
 
 SCHEMA = us.Schema(
@@ -299,7 +300,7 @@ def test_a_release_that_cannot_be_written_is_kept_and_goes_elsewhere(tmp_path, s
 
 def test_two_runs_for_one_folder_leave_one_release_and_one_run_to_resume(tmp_path, source, ledger, monkeypatch):
     """Both pass the early check; the slower one finds the folder taken when it publishes."""
-    from understudy.release.lifecycle import Destination
+    from understudy.release.run import Destination
 
     monkeypatch.setattr(Destination, "check_free", lambda self: None)
     us.synthesize(source, budget=HALF, out=tmp_path / "release", **paid(ledger))
@@ -326,7 +327,7 @@ def test_a_missing_parent_folder_is_refused_before_the_charge(tmp_path, source, 
 
 
 def test_a_release_beyond_the_memory_is_refused_before_the_charge(tmp_path, source, ledger, monkeypatch):
-    monkeypatch.setattr(run_module, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(tables, "available_memory", lambda: 2**20)
     with pytest.raises(InputError, match=r"GB of memory(.|\n)*Nothing was charged"):
         us.synthesize(source, budget=HALF, rows=10**6, out=tmp_path / "release", **paid(ledger))
     assert spent(ledger) == 0
@@ -365,4 +366,4 @@ def test_no_key_or_seed_reaches_any_file(tmp_path, source, ledger, monkeypatch):
 
 
 def test_available_memory_is_that_of_this_machine():
-    assert 2**20 < run_module.available_memory() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 2**20 < available_memory() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.demo.gravity import make_world
+from understudy.demo.commuters import make_world
 from understudy.errors import DisclosureError, InputError
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.signature_file import DOMAIN, encode, message_of, read_signature, statement

@@ -16,7 +16,7 @@ import pytest
 import understudy as us
 from understudy.errors import InputError
 from understudy.release.folder import hash_file
-from understudy.release.stored import StoredTables
+from understudy.release.table_release import StoredTables
 
 SCHEMA = us.Schema(
     attributes=(

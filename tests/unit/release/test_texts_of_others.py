@@ -105,7 +105,7 @@ def test_lists_and_dictionaries_are_cells_too() -> None:
 
 
 def test_commuting_tables_are_guarded_too(tmp_path: Path) -> None:
-    from understudy.release.commutes import TABLE_SCHEMA, _write_csv
+    from understudy.commutes.release import TABLE_SCHEMA, _write_csv
 
     rows = pa.table({"origin": ["=a", "b"], "destination": ["-b c", "b"], "jobs": [1, 2]}).cast(TABLE_SCHEMA)
     pa.parquet.write_table(rows, tmp_path / "t.parquet")
@@ -150,8 +150,8 @@ def test_a_readme_shows_labels_and_notes_as_text() -> None:
 
 
 def test_a_readme_of_commutes_shows_notes_as_text() -> None:
-    from understudy.demo.gravity import make_world
-    from understudy.release.commutes import CommuteRelease, _readme
+    from understudy.commutes.release import CommuteRelease, readme_text
+    from understudy.demo.commuters import make_world
 
     known = us.wrap(pa.table({"sex": ["F"]}), us.Schema(attributes=(us.Attribute(name="sex", levels=("F",)),)))
     release = CommuteRelease(
@@ -160,7 +160,7 @@ def test_a_readme_of_commutes_shows_notes_as_text() -> None:
         statement=replace(known.statement, warnings=(HOSTILE,)),
         provenance=replace(known.provenance, notes=(HOSTILE,), rows_drawn=HOSTILE, method=HOSTILE),
     )
-    assert_harmless(_readme(release, [1]))
+    assert_harmless(readme_text(release, [1]))
 
 
 def test_a_label_cannot_write_a_line_of_its_own_into_a_plain_readme(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_plain_names_stay_readable() -> None:
 def test_files_are_as_readable_as_the_umask_says_and_without_guarantee_only_by_their_owner(
     tmp_path: Path, mask: int
 ) -> None:
-    from understudy.demo.gravity import make_world
+    from understudy.demo.commuters import make_world
 
     city = make_world(places=200, jobs=500)
     commutes = us.open_commutes(city.flows_table(), places=city.places)

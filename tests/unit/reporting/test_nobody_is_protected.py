@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from understudy.reporting.subject import subject_of
 
 import understudy as us
 from understudy.cli.show import show_plan, show_release
+from understudy.commutes.map.promise import promise_html, promise_text
 from understudy.privacy.promise.definition import NOBODY
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.reporting.map_words import promise_html, promise_text
 from understudy.reporting.promise import exact_lines, label_of
 from understudy.reporting.pyramid import pyramid
 from understudy.reporting.registry import registry_fields
-from understudy.reporting.subject import subject_of
 
 SCHEMA = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
 ROWS = pa.table({"sex": ["F", "M"] * 20})

@@ -12,11 +12,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from understudy.reporting.subject import subject_of
 
 import understudy as us
 from understudy.core.places import make_places
 from understudy.reporting.registry import TO_FILL_IN, registry_fields
-from understudy.reporting.subject import subject_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 

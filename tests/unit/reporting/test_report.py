@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from understudy.reporting.subject import subject_of
 
 import understudy as us
 from understudy.core.places import make_places
@@ -23,7 +24,6 @@ from understudy.reporting.parts import grid, shown_value
 from understudy.reporting.promise import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of
 from understudy.reporting.pyramid import pyramid
 from understudy.reporting.registry import TO_FILL_IN, registry_fields
-from understudy.reporting.subject import subject_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 NASTY = "<script>alert(1)</script>"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, ClassVar
 
-from understudy.core.mechanism import Stream
-from understudy.errors import BudgetError, DisclosureError, InputError
+from understudy.core.mechanism import Mechanism, Stream
+from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
 from understudy.privacy.gate.journal import Journal, JournalEntry
+from understudy.privacy.mechanisms.reviewed import NOISE_ON_TABLES, require_reviewed
 from understudy.privacy.promise.accountant import Accountant, loss_of
 from understudy.privacy.promise.definition import Unit
-from understudy.privacy.promise.event import Event
+from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.streams import SecureStream
 
@@ -24,6 +25,9 @@ OTHER_DATA = (
 
 class ChargingGate:
     """Charges against a plan, journals answers, and hands out remembered ones when a run is resumed."""
+
+    counts: ClassVar[str]  # what a record is called
+    instead: ClassVar[str] = ""  # what to do where their number is not public
 
     def __init__(self, *, plan: Plan, stream: Stream, journal: Journal | None) -> None:
         if stream.secure and type(stream) is not SecureStream:  # the exact type is what was reviewed
@@ -47,6 +51,36 @@ class ChargingGate:
     def unit(self) -> Unit:
         """Who is protected by the run."""
         return self._plan.unit
+
+    @property
+    def records(self) -> int:
+        """The number of records, where it is public; under ``add_remove`` it never is.
+
+        Raises
+        ------
+        DisclosureError
+            If the number of records is not public under the unit.
+        """
+        if not self.unit.public_total:
+            raise DisclosureError(f"the number of {self.counts} is not public under add_remove{self.instead}.")
+        if self._records is None:
+            self._records = self._count_records()
+            self._write("records", {"records": self._records})
+        return self._records
+
+    def _count_records(self) -> int:
+        raise NotImplementedError
+
+    @staticmethod
+    def _noise_event(label: str, noise: Mechanism, sensitivity: Sensitivity) -> Event:
+        """What reviewed noise on a table of counts costs."""
+        require_reviewed(noise, NOISE_ON_TABLES)
+        if sensitivity.l1 == 0:
+            raise InternalError(f"'{label}' is public under this unit and needs no noise.")
+        event = noise.event(sensitivity)
+        if not isinstance(event, Event):
+            raise InternalError(f"{noise.name} does not say what it costs.")
+        return event
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -21,21 +21,20 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import COVERS
 from understudy.core.flows import FlowSource
+from understudy.core.measurement import CLASSES, Measurement
 from understudy.core.mechanism import Mechanism, Stream
-from understudy.core.places import DESTINATION, ORIGIN, Places
+from understudy.core.places import DESTINATION, PAIR, Places
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.gate.charge_first import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.flow_blocks import DrawOrder, FlowWorker, LocalFlows
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import FlowMechanism
-from understudy.privacy.mechanisms.reviewed import FLOW_DRAWS, NOISE_ON_TABLES, require_reviewed
+from understudy.privacy.mechanisms.reviewed import FLOW_DRAWS, require_reviewed
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.promise.definition import Unit
-from understudy.privacy.promise.event import Event, Sensitivity
+from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.plan import Plan
-
-PAIR = (ORIGIN, DESTINATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +48,6 @@ class FlowTable:
     cells: int
     classify: Callable[[NDArray[np.int32], NDArray[np.int32]], Integers]
     by_destination: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FlowMeasurement:
-    """Noisy counts of the cells of a classification: public."""
-
-    label: str
-    values: Integers
-    mechanism: Mechanism
 
 
 class Around(Protocol):
@@ -119,8 +109,14 @@ def flow_sensitivity(table: FlowTable, unit: Unit) -> Sensitivity:
     return Sensitivity(l1=2 * rows, l2_squared=2 * rows**2, linf=rows)
 
 
+def _measured(table: FlowTable, values: Integers, noise: Mechanism) -> Measurement:
+    return Measurement(margin=PAIR, values=values, mechanism=noise, cells=CLASSES, label=table.label)
+
+
 class FlowGate(ChargingGate):
     """Charges, counts or draws, journals: in that order."""
+
+    counts = "jobs"
 
     def __init__(
         self,
@@ -150,15 +146,8 @@ class FlowGate(ChargingGate):
         if DESTINATION in self.unit.fixed:
             self.sizes()
 
-    @property
-    def records(self) -> int:
-        """The number of jobs, where it is public; under ``add_remove`` it never is."""
-        if not self.unit.public_total:
-            raise DisclosureError("the number of jobs is not public under add_remove.")
-        if self._records is None:
-            self._records = self._worker().total()
-            self._write("records", {"records": self._records})
-        return self._records
+    def _count_records(self) -> int:
+        return self._worker().total()
 
     def sizes(self) -> Integers:
         """n(d): the jobs at each destination, public only where the unit fixes the destination."""
@@ -172,26 +161,20 @@ class FlowGate(ChargingGate):
             self._write("public", {"places": pack_array(filled), "sizes": pack_array(self._sizes[filled])})
         return self._sizes
 
-    def measure(self, table: FlowTable, noise: Mechanism) -> FlowMeasurement:
+    def measure(self, table: FlowTable, noise: Mechanism) -> Measurement:
         """Noisy counts of all cells of a public classification of jobs, empty cells included."""
-        sensitivity = flow_sensitivity(table, self.unit)
-        if sensitivity.l1 == 0:
-            raise InternalError(f"'{table.label}' is public under this unit and needs no noise.")
-        require_reviewed(noise, NOISE_ON_TABLES)
-        event = noise.event(sensitivity)
-        if not isinstance(event, Event):
-            raise InternalError(f"{noise.name} does not say what it costs.")
+        event = self._noise_event(table.label, noise, flow_sensitivity(table, self.unit))
         self._charge("measure", table.label, PAIR, event)
         remembered = self._remembered("measurement", table.label)
         if remembered is not None:
             self._require_charged(remembered["mechanism"] == noise.to_json())
-            return FlowMeasurement(label=table.label, values=unpack_array(remembered["values"]), mechanism=noise)
+            return _measured(table, unpack_array(remembered["values"]), noise)
         values = self._noisy(table, noise)
         self._write(
             "measurement",
             {"label": table.label, "mechanism": noise.to_json(), "values": pack_array(values.astype(np.int64))},
         )
-        return FlowMeasurement(label=table.label, values=values, mechanism=noise)
+        return _measured(table, values, noise)
 
     def _noisy(self, table: FlowTable, noise: Mechanism) -> Integers:
         """Dense noise is drawn here, once; sparse noise where the pairs are, and of it only what is reported comes."""

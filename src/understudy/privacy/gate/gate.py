@@ -78,6 +78,9 @@ class Gate(ChargingGate):
         Called while rows are read.
     """
 
+    counts = "rows"
+    instead = "; give rows, or measure a total"
+
     def __init__(
         self,
         *,
@@ -102,21 +105,8 @@ class Gate(ChargingGate):
             if entry.kind == "public":
                 self._public[tuple(entry.payload["margin"])] = unpack_array(entry.payload["values"])
 
-    @property
-    def records(self) -> int:
-        """The number of rows, where it is public; under ``add_remove`` it never is.
-
-        Raises
-        ------
-        DisclosureError
-            If the number of rows is not public under the unit.
-        """
-        if not self.unit.public_total:
-            raise DisclosureError("the number of rows is not public under add_remove; give rows, or measure a total.")
-        if self._records is None:
-            self._records = int(self._open_source().total())
-            self._write("records", {"records": self._records})
-        return self._records
+    def _count_records(self) -> int:
+        return int(self._open_source().total())
 
     def look_ahead(self) -> None:
         """Scan the data for what the plan announces, before anything is charged, so that bad data cost nothing.
@@ -242,12 +232,7 @@ class Gate(ChargingGate):
 
     def _measure_event(self, query: Query) -> Event:
         sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, query.cells)
-        if sensitivity.l1 == 0:
-            raise InternalError(f"'{query.label}' is public under this unit and needs no noise.")
-        event = query.mechanism.event(sensitivity)
-        if not isinstance(event, Event):
-            raise InternalError(f"{query.mechanism.name} does not say what it costs.")
-        return event
+        return self._noise_event(query.label, query.mechanism, sensitivity)
 
     def _measure_one(self, query: Query, *, more: bool) -> Measurement:
         remembered = self._remembered("measurement", query.label)

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from understudy.commutes.source.places_file import read_places
 from understudy.core.schema import Attribute, Schema
 from understudy.engines.reading.encode import encode_table
-from understudy.engines.reading.places_file import read_places
 from understudy.engines.reading.values import canonical_texts, iso_day_number, values_of
 from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import InputError, SchemaError

@@ -9,10 +9,8 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.core.places import make_places
-from understudy.demo.gravity import make_world
-from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
-from understudy.models.regions import (
+from understudy.commutes.checks import draws_are_charged
+from understudy.commutes.models.regions import (
     AreaRegions,
     PlaceRegions,
     RingRegions,
@@ -20,6 +18,9 @@ from understudy.models.regions import (
     rings_and_sectors,
     usable_cells,
 )
+from understudy.core.places import make_places
+from understudy.demo.commuters import make_world
+from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.gate.flow_gate import FlowGate, FlowTable
 from understudy.privacy.gate.gate import Gate, Query
@@ -30,7 +31,6 @@ from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.mechanisms.place_bands import PlaceBands, beyond_cut, squared_edges
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.streams import SecureStream, SeededStream
-from understudy.release.commute_checks import draws_are_charged
 from understudy.synth.methods import dirichlet as dirichlet_method
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
@@ -114,7 +114,7 @@ class _SaysMore:
 
 
 def test_a_division_that_says_it_has_more_cells_is_not_drawn_over(places, monkeypatch):
-    from understudy.synth.commutes import commute as method
+    from understudy.commutes.methods import commute as method
 
     honest, drawn = method.build_mechanism, []
 

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from understudy.demo.gravity import make_world
-from understudy.engines.reading.commutes import open_commutes
-from understudy.models.gravity import default_decay
-from understudy.models.regions import AreaRegions, PlaceRegions, RingRegions
+from understudy.commutes.models.gravity import default_decay
+from understudy.commutes.models.regions import AreaRegions, PlaceRegions, RingRegions
+from understudy.commutes.source.local import open_commutes
+from understudy.demo.commuters import make_world
 from understudy.privacy.gate import flow_blocks
 from understudy.privacy.gate.flow_blocks import DrawOrder, LocalFlows, cut_blocks
 from understudy.privacy.gate.flow_gate import FlowTable

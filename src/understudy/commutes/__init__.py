@@ -1,0 +1,1 @@
+"""Commutes from end to end: who travels from where to where, synthesized, released, measured and drawn on a map."""

@@ -1,0 +1,239 @@
+"""Releases of commutes, as the run, the release folder, ``verify`` and the reports see them (see release/kind.py)."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import pyarrow.parquet as pq
+
+from understudy.commutes.release import (
+    PLACES,
+    TABLE_SCHEMA,
+    CommuteRelease,
+    ParquetSink,
+    measurements_of,
+    readme_text,
+    write_tables,
+)
+from understudy.commutes.shared.method import FlowSynthesizer, flow_synthesizers, plan_commutes
+from understudy.commutes.source.places_file import places_table, read_places
+from understudy.core.arrays import Progress
+from understudy.core.flows import FlowSource
+from understudy.core.mechanism import Stream
+from understudy.core.places import DESTINATION, Places
+from understudy.core.registry import Registry
+from understudy.core.result import Evaluation, EvaluationRequest
+from understudy.errors import InputError
+from understudy.privacy.gate.flow_gate import FlowGate
+from understudy.privacy.gate.journal import Journal
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.randomness.fingerprint import DataKey
+from understudy.release.folder import MEASUREMENTS
+from understudy.release.kind import Check, Options, Workshop, WrittenTables
+from understudy.release.manifest import provenance_of, statement_of, text_in
+from understudy.release.summary import Summary, mechanisms_of
+from understudy.synth.shared.method import Request, configure_from
+
+DEFAULT_METHOD = "commute"
+
+
+class Commutes:
+    """Tables of jobs by origin and destination, made by the methods of ``commutes/methods``."""
+
+    name: ClassVar[str] = "commutes"
+    uses: ClassVar[str] = "a release of commutes is read with flows(), evaluated, verified and mapped"
+    other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
+    domain_file: ClassVar[str] = PLACES
+    resumed_with: ClassVar[str] = " --places FILE"
+
+    def is_domain(self, value: object) -> bool:
+        return isinstance(value, Places)
+
+    def is_source(self, value: object) -> bool:
+        """Told by its class: the source itself is not touched before it may be."""
+        return callable(getattr(type(value), "flows", None))
+
+    def is_release(self, value: object) -> bool:
+        return isinstance(value, CommuteRelease)
+
+    def domain_of(self, value: FlowSource | CommuteRelease) -> Places:
+        return value.places
+
+    def methods(self) -> Registry[Any]:
+        return flow_synthesizers
+
+    def read_domain(self, file: Any) -> Places:
+        return read_places(file)
+
+    def open(self, data: Any, domain: Places, **reading: Any) -> FlowSource:
+        from understudy.commutes.source.local import open_commutes
+
+        given = {name: value for name, value in reading.items() if value}
+        return open_commutes(data, places=domain, **given)
+
+    def make_plan(
+        self, domain: Places, method: str | None, asked: Mapping[str, Any], options: Options, *, i_know: bool
+    ) -> Plan:
+        del i_know  # it goes with the number of records of a table
+        return plan_commutes(domain, method=method or DEFAULT_METHOD, options=options, **asked)
+
+    def plan_again(self, domain: Places, plan: Plan, request: Request) -> Plan:
+        return _method(plan).plan(domain, request)
+
+    def header(self, domain: Places) -> dict[str, str]:
+        return {"kind": self.name, "places": domain.fingerprint}
+
+    def domain_again(self, folder: Path, header: Mapping[str, Any], given: Any) -> Places:  # noqa: ARG002
+        """Places can be a large file, and are public: they are given again, and known by their fingerprint."""
+        if given is None:
+            raise InputError("this run is of commutes: give its public places again (--places FILE).")
+        places = read_places(given)
+        if places.fingerprint != str(header.get("places")):
+            raise InputError("these are not the places the run was started with.")
+        return places
+
+    def bounded(self, source: FlowSource, plan: Plan, key: DataKey) -> FlowSource:  # noqa: ARG002
+        """The unit of commutes is a job, or as many as are stated; no column tells whose they are."""
+        return source
+
+    def gate(
+        self,
+        source: FlowSource | None,
+        domain: Places,
+        *,
+        plan: Plan,
+        stream: Stream,
+        journal: Journal | None,
+        progress: Progress | None,
+    ) -> FlowGate:
+        return FlowGate(source=source, places=domain, plan=plan, stream=stream, journal=journal, progress=progress)
+
+    def check(self, plan: Plan, domain: Places, gate: FlowGate, *, i_know: bool) -> None:
+        """Reads the data once, and refuses what public sizes make impossible."""
+        del i_know  # it goes with the number of records of a table
+        gate.look_ahead()
+        check_sizes = getattr(_method(plan), "check_sizes", None)
+        if DESTINATION in plan.unit.fixed and check_sizes is not None:
+            check_sizes(plan, domain, gate.sizes())
+
+    def make(self, domain: Places, gate: FlowGate, work: Workshop) -> CommuteRelease:
+        """Tables are drawn into the folder of the run, or into one that goes with the release."""
+        plan, journal = work.plan, work.journal
+        keeper = TemporaryDirectory(prefix="understudy-") if work.out is None or journal is None else None
+        folder = journal.folder if journal is not None else Path(keeper.name if keeper else ".")
+        sink = ParquetSink(folder, domain)
+        synthesis = _method(plan).run(plan, domain, gate, work.stream, sink)
+        return CommuteRelease(
+            places=domain,
+            files=tuple(sink.path(copy) for copy in range(1, plan.copies + 1)),
+            measurements=synthesis.measurements,
+            statement=work.statement(),
+            provenance=work.provenance(synthesis, synthesis.draws),
+            keeper=keeper,
+            drawn=True,
+        )
+
+    def keep(self, release: CommuteRelease, out: Path | None) -> CommuteRelease:
+        files = []
+        for copy, file in enumerate(release.files, start=1):
+            if out is not None:
+                files.append(out / f"synthetic_{copy}.parquet")
+                continue
+            assert release.keeper is not None  # noqa: S101 - made with the release, as it goes to no folder
+            files.append(Path(release.keeper.name) / file.name)
+            if file != files[-1]:
+                shutil.move(file, files[-1])
+        return replace(release, files=tuple(files), drawn=False, keeper=None if out is not None else release.keeper)
+
+    def about(self, release: CommuteRelease) -> dict[str, str]:
+        return {"kind": self.name, "places_fingerprint": release.places.fingerprint}
+
+    def write_beside(self, release: CommuteRelease, folder: Path) -> None:
+        pq.write_table(places_table(release.places), folder / PLACES, compression="zstd")
+
+    def write_tables(self, release: CommuteRelease, folder: Path, *, csv: bool) -> WrittenTables:
+        return write_tables(release, folder, csv=csv)
+
+    def readme(self, release: CommuteRelease, rows: Sequence[int]) -> str:
+        return readme_text(release, rows)
+
+    def read(self, path: Path, manifest: Mapping[str, Any]) -> CommuteRelease:
+        places = read_places(str(path / PLACES))
+        if places.fingerprint != manifest["places_fingerprint"]:
+            raise InputError(f"the places in {path} are not those its manifest names.")
+        files = tuple(path / f"synthetic_{copy}.parquet" for copy in range(1, len(manifest["rows"]) + 1))
+        for file in files:
+            if pq.read_schema(file).names != TABLE_SCHEMA.names:
+                raise InputError(f"'{file.name}' in {path} does not have the columns of a table of commutes.")
+        return CommuteRelease(
+            places=places,
+            files=files,
+            measurements=measurements_of(path / MEASUREMENTS),
+            statement=statement_of(manifest),
+            provenance=provenance_of(path, manifest, _draw),
+        )
+
+    def checks(self) -> tuple[Check[CommuteRelease], ...]:
+        from understudy.commutes.checks import CHECKS
+
+        return CHECKS
+
+    def summary(self, release: CommuteRelease) -> Summary:
+        places = len(release.places)
+        domain = tuple(
+            {"attribute": name, "label": "", "kind": "place", "values": places, "missing": False}
+            for name in ("origin", "destination")
+        )
+        return Summary(
+            statement=release.statement,
+            provenance=release.provenance,
+            title=f"Synthetic commutes between {places:,} places",
+            copies=release.copies,
+            rows=release.rows[0],
+            size=(f"{places:,}", "places"),
+            domain=domain,
+            cells=places * places,
+            structural_zeros=0,
+            measured=tuple(
+                {
+                    "table": one.label,
+                    "cells": int(one.values.size),
+                    "noise": str(one.mechanism),
+                    "noise_sd": math.sqrt(one.mechanism.variance),
+                }
+                for one in release.measurements
+            ),
+            mechanisms=mechanisms_of(release),
+            tables=None,
+        )
+
+    def evaluate(self, release: CommuteRelease, confidential: Any, asked: EvaluationRequest) -> Evaluation:
+        """Distances, flows and jobs; attacks are made for tables of people."""
+        from understudy.commutes.measures import evaluate_commutes
+
+        if not asked.plain:
+            raise InputError(
+                "holdout, models, keys, targets, ways and the risk part are for tables of people; leave them out for a "
+                "release of commutes."
+            )
+        source = confidential if self.is_source(confidential) else self.open(confidential, release.places)
+        return Evaluation(utility=evaluate_commutes(release, source))
+
+
+def _method(plan: Plan) -> FlowSynthesizer:
+    made: FlowSynthesizer = configure_from(flow_synthesizers, plan.method, plan.options)
+    return made
+
+
+def _draw(draw: dict[str, Any]) -> dict[str, Any]:
+    """One recorded draw: its label, and its mechanisms, whose priors are lists with an entry for each size."""
+    mechanisms = [{text_in(key): value for key, value in one.items()} for one in draw["mechanisms"]]
+    for one in mechanisms:
+        text_in(one["mechanism"])
+    return {**draw, "label": text_in(draw["label"]), "mechanisms": mechanisms}

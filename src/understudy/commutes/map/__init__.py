@@ -1,0 +1,1 @@
+"""The map of a release of commutes, as one HTML file."""

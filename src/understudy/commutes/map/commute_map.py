@@ -1,0 +1,298 @@
+"""The map of a commuting release: one HTML file that shows where the workers of any place live.
+
+Only what is inside a release goes into the page: its places, its synthetic jobs and its statement. A table, a file of
+records or another kind of release is refused, because nothing says that it may leave the building. Outlines are public
+shapes that the caller names; of a GeoJSON file only the shapes are taken.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.commutes.map.law_of_counts import stated_law
+from understudy.commutes.map.outlines import Ring, read_outlines
+from understudy.commutes.map.packing import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
+from understudy.commutes.map.page import fill, page, part
+from understudy.commutes.map.promise import (
+    explanation_html,
+    numbers_text,
+    part_words,
+    plain_words,
+    promise_html,
+    promise_text,
+)
+from understudy.core.folders import explained_disk_errors, scratch_path, write_private
+from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
+
+if TYPE_CHECKING:
+    from understudy.commutes.release import CommuteRelease
+    from understudy.core.places import Places
+    from understudy.release.statement import Statement
+
+MOST_DOTS = 1_000_000  # the same number as in dots.js; a test compares them
+MOST_PAIRS = 4_000_000
+MOST_IDLE_PLACES = 200_000  # beyond so many places those without any job are left out of the page
+TITLE = "Where people live and work"
+KEYS = ("A", "B")
+
+Jobs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # origin, destination, jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shown:
+    """One release as the page shows it."""
+
+    statement: Statement
+    method: str
+    flows: MapFlows
+
+
+def commute_map(
+    release: CommuteRelease,
+    *,
+    to: str | Path,
+    compare: CommuteRelease | None = None,
+    outlines: str | Path | None = None,
+    within: str | None = None,
+    title: str = TITLE,
+    miles: bool = False,
+    copy: int = 1,
+    overwrite: bool = False,
+) -> Path:
+    """Write the map of a commuting release as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    release
+        The commuting release.
+    to
+        The new file.
+    compare
+        A second release of the same places, shown beside the first.
+    outlines
+        A GeoJSON file of public outlines.
+    within
+        Keep the jobs at workplaces of one area (``county=44007``), for releases too large for one page.
+    title
+        The title of the page.
+    miles
+        Show distances in miles instead of kilometres.
+    copy
+        The number of the copy, from 1.
+    overwrite
+        Replace an earlier file.
+
+    Returns
+    -------
+    Path
+        Where the file is.
+
+    Raises
+    ------
+    InputError
+        If the file exists or cannot be written there, or the releases are of different places.
+    DisclosureError
+        If it is given anything but a release.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> import understudy as us
+    >>> from understudy.demo.commuters import make_world
+    >>> city = make_world(places=200, jobs=2000)
+    >>> commutes = us.open_commutes(city.flows_table(), places=city.places)
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(commutes, budget=us.ApproxDP(epsilon=2, delta="1e-5"))
+    >>> us.commute_map(release, to=tempfile.mkdtemp() + "/map.html").name
+    'map.html'
+    """
+    releases = [release] if compare is None else [release, compare]
+    for one in releases:
+        _check_release(one)
+    target = _checked_target(Path(to), overwrite=overwrite)
+    rings = [] if outlines is None else read_outlines(outlines)
+    text = build_map(releases, rings=rings, within=within, title=title, miles=miles, copy=copy)
+    with explained_disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if any(one.statement.protects_nobody for one in releases):
+            write_private(target, text)
+        else:
+            scratch = scratch_path(target.parent)
+            scratch.write_text(text, encoding="utf-8")
+            scratch.replace(target)
+    return target
+
+
+def _checked_target(target: Path, *, overwrite: bool) -> Path:
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; name the file to write, for example {target / 'map.html'}.")
+    if (target.parent / "manifest.json").is_file():
+        raise InputError(f"{target.parent} is a release, and nothing is added to a release; choose another place.")
+    if os.path.lexists(target) and not overwrite:
+        raise InputError(f"{target} already exists; choose another name, or say --overwrite.")
+    return target
+
+
+def build_map(
+    releases: list[CommuteRelease],
+    *,
+    rings: list[Ring],
+    within: str | None = None,
+    title: str = TITLE,
+    miles: bool = False,
+    copy: int = 1,
+) -> str:
+    """The page as text."""
+    places = releases[0].places
+    if any(other.places.fingerprint != places.fingerprint for other in releases[1:]):
+        raise InputError("the two releases are of different places, so they cannot be compared on one map.")
+    kept_area = None if within is None else _places_within(places, within)
+    tables = [_jobs(one, copy, kept_area) for one in releases]
+    if not any(len(jobs) for _, _, jobs in tables):
+        raise InputError(
+            "the release has no jobs, so there is nothing to draw."
+            if within is None
+            else f"the release has no jobs at workplaces in {within}; choose another area."
+        )
+    kept, code_of = _kept_places(len(places), tables)
+    shown = [
+        Shown(
+            statement=one.statement,
+            method=one.provenance.method,
+            flows=_map_flows(one, copy, table, kept, code_of),
+        )
+        for one, table in zip(releases, tables, strict=True)
+    ]
+    return render(_map_places(places, kept), shown, rings=rings, title=title, miles=miles, within=within)
+
+
+def render(
+    places: MapPlaces, shown: list[Shown], *, rings: list[Ring], title: str, miles: bool, within: str | None = None
+) -> str:
+    """The page of places and jobs that are already known to be public."""
+    from understudy import __version__
+
+    packer = Packer()
+    levels = pack_places(packer, places)
+    for number, one in enumerate(shown):
+        pack_flows(packer, number, one.flows)
+    pack_outlines(packer, rings)
+    statements = [one.statement for one in shown]
+    keys = KEYS[: len(shown)] if len(shown) > 1 else ("",)
+    names = [
+        f"{key} · {one.method}, {numbers_text(one.statement.guarantee) or one.statement.guarantee.title}"
+        for key, one in zip(keys, shown, strict=True)
+    ]
+    data = packer.text()
+    about = {
+        "format": 1,
+        "unit": "mi" if miles else "km",
+        "levels": levels,
+        "arrays": packer.directory,
+        "releases": [
+            {"method": one.method, "promise": promise_text(one.statement), "noRanges": one.flows.why_no_law}
+            for one in shown
+        ],
+    }
+    figure = part("figure.html")
+    maps = "".join(
+        fill(
+            figure,
+            {
+                "number": str(number),
+                "label": escape(f"Map of synthetic jobs{f', release {key}' if key else ''}. Arrow keys move it."),
+                "name": escape(name),
+                "unnamed": "" if key else " hidden",
+            },
+        )
+        for number, (key, name) in enumerate(zip(keys, names, strict=True))
+    )
+    markup = {
+        "generator": escape(f"understudy {__version__}"),
+        "title": escape(title),
+        "promises": "".join(promise_html(one, key) for one, key in zip(statements, keys, strict=True)),
+        "words": escape(part_words(within) + plain_words(dict(zip(keys, statements, strict=True)))),
+        "explanation": explanation_html(statements, [one.method for one in shown], MOST_DOTS),
+        "maps": maps,
+    }
+    return page(about=about, data=data, markup=markup)
+
+
+def _check_release(release: Any) -> None:
+    from understudy.commutes.release import CommuteRelease
+    from understudy.release.table_release import Release
+
+    if isinstance(release, CommuteRelease):
+        return
+    if isinstance(release, Release):
+        raise UnsupportedError("this release is a table of people, not of commutes, so there is no map of it.")
+    raise DisclosureError(
+        f"a map shows releases only, and this is of type {type(release).__name__}. Nothing says that it may be "
+        "published; make a release first (understudy synthesize --method commute) and read it with read_release."
+    )
+
+
+def _jobs(release: CommuteRelease, copy: int, area: NDArray[np.bool_] | None) -> Jobs:
+    origin, destination, jobs = (np.asarray(column, dtype=np.int64) for column in release.coded(copy))
+    keep = jobs > 0
+    if area is not None:
+        keep &= area[destination]
+    if int(keep.sum()) > MOST_PAIRS:
+        raise InputError(
+            f"the release has {int(keep.sum()):,} pairs of home and workplace; a page holds at most {MOST_PAIRS:,}. "
+            "Show a part of it, for example --within county=44007."
+        )
+    return origin[keep], destination[keep], jobs[keep]
+
+
+def _map_flows(
+    release: CommuteRelease, copy: int, table: Jobs, kept: NDArray[np.int64], code_of: NDArray[np.int64]
+) -> MapFlows:
+    origin, destination, jobs = table
+    sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
+    law, why = stated_law(release.provenance, release.statement, copy, sizes)
+    if law is not None:  # a large workplace may have more cells than there are places, and tells no more homes apart
+        law = replace(law, cells=np.minimum(law.cells, len(release.places)))
+    return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, why_no_law=why)
+
+
+def _places_within(places: Places, within: str) -> NDArray[np.bool_]:
+    level, equals, area = within.partition("=")
+    if not equals:
+        raise InputError(f"within ({within!r}) must look like level=area, for example county=44007.")
+    inside: NDArray[np.bool_] = places.area(level) == area.encode()
+    if not inside.any():
+        known = [value.decode() for value in np.unique(places.area(level))]
+        raise unknown_name(level, area, known)
+    return inside
+
+
+def _kept_places(count: int, tables: list[Jobs]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which places the page holds, and the new number of every old one (elsewhere, -1, is the last)."""
+    used = np.ones(count, dtype=bool)
+    if count > MOST_IDLE_PLACES:
+        used[:] = False
+        for origin, destination, _ in tables:
+            used[origin[origin >= 0]] = True
+            used[destination] = True
+    kept = np.flatnonzero(used)
+    code_of = np.full(count + 1, len(kept), dtype=np.int64)
+    code_of[kept] = np.arange(len(kept))
+    return kept, code_of
+
+
+def _map_places(places: Places, kept: NDArray[np.int64]) -> MapPlaces:
+    return MapPlaces(
+        ids=[value.decode() for value in places.ids[kept]],
+        latitude=places.latitude[kept],
+        longitude=places.longitude[kept],
+        names=None if places.names is None else [str(name) for name in places.names[kept]],
+        areas={level: [value.decode() for value in areas[kept]] for level, areas in places.areas.items()},
+    )

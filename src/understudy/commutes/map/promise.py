@@ -1,0 +1,120 @@
+"""What a map says about the promise behind it, in words for everybody."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from html import escape
+
+from understudy.core.exact_numbers import show_up
+from understudy.core.places import DESTINATION
+from understudy.privacy.promise.definition import ZCDP, Definition, NonPrivate, Unit
+from understudy.release.statement import Statement
+
+SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
+NO_PERSON = "No dot is a person: every dot is a synthetic job, drawn at random."
+
+
+def promise_text(statement: Statement) -> str:
+    """One line: the guarantee and who it protects."""
+    return f"{guarantee_text(statement.guarantee)}; {unit_text(statement)}"
+
+
+def guarantee_text(guarantee: Definition) -> str:
+    """The guarantee with its numbers: "ε = 2, δ = 0.00001 (approximate differential privacy)"."""
+    numbers = numbers_text(guarantee)
+    return f"{numbers} ({guarantee.title})" if numbers else guarantee.title
+
+
+def numbers_text(guarantee: Definition) -> str:
+    return ", ".join(f"{SYMBOLS[name]} = {show_up(getattr(guarantee, name))}" for name in guarantee.parameters)
+
+
+def unit_text(statement: Statement) -> str:
+    """Who is protected, in few words."""
+    if statement.protects_nobody:
+        return "protects nobody"
+    unit = statement.unit
+    who = "any one job" if unit.rows_per_unit == 1 else f"any {unit.rows_per_unit} jobs of one person"
+    if "destination" in unit.fixed:
+        return f"protects the home behind {who}"
+    return f"protects home and workplace of {who}"
+
+
+def part_words(within: str | None) -> str:
+    """What a map of a part says first."""
+    return f"Only jobs at workplaces in {within} are shown. " if within else ""
+
+
+def plain_words(statements: Mapping[str, Statement]) -> str:
+    """What the numbers mean, in words that are always on the screen; the keys tell several releases apart."""
+    said = {key: _odds(statement.guarantee, statement.unit) for key, statement in statements.items()}
+    if len(set(said.values())) == 1:
+        return f"{NO_PERSON} {next(iter(said.values()))}"
+    return " ".join([NO_PERSON, *(f"{key}: {text}" for key, text in said.items())])
+
+
+def _odds(guarantee: Definition, unit: Unit) -> str:
+    """How far the odds can move for somebody who knows everything else.
+
+    Under ``add_remove`` the promise is about a job that is there or not. Another home is then one job removed and
+    another added: two steps.
+    """
+    if isinstance(guarantee, NonPrivate):
+        return "There is no privacy guarantee: treat the map as if it were confidential."
+    if isinstance(guarantee, ZCDP):
+        return "The map tells hardly more about any one worker than if that worker's data were others."
+    epsilon: Fraction = getattr(guarantee, "epsilon")  # noqa: B009 - every other guarantee has one
+    delta: Fraction | None = getattr(guarantee, "delta", None)
+    allowance = f", but for an allowance of {show_up(delta)} in probability" if delta else ""
+    between = "between two homes of one worker" if DESTINATION in unit.fixed else "between two values of one worker"
+    if unit.kind == "replace":
+        what = f"{between} at most {_factor(float(epsilon))}-fold"
+    else:
+        what = (
+            f"that a worker is in the data at most {_factor(float(epsilon))}-fold, and {between} at most "
+            f"{_factor(2 * float(epsilon))}-fold"
+        )
+    return f"For somebody who knows everything else, the map moves the odds {what}{allowance}."
+
+
+def _factor(epsilon: float) -> str:
+    """e^epsilon, rounded up to two digits: a promise is never made to look better than it is.
+
+    >>> _factor(4.6), _factor(0.1), _factor(30.0)
+    ('100', '1.2', 'e^30')
+    """
+    if epsilon > 14:
+        return f"e^{epsilon:g}"
+    factor = math.exp(epsilon)
+    unit = 10.0 ** (math.floor(math.log10(factor)) - 1)
+    return f"{math.ceil(factor / unit) * unit:,.{1 if unit < 1 else 0}f}"
+
+
+def promise_html(statement: Statement, key: str) -> str:
+    """The promise of one release for the head of the page, warnings under it."""
+    mark = f'<span class="key">{escape(key)}</span>' if key else ""
+    warnings = "".join(f'<p class="warning">{escape(text)}</p>' for text in statement.warnings)
+    return (
+        f'<p class="promise">{mark}<b>{escape(numbers_text(statement.guarantee) or statement.guarantee.title)}</b> '
+        f'<span class="unit">{escape(unit_text(statement))}</span></p>{warnings}'
+    )
+
+
+def explanation_html(statements: list[Statement], methods: list[str], most_dots: int) -> str:
+    """The longer explanation behind "What this means"."""
+    lines = [
+        "Synthetic jobs are drawn from a random law that follows the real ones loosely. The pattern as a whole can be "
+        "trusted far more than any single dot, line or small count.",
+        "Small counts are uncertain, and that is on purpose: it is what protects people. The range beside a count says "
+        "how far the real count may be. A zero does not mean that nobody commutes there.",
+        "Where a dot lies within its place means nothing: the dots of a place are scattered around its coordinates. "
+        f"At most {most_dots:,} dots are drawn; beyond that every k-th job gets one, and the legend says so. Numbers "
+        "always count all synthetic jobs.",
+        "This file holds synthetic data only. It works without a network and sends nothing to anybody.",
+    ]
+    for number, (statement, method) in enumerate(zip(statements, methods, strict=True)):
+        key = f"{'AB'[number]}: " if len(statements) > 1 else ""
+        lines.append(f"{key}made by the method {method}. {' '.join(statement.lines())}")
+    return f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"

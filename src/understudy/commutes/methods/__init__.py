@@ -1,0 +1,1 @@
+"""Methods for commuting tables: every file is one."""

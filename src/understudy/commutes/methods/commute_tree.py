@@ -1,0 +1,228 @@
+"""Flows between areas: noisy counts on the public hierarchy, a gravity model, and each flow as far as its noisy value
+can be trusted.
+
+For private destinations, and wherever flows between areas matter more than the workers of a single block. Near pairs of
+areas are measured finely and far ones coarsely, so long commutes are modelled apart. Everything after the measurements
+is post-processing. See docs/theory/commute-tree.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.commutes.models.area_pairs import AreaPairs, make_area_pairs
+from understudy.commutes.models.flow_fit import NoisyCells, fit_gravity, trust_cells
+from understudy.commutes.models.flow_rows import draw_jobs, steps_of_one
+from understudy.commutes.shared.method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
+from understudy.commutes.shared.settings import positive
+from understudy.core.arrays import Floats, Integers
+from understudy.core.measurement import Measurement
+from understudy.core.mechanism import Mechanism, Stream
+from understudy.core.places import DESTINATION, PAIR, Places
+from understudy.errors import UnsupportedError
+from understudy.privacy.gate.flow_gate import FlowGate, FlowTable, Sink, flow_sensitivity
+from understudy.privacy.gate.measurement_steps import query_of
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric, threshold_for
+from understudy.privacy.promise.calibrate import noise_for
+from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
+from understudy.privacy.promise.plan import Plan, Step
+from understudy.synth.shared.method import Request, planned
+
+ORIGINS, DISTANCES, PAIRS = "jobs by area of the home", "jobs by distance", "jobs by pair of areas"
+WORKPLACES = "jobs by workplace"
+# Parts of the budget. The margins are large numbers and need little; what is left goes to the pairs.
+SHARES = {ORIGINS: Fraction(3, 100), DISTANCES: Fraction(1, 100), WORKPLACES: Fraction(1, 5)}
+EDGES = np.geomspace(0.5, 500, 24)  # miles between areas
+DENSE_CELLS = 2_000_000  # beyond it only cells above a threshold are reported
+REPORTED_EMPTY = 1_000_000  # empty cells that are then expected to be
+
+
+@flow_synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommuteTree:
+    """Synthetic commutes from noisy flows between areas."""
+
+    name: ClassVar[str] = "commute_tree"
+    summary: ClassVar[str] = "commuting patterns: noisy flows between nested areas; destinations public or private"
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
+
+    near: str = "50"
+    """Pairs of areas whose gap is at most this many miles are split into pairs of their parts, down to the finest
+    level; pairs farther apart stay whole."""
+
+    def __post_init__(self) -> None:
+        positive(self.near, "near")
+
+    def plan(self, places: Places, request: Request) -> Plan:
+        check_flow_request(type(self), request)
+        pairs = self._pairs(places)
+        tables = _tables(pairs, places, request.unit)
+        spent = _spent(request.budget, pairs)
+        left = 1 - sum((SHARES.get(table.label, Fraction(0)) for table in tables), Fraction(0))
+        shares = [SHARES.get(table.label, left) for table in tables]
+        sensitivities = [flow_sensitivity(table, request.unit) for table in tables]
+        # Which law is chosen by what it does to pairs and places: the margins are large numbers whatever their noise.
+        weights = [table.cells if table.label in (PAIRS, WORKPLACES) else 1 for table in tables]
+        noises = noise_for(spent, sensitivities, shares=shares, cells=weights)
+        steps = tuple(
+            Step(
+                label=table.label, margin=PAIR, action="measure", event=noise.event(sensitivity), cells=table.cells,
+                standard_deviation=noise.variance**0.5,
+            )
+            for table, noise, sensitivity in zip(tables, noises, sensitivities, strict=True)
+        )  # fmt: skip
+        notes = [f"Cells: {pairs!r}, from public places alone."]
+        if len(pairs) > DENSE_CELLS:
+            notes.append("Of the pairs only those above a threshold are reported; the others are known to be below it.")
+        if request.copies > 1:
+            notes.append("Copies share the measurements and cost nothing more.")
+        return planned(
+            places, request, method=self.name, steps=steps, options={"near": self.near}, notes=(UNIT_NOTE, *notes)
+        )
+
+    def _pairs(self, places: Places) -> AreaPairs:
+        return make_area_pairs(places, positive(self.near, "near"))
+
+    def run(self, plan: Plan, places: Places, gate: FlowGate, stream: Stream, sink: Sink) -> FlowSynthesis:
+        pairs = self._pairs(places)
+        measured = {
+            table.label: gate.measure(table, _mechanism(step, pairs))
+            for table, step in zip(_tables(pairs, places, plan.unit), plan.steps, strict=True)
+        }
+        total = gate.records if plan.unit.public_total else None
+        sizes = gate.sizes() if DESTINATION in plan.unit.fixed else None
+        expected, at_places = _estimate(pairs, measured, total=total, sizes=sizes, stream=stream)
+        for copy in range(1, plan.copies + 1):
+            drawn = draw_jobs(places, pairs, expected, at_places, stream, "jobs", copy)
+            sink.open(copy)
+            sink.add(drawn.origins.astype(np.int32), drawn.destinations.astype(np.int32), drawn.jobs)
+            sink.close()
+        return FlowSynthesis(
+            measurements=tuple(measured.values()),
+            rows_drawn="whole numbers by systematic sampling; homes within an area by public weights",
+            copies_share_measurements=True,
+        )
+
+
+def _tables(pairs: AreaPairs, places: Places, unit: Unit) -> list[FlowTable]:
+    """What is measured, in order; every job is in one cell of each. What classifies may travel to a cluster, so it
+    holds no list of all cells, but for one byte of distance for each."""
+    area_of_place, lookup = pairs.finest.area_of_place, pairs.lookup
+    classes = distance_classes(pairs).astype(np.int8)
+    tables = [
+        FlowTable(label=ORIGINS, cells=len(pairs.finest), classify=lambda origins, _: area_of_place[origins]),
+        FlowTable(
+            label=DISTANCES,
+            cells=len(EDGES) + 1,
+            classify=lambda origins, destinations: classes[lookup.classify(origins, destinations)].astype(np.int64),
+        ),
+        FlowTable(label=PAIRS, cells=len(pairs), classify=lookup.classify),
+    ]
+    if DESTINATION not in unit.fixed:
+        tables.append(
+            FlowTable(
+                label=WORKPLACES,
+                cells=len(places),
+                classify=lambda _, destinations: destinations.astype(np.int64),
+                by_destination=True,
+            )
+        )
+    return tables
+
+
+def distance_classes(pairs: AreaPairs) -> Integers:
+    """The class of each cell by the distance between its areas."""
+    return np.searchsorted(EDGES, pairs.distance()).astype(np.int64)
+
+
+def _spent(budget: Definition, pairs: AreaPairs) -> Definition:
+    """What noise is calibrated to: sparse noise is geometric, so a pure epsilon."""
+    if len(pairs) <= DENSE_CELLS or isinstance(budget, PureDP):
+        return budget
+    if isinstance(budget, ApproxDP):
+        return PureDP(epsilon=budget.epsilon)
+    raise UnsupportedError(
+        f"{len(pairs):,} pairs of areas need sparse noise, which has a pure epsilon; give epsilon instead of rho, or "
+        "lower near."
+    )
+
+
+def _mechanism(step: Step, pairs: AreaPairs) -> Mechanism:
+    mechanism = query_of(step).mechanism
+    if step.label != PAIRS or len(pairs) <= DENSE_CELLS or not isinstance(mechanism, Geometric):
+        return mechanism
+    threshold = threshold_for(mechanism.scale, len(pairs), REPORTED_EMPTY)
+    return SparseGeometric(scale=mechanism.scale, threshold=threshold, domain=len(pairs))
+
+
+def _estimate(
+    pairs: AreaPairs,
+    measured: dict[str, Measurement],
+    *,
+    total: int | None,
+    sizes: Integers | None,
+    stream: Stream,
+) -> tuple[Floats, Integers]:
+    """Expected jobs per pair of areas, and whole jobs at every place, from noisy values and public facts."""
+    area = pairs.finest.area_of_place
+    noisy = measured[PAIRS]
+    threshold = noisy.mechanism.threshold if isinstance(noisy.mechanism, SparseGeometric) else None
+    known = total if total is not None else max(round(float(measured[ORIGINS].values.sum())), 0)
+    at_work = sizes if sizes is not None else measured[WORKPLACES].values
+    by_area = np.asarray(np.bincount(area, at_work, len(pairs.finest)), dtype=np.float64)
+    gravity = fit_gravity(
+        pairs,
+        distance_classes(pairs),
+        origins=_scaled(measured[ORIGINS].values, known),
+        destinations=by_area if sizes is not None else _scaled(by_area, known),
+        distances=_scaled(measured[DISTANCES].values, known),
+    )
+    expected = trust_cells(
+        gravity,
+        NoisyCells(
+            values=noisy.values,
+            mechanism=noisy.mechanism,
+            reported=None if threshold is None else noisy.values > threshold,
+            threshold=threshold or 0,
+        ),
+    )
+    if sizes is not None:
+        return expected, sizes
+    return expected, _workplaces(pairs, expected, measured[WORKPLACES], known, stream)
+
+
+def _scaled(noisy: NDArray[np.int64] | Floats, total: int) -> Floats:
+    """Noisy counts as shares of a total, none of them negative."""
+    counts = np.maximum(noisy, 0).astype(np.float64)
+    return counts * (total / counts.sum()) if counts.any() else np.full(len(counts), total / len(counts))
+
+
+def _workplaces(pairs: AreaPairs, expected: Floats, noisy: Measurement, total: int, stream: Stream) -> Integers:
+    """Whole jobs at every place where destinations are private: the area's jobs over its places, as far as the noisy
+    counts of places can be trusted."""
+    area = pairs.finest.area_of_place
+    share = _scaled(np.bincount(area, np.maximum(noisy.values, 0), len(pairs.finest)), total)
+    by_area = np.zeros(len(pairs.finest))
+    for number, level in enumerate(pairs.levels):
+        own = pairs.level == number
+        sums = np.bincount(pairs.destination[own], expected[own], len(level))
+        # Far pairs are spread over the parts of their destination by the noisy counts of places.
+        ancestor = pairs.ancestors(number)
+        inside = np.maximum(np.bincount(ancestor, share, len(sums)), np.finfo(float).tiny)
+        by_area += (sums / inside)[ancestor] * share if number + 1 < len(pairs.levels) else sums
+    by_area = _scaled(by_area, total)
+    mean = (by_area / np.bincount(area, minlength=len(by_area)))[area]
+    at_place = trust_cells(np.maximum(mean, 1e-6), NoisyCells(values=noisy.values, mechanism=noisy.mechanism))
+    at_place *= (by_area / np.bincount(area, at_place, len(by_area)))[area]
+    order = np.argsort(area, kind="stable")
+    whole = np.empty(len(area), dtype=np.int64)
+    whole[order] = steps_of_one(
+        at_place[order], np.array([0, len(order)]), stream, "workplaces", totals=np.array([total])
+    )
+    return whole

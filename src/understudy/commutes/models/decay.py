@@ -1,0 +1,118 @@
+"""How commuting falls with distance: a decay for each group of destinations, fitted to noisy counts by distance.
+
+The counts are by band of distance and group of destinations (an area, or all). A decay is fitted so that the gravity
+model expects, summed over destinations, the counted shares (iterative scaling). Counts that the noise has made unsure
+lean on the whole. Everything here is post-processing of noisy counts and public sizes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from understudy.commutes.models.gravity import GravityTree, default_decay, knots
+from understudy.core.arrays import Floats, Integers
+from understudy.privacy.mechanisms.place_bands import squared_cut
+
+BAND_EDGES = 2.0 ** np.arange(-2, 7.01, 0.5)  # miles; the first band begins at 0 and the last has no end
+BANDS = len(BAND_EDGES) + 1
+ROUNDS = 30
+DAMPING = 0.7
+EFFECTS = (0.02, 50.0)  # no group differs from the whole by more
+MOST_LOOKED_AT = 24  # destinations of a group whose surroundings are looked at
+MOST_EXAMPLES = 40_000  # of all groups together, or four of each
+
+
+def band_of(squared: Floats) -> Integers:
+    """The band of each squared distance."""
+    return np.searchsorted(BAND_EDGES**2, squared, side="right").astype(np.int64)
+
+
+def band_middles() -> Floats:
+    """A distance that stands for each band."""
+    inner = np.sqrt(BAND_EDGES[:-1] * BAND_EDGES[1:])
+    return np.concatenate(([BAND_EDGES[0] / 2], inner, [BAND_EDGES[-1] * 1.2]))
+
+
+def choose_examples(groups: Integers, weights: Integers, count: int) -> Integers:
+    """A few destinations of each group, those with most jobs first: their surroundings stand for the group's."""
+    order = np.lexsort((-weights, groups))
+    order = order[weights[order] > 0]
+    sorted_groups = groups[order]
+    first = np.searchsorted(sorted_groups, np.arange(count), side="left")
+    position = np.arange(len(order)) - first[sorted_groups]
+    return np.asarray(order[position < min(MOST_LOOKED_AT, max(MOST_EXAMPLES // count, 4))])
+
+
+def fit_decays(
+    tree: GravityTree, counts: Floats, groups: Integers, weights: Integers, *, noise: float, cut: float | None
+) -> Floats:
+    """One decay per group (rows) at the knots; ``counts`` are noisy jobs by group and band."""
+    from understudy.commutes.models import regions_compiled as loops
+
+    number = len(counts)
+    examples = choose_examples(groups, weights, number)
+    farthest = squared_cut(cut)
+    seen = loops.exposures(
+        tree.rank[examples], tree.points, tree.mass, tree.sums, tree.nodes, np.ones(len(knots())), farthest
+    )
+    share, group = weights[examples].astype(float), groups[examples]
+    whole = np.maximum(counts.sum(axis=0), 0.0) + 1e-3
+    everyone = _fit(whole[None, :], seen, share, np.zeros(len(examples), dtype=np.int64))[0]
+    if number == 1:
+        return _curves(everyone[None, :])
+    totals = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    model = _expected(np.tile(everyone, (number, 1)), seen, share, group) * totals
+    fitted = _fit(np.maximum(leaned(counts, model, noise), 1e-9), seen, share, group, start=everyone)
+    return _curves(fitted)
+
+
+def leaned(counts: Floats, model: Floats, noise: float) -> Floats:
+    """The best linear estimate of each count between what was counted with noise and what a model expects.
+
+    A true count is its expected one times an effect of mean 1, whose variance is estimated from all counts; a noisy one
+    adds twice the squared scale of the noise. Where next to nobody is expected next to nobody is found: counts cut off
+    at zero instead would invent long commutes in every group.
+    """
+    model = np.maximum(model, 1e-9)
+    variance = (2.0 * noise**2 + model) / model**2
+    off = counts / model - 1.0
+    weight = 1.0 / variance**2
+    effect = max(float((weight * (off**2 - variance)).sum() / weight.sum()), 0.0)
+    return np.asarray(model * np.clip(1.0 + effect / (effect + variance) * off, *EFFECTS))
+
+
+def _curves(strengths: Floats) -> Floats:
+    """Decays at the knots for rows of strengths by band, as ``decay_from`` makes each of them."""
+    known = np.log(np.maximum(strengths, 1e-12))
+    at, middles = np.log(knots()), np.log(band_middles())
+    right = np.clip(np.searchsorted(middles, at), 1, len(middles) - 1)
+    share = np.clip((at - middles[right - 1]) / (middles[right] - middles[right - 1]), 0.0, 1.0)
+    found = known[:, right - 1] * (1 - share) + known[:, right] * share
+    return np.asarray(np.exp(found - found.max(axis=1, keepdims=True)))
+
+
+def _fit(counts: Floats, seen: Floats, share: Floats, group: Integers, start: Floats | None = None) -> Floats:
+    """Iterative scaling: strengths grow where the model expects too few, until it expects the counted shares."""
+    number = len(counts)
+    strengths = np.tile(np.interp(band_middles(), knots(), default_decay()) if start is None else start, (number, 1))
+    wanted = counts / counts.sum(axis=1, keepdims=True)
+    for _ in range(ROUNDS):
+        expected = _expected(strengths, seen, share, group)
+        ratio = np.where(expected > 1e-9, wanted / np.maximum(expected, 1e-9), 1.0)
+        strengths = strengths * np.clip(ratio, 0.05, 20.0) ** DAMPING
+        strengths /= strengths.max(axis=1, keepdims=True)
+    return strengths
+
+
+def _expected(strengths: Floats, seen: Floats, share: Floats, group: Integers) -> Floats:
+    """The share of the jobs of each group that the model expects in each band."""
+    number = len(strengths)
+    bands = band_of(knots() ** 2)
+    into = np.zeros((len(bands), BANDS))
+    into[np.arange(len(bands)), bands] = 1.0
+    pulls = seen * _curves(strengths)[group]
+    total = pulls.sum(axis=1, keepdims=True)
+    expected = np.zeros((number, BANDS))
+    np.add.at(expected, group, (pulls / np.maximum(total, 1e-300) * share[:, None]) @ into)
+    by_group = np.bincount(group, weights=share, minlength=number)
+    return np.asarray(expected / np.maximum(by_group[:, None], 1e-300))

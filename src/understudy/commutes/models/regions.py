@@ -1,0 +1,275 @@
+"""Public divisions of the origins, seen from each destination, and where to put workers inside a cell.
+
+Nothing here depends on confidential data: a division is a function of the places, of public sizes and of a decay that
+was measured with noise. So drawing over its cells keeps the guarantee of the draw (Machanavajjhala et al. 2008,
+Theorem 5.1), and placing workers is post-processing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.commutes.models.gravity import GravityTree
+from understudy.core.arrays import Floats, Integers
+from understudy.core.places import ELSEWHERE_CODE, Places
+from understudy.errors import InputError
+from understudy.privacy.mechanisms.place_bands import beyond_cut, squared_cut
+from understudy.privacy.randomness.draws import indexed_words
+
+RINGS_ONLY = 8  # cells up to which only distance is told apart, and no direction
+DIVISION = 2  # of rings and sectors, as releases state it; the first one is in ``cells_of_first_division``
+
+
+def _sectors(cells: Integers) -> Integers:
+    """Into how many sectors each ring is cut: one below 16 cells, and later about two thirds of their square root."""
+    rings = np.maximum(RINGS_ONLY, np.rint(1.5 * np.sqrt(cells)))
+    return np.asarray(np.maximum(cells // rings, 1).astype(np.int64))
+
+
+def usable_cells(cells: Integers) -> Integers:
+    """The largest number of cells, up to a given one, that is a whole number of rings times its sectors.
+
+    What is usable stays as it is: it does not matter how often, or where, a number was made usable.
+
+    >>> usable_cells(np.array([2, 8, 15, 17, 50])).tolist(), usable_cells(np.array([48, 44])).tolist()
+    ([2, 8, 15, 16, 48], [48, 44])
+    """
+    usable = np.array(cells, dtype=np.int64)
+    while True:
+        over = np.flatnonzero(usable % _sectors(usable))
+        if len(over) == 0:
+            return usable
+        usable[over] -= 1
+
+
+def rings_and_sectors(cells: Integers) -> tuple[Integers, Integers]:
+    """How a number of cells is divided: few cells are rings; more get sectors as well, never more cells than asked.
+
+    >>> [part.tolist() for part in rings_and_sectors(np.array([2, 8, 50]))]
+    [[2, 8, 12], [1, 1, 4]]
+    """
+    usable = usable_cells(cells)
+    sectors = _sectors(usable)
+    return usable // sectors, sectors
+
+
+def cells_of_first_division(cells: Integers) -> Integers:
+    """What the first released versions drew over when they stated ``cells``. Their rounding did not keep a number that
+    was rounded already, so this can be fewer, and ``verify`` must know.
+
+    >>> cells_of_first_division(np.array([8, 48, 44])).tolist()
+    [8, 40, 40]
+    """
+    rings = np.where(cells <= RINGS_ONLY, cells, np.maximum(RINGS_ONLY, np.rint(1.5 * np.sqrt(cells)))).astype(np.int64)
+    return np.asarray(rings * np.maximum(cells // np.maximum(rings, 1), 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RingCells:
+    """How many rings times sectors each place has as a destination, before anything is known about distances."""
+
+    cells: Integers
+    cut: float | None = None
+
+    def cells_of(self, destinations: Integers) -> Integers:
+        return usable_cells(self.cells[destinations]) + int(self.cut is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RingRegions:
+    """Rings of equal gravity mass around each destination, cut into sectors where there are many cells.
+
+    ``decays`` holds one decay per group of destinations, ``groups`` the group of each place, ``cells`` how many rings
+    times sectors each place has as a destination (at most: see :func:`usable_cells`). Beyond ``cut`` miles (if any)
+    lies the cell ``elsewhere``.
+    """
+
+    tree: GravityTree
+    decays: Floats
+    groups: Integers
+    cells: Integers
+    cut: float | None = None
+    believed: Floats | None = None  # how far each place's drawn rows are believed when workers are placed
+
+    @property
+    def farthest(self) -> float:
+        return squared_cut(self.cut)
+
+    def cells_of(self, destinations: Integers) -> Integers:
+        return RingCells(cells=self.cells, cut=self.cut).cells_of(destinations)
+
+    def around(self, destinations: Integers) -> RingsAround:
+        from understudy.commutes.models import regions_compiled as loops
+
+        tree, cells = self.tree, self.cells[destinations]
+        seen = loops.views(
+            tree.rank[destinations], self.groups[destinations], usable_cells(cells),
+            tree.points, tree.mass, tree.sums, tree.nodes, self.decays, self.farthest,
+        )  # fmt: skip
+        return RingsAround(regions=self, destinations=destinations, cells=cells, seen=seen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RingsAround:
+    """Rings around some destinations. ``seen``: where the view of each begins, and for the nodes of all views by
+    distance where their range of positions begins and ends, their squared distance and their summed pull."""
+
+    regions: RingRegions
+    destinations: Integers
+    cells: Integers
+    seen: tuple[Integers, NDArray[np.int32], NDArray[np.int32], Floats, Floats]
+
+    @property
+    def domains(self) -> Integers:
+        rings, sectors = rings_and_sectors(self.cells)
+        return np.asarray(rings * sectors + int(self.regions.cut is not None))
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        from understudy.commutes.models import regions_compiled as loops
+
+        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
+        view_starts, lows, highs, squares, totals = self.seen
+        found = np.empty(len(origins), dtype=np.int64)
+        loops.encode(
+            tree.rank[self.destinations], rings, sectors, starts, tree.rank[origins], tree.points,
+            view_starts, lows, highs, squares, totals, self.regions.farthest, found,
+        )  # fmt: skip
+        return found
+
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+        from understudy.commutes.models import regions_compiled as loops
+
+        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
+        believed, destinations = self.regions.believed, self.destinations
+        words, word_starts = indexed_words(key, destinations, np.diff(starts))
+        view_starts, lows, highs, _, totals = self.seen
+        found = np.empty(len(drawn), dtype=np.int32)
+        loops.place(
+            tree.rank[destinations], rings, sectors,
+            np.ones(len(destinations)) if believed is None else believed[destinations],
+            starts, drawn, words, word_starts, tree.points, tree.sums, view_starts, lows, highs, totals, found,
+        )  # fmt: skip
+        return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
+
+
+def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | int = 1) -> Floats:
+    """How far to believe the drawn rows of a destination: the weight with the least expected squared error of a mean.
+
+    In units of the variance between workers: the truth differs from the gravity model by ``spread`` between
+    destinations and 1/n by its few workers; the draw shows n/(n + A) of that difference (A the prior mass) with the
+    variance of a Dirichlet-multinomial mean of ``times`` n rows, about an urn in which that much less than 1 is left
+    between balls. A function of public numbers, so this is post-processing.
+
+    >>> belief(np.array([1, 10, 1000]), np.array([0.4, 2.5, 250.0]), 0.1).round(2).tolist()
+    [0.79, 0.59, 1.0]
+    """
+    size = np.maximum(rows, 1).astype(float)
+    shown = size / (size + prior_mass)
+    signal = spread + 1 / size
+    drawn = size * times
+    within = np.maximum(1 - shown**2 * signal, 0.0)
+    noise = within * (1 + (drawn - 1) / (size + prior_mass + 1)) / drawn
+    return np.asarray(np.minimum(shown * signal / (shown**2 * signal + noise), 1.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AreaRegions:
+    """The areas of a level, or a partition of one's own given as such a level: the same cells for every destination."""
+
+    places: Places
+    level: str
+    cut: float | None = None
+    names: NDArray[np.bytes_] = field(init=False)
+    area_of: Integers = field(init=False)
+
+    def __post_init__(self) -> None:
+        names, area_of = np.unique(self.places.area(self.level), return_inverse=True)
+        if len(names) < 2:
+            raise InputError(f"level '{self.level}' has one area only; a partition needs at least two.")
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "area_of", area_of.astype(np.int64))
+
+    @property
+    def cells(self) -> int:
+        return len(self.names)
+
+    def cells_of(self, destinations: Integers) -> Integers:
+        return np.full(len(destinations), self.cells + int(self.cut is not None), dtype=np.int64)
+
+    def around(self, destinations: Integers) -> AreasAround:
+        return AreasAround(regions=self, destinations=destinations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AreasAround:
+    """The areas, which are the same for every destination."""
+
+    regions: AreaRegions
+    destinations: Integers
+
+    @property
+    def domains(self) -> Integers:
+        return self.regions.cells_of(self.destinations)
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        regions = self.regions
+        far = beyond_cut(regions.places.points(), self.destinations, starts, origins, regions.cut)
+        return np.where(far, regions.cells, regions.area_of[origins])
+
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+        """By public density inside the area, whatever its distance."""
+        words, word_starts = indexed_words(key, self.destinations, np.diff(starts))
+        at = np.repeat(word_starts - starts[:-1], np.diff(starts)) + np.arange(len(drawn))
+        share = (words[at] >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        area_of, areas = self.regions.area_of, self.regions.cells
+        order = np.argsort(area_of, kind="stable")
+        sums = np.concatenate(([0.0], np.cumsum(self.regions.places.mass[order])))
+        ends = np.searchsorted(area_of[order], np.arange(areas + 1))
+        inside = np.minimum(drawn, areas - 1)
+        low, high = sums[ends[inside]], sums[ends[inside + 1]]
+        found = np.searchsorted(sums, low + share * (high - low), side="right") - 1
+        found = np.clip(found, ends[inside], ends[inside + 1] - 1)
+        return np.where(drawn >= areas, ELSEWHERE_CODE, order[found]).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PlaceRegions:
+    """Every place its own cell, and one for what lies beyond the cut."""
+
+    places: Places
+    cut: float | None = None
+
+    def cells_of(self, destinations: Integers) -> Integers:
+        return np.full(len(destinations), len(self.places) + int(self.cut is not None), dtype=np.int64)
+
+    def around(self, destinations: Integers) -> PlacesAround:
+        return PlacesAround(regions=self, destinations=destinations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class PlacesAround:
+    """All places, for some destinations."""
+
+    regions: PlaceRegions
+    destinations: Integers
+
+    @property
+    def domains(self) -> Integers:
+        return self.regions.cells_of(self.destinations)
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        far = beyond_cut(self.regions.places.points(), self.destinations, starts, origins, self.regions.cut)
+        return np.where(far, len(self.regions.places), origins.astype(np.int64))
+
+    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+        del starts, key
+        return np.where(drawn >= len(self.regions.places), ELSEWHERE_CODE, drawn).astype(np.int32)
+
+
+def squared_miles(points: Floats, one: Integers, other: NDArray[np.int32]) -> Floats:
+    """Squared straight-line distances of pairs, in bulk; what is compared with a cut goes through ``beyond_cut``."""
+    result: Floats = ((points[one] - points[other]) ** 2).sum(axis=1)
+    return result

@@ -1,0 +1,90 @@
+"""Which groups of destinations get a decay of their own, how it is measured, and what is fitted to the noisy counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.commutes.models.decay import BANDS, band_of, fit_decays
+from understudy.commutes.models.gravity import GravityTree, default_decay
+from understudy.commutes.models.regions import squared_miles
+from understudy.core.arrays import Integers
+from understudy.core.measurement import Measurement
+from understudy.core.places import Places
+from understudy.privacy.gate.flow_gate import FlowGate, FlowTable
+from understudy.privacy.mechanisms.noise import Geometric
+
+LABEL = "jobs by distance"
+JOBS_PER_CELL = 0.8  # a level is used if a cell of its table has at least this many jobs, in units of the noise scale
+MOST_GROUPS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decays:
+    """One decay per group of destinations at the knots of distance, and the group of each place."""
+
+    values: NDArray[np.float64]
+    groups: Integers
+    measurement: Measurement | None = None
+    noise: float = 0.0
+
+    def again(self, tree: GravityTree, *, weights: Integers, cut: float | None) -> Decays:
+        """Fitted once more to the same noisy counts, after masses of places have changed."""
+        if self.measurement is None:
+            return self
+        counts = self.measurement.values.reshape(len(self.values), BANDS).astype(float)
+        return replace(self, values=fit_decays(tree, counts, self.groups, weights, noise=self.noise, cut=cut))
+
+
+def choose_level(places: Places, level: str, scale: float, jobs: int | None) -> str | None:
+    """The finest level whose table by distance is well above the noise; none if the number of jobs is not public."""
+    if level != "auto":
+        return None if level == "none" else level
+    fine = None
+    for name in places.areas if jobs is not None else ():
+        number = groups_of(places, name)[1]
+        if jobs is not None and number <= MOST_GROUPS and jobs / (number * BANDS) >= JOBS_PER_CELL * scale:
+            fine = name
+    return fine
+
+
+def groups_of(places: Places, level: str | None) -> tuple[Integers, int]:
+    if level is None:
+        return np.zeros(len(places), dtype=np.int64), 1
+    values = places.area(level)
+    if len(values) > 1 and (values[1:] >= values[:-1]).all():  # as census codes are: no sorting of millions of texts
+        groups = np.concatenate(([0], np.cumsum(values[1:] != values[:-1])))
+        return groups, int(groups[-1]) + 1
+    names, groups = np.unique(values, return_inverse=True)
+    return groups.astype(np.int64), len(names)
+
+
+def measure_decays(
+    gate: FlowGate,
+    tree: GravityTree,
+    *,
+    level: str | None,
+    scale: Fraction | None,
+    weights: Integers,
+    cut: float | None,
+) -> Decays:
+    """Decays from noisy counts of jobs by group of destinations and band of distance; without a scale, a default."""
+    places = tree.places
+    groups, number = groups_of(places, level)
+    if scale is None:
+        return Decays(values=default_decay()[None, :], groups=np.zeros(len(places), dtype=np.int64))
+    points = places.points()
+
+    def classify(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:
+        bands = band_of(squared_miles(points, destinations.astype(np.int64), origins))
+        return np.asarray(groups[destinations] * BANDS + bands)
+
+    found = gate.measure(FlowTable(label=LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale))
+    counts = found.values.reshape(number, BANDS).astype(float)
+    return Decays(
+        values=fit_decays(tree, counts, groups, weights, noise=float(scale), cut=cut), groups=groups,
+        measurement=found, noise=float(scale),
+    )  # fmt: skip

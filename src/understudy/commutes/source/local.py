@@ -1,0 +1,332 @@
+"""A confidential commuting table: worker records, or counted pairs of origin and destination.
+
+Two passes over the rows (count by destination, then put each pair in its place) sort 140 million rows in about a
+gigabyte and without comparing anything. Rows of the same pair are added up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from understudy.commutes.source.places_file import find_column, fixed_width, read_places
+from understudy.core.arrays import Codes
+from understudy.core.flows import Flows, FlowSource
+from understudy.core.places import Places
+from understudy.core.threads import in_order
+from understudy.engines.reading.readers import Reader
+from understudy.engines.systems.local.inputs import open_reader
+from understudy.errors import DisclosureError, InputError, InternalError, unknown_name
+from understudy.privacy.randomness.fingerprint import RowSum
+
+ORIGIN = ("origin", "h_geocode")
+DESTINATION = ("destination", "w_geocode")
+JOBS = ("jobs", "S000")
+MOST_JOBS = 2**31 - 1  # of one pair
+PLACE_TYPES = "text or whole numbers"
+
+
+class CommuteSource:
+    """Jobs by origin and destination, opened against public places. Confidential: only the gate reads it."""
+
+    def __init__(self, reader: Reader, places: Places, *, unit_id: str | None = None) -> None:
+        self.places = places
+        self._reader = reader
+        self._origin = find_column(reader.columns, ORIGIN, "the commutes")
+        self._destination = find_column(reader.columns, DESTINATION, "the commutes")
+        hits = [name for name in JOBS if name in reader.columns]
+        if len(hits) > 1:
+            raise InputError(f"the commutes have both '{hits[0]}' and '{hits[1]}'; drop one.")
+        self._jobs = hits[0] if hits else None
+        if unit_id is not None:
+            raise InputError(
+                "commutes are protected job by job; a unit with several jobs is stated by rows_per_unit, which is then "
+                "assumed, not enforced."
+            )
+        self._lookup = _Lookup(places)
+        self._flows: Flows | None = None
+        self._fingerprint_key: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"CommuteSource({len(self.places):,} places, confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        return [self._origin, self._destination] + ([self._jobs] if self._jobs else [])
+
+    @property
+    def counted(self) -> bool:
+        """Whether rows are counted pairs (with a column of jobs) or one worker each."""
+        return self._jobs is not None
+
+    def total(self) -> int:
+        return self.flows().total()
+
+    def identify(self, key: bytes) -> None:
+        """Know the jobs by this key from now on."""
+        self._fingerprint_key = key
+
+    def fingerprint(self) -> str:
+        """The keyed sum over all jobs (see ``privacy.randomness.fingerprint``): a pair of several jobs counts as often,
+        so counted pairs and worker records of the same jobs have the same. Confidential."""
+        if self._fingerprint_key is None:
+            raise InternalError("a source has a fingerprint only under a key; identify it first.")
+        sums = RowSum(self._fingerprint_key)
+        for origins, destinations, jobs in self.flows().confidential_pieces():
+            sums.add([origins.astype(np.int64), destinations], jobs.astype(np.int64))
+        return sums.text
+
+    def flows(self) -> Flows:
+        """Every pair with its jobs, by destination; the first call reads and checks the whole table."""
+        if self._flows is None:
+            self._flows = self._read()
+        return self._flows
+
+    def _read(self) -> Flows:
+        in_order = self._read_in_order()
+        if in_order is not None:
+            return in_order
+        count = len(self.places)
+        sizes = np.zeros(count, dtype=np.int64)
+        kept: list[tuple[Codes, Codes, Codes | None]] | None = []
+        held = 0
+        for origins, destinations, jobs in self.coded_batches():
+            sizes += np.bincount(destinations, minlength=count)
+            held += len(origins)
+            if kept is not None:
+                kept.append((origins, destinations, jobs))
+                if held > KEPT_ROWS:
+                    kept = None  # too many to hold twice: they are read again instead
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        origin_of, jobs_of = np.empty(held, dtype=np.int32), np.ones(held, dtype=np.int32)
+        following = starts[:-1].copy()
+        for origins, destinations, jobs in kept if kept is not None else self.coded_batches():
+            order = np.argsort(destinations, kind="stable")
+            sorted_places = destinations[order]
+            first = np.searchsorted(sorted_places, sorted_places, side="left")
+            where = following[sorted_places] + (np.arange(len(order)) - first)
+            origin_of[where] = origins[order]
+            if jobs is not None:
+                jobs_of[where] = jobs[order]
+            following += np.bincount(destinations, minlength=count)
+        return merged(self.places, starts, origin_of, jobs_of)
+
+    def _read_in_order(self) -> Flows | None:
+        """The flows of a file that lists each pair once, by destination and origin, in one pass; else nothing."""
+        if self._reader.rows is None or self._jobs is None:
+            return None
+        origin_of, jobs_of = (np.empty(self._reader.rows, dtype=np.int32) for _ in range(2))
+        ends = np.zeros(len(self.places) + 1, dtype=np.int64)
+        filled, last = 0, -1
+        for origins, destinations, jobs in self.coded_batches():
+            keys = destinations.astype(np.int64) * len(self.places) + origins
+            if len(keys) == 0:
+                continue
+            if keys[0] <= last or not (keys[1:] > keys[:-1]).all() or jobs is None:
+                return None
+            last = int(keys[-1])
+            origin_of[filled : filled + len(keys)] = origins
+            jobs_of[filled : filled + len(keys)] = jobs
+            filled += len(keys)
+            first = int(destinations[0])
+            ends[first + 1 : int(destinations[-1]) + 2] += np.bincount(destinations - first)
+        return Flows(places=self.places, _starts=np.cumsum(ends), _origins=origin_of[:filled], _jobs=jobs_of[:filled])
+
+    def coded_batches(self) -> Iterator[tuple[Codes, Codes, Codes | None]]:
+        """Codes of origins and destinations, and jobs if rows are counted pairs; in the order of the rows."""
+        yield from in_order(self._coded, self._reader.batches(self.columns))
+
+    def _coded(self, batch: pa.RecordBatch) -> tuple[Codes, Codes, Codes | None]:
+        origins = self._lookup.codes(batch.column(0), self._origin)
+        destinations = self._lookup.codes(batch.column(1), self._destination)
+        if self._jobs is None:
+            return origins, destinations, None
+        jobs = _whole_jobs(batch.column(2), self._jobs)
+        some = jobs > 0  # a pair counted as 0 says nothing
+        return (origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])
+
+
+KEPT_ROWS = 20_000_000
+
+
+def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Codes) -> Flows:
+    """Flows with the pairs of each destination sorted by origin, rows of the same pair added up."""
+    destinations = np.repeat(np.arange(len(places), dtype=np.int32), np.diff(starts))
+    same_place = destinations[1:] == destinations[:-1]
+    if not (~same_place | (origins[1:] > origins[:-1])).all():
+        order = np.lexsort((origins, destinations))
+        origins, jobs, destinations = origins[order], jobs[order], destinations[order]
+        new = np.ones(len(origins), dtype=bool)
+        new[1:] = (destinations[1:] != destinations[:-1]) | (origins[1:] != origins[:-1])
+        first = np.flatnonzero(new)
+        summed = np.add.reduceat(jobs.astype(np.int64), first) if len(first) else np.empty(0, dtype=np.int64)
+        if len(summed) and summed.max() > MOST_JOBS:
+            raise InputError(f"a pair has more than {MOST_JOBS:,} jobs, which is more than can be counted here.")
+        origins, jobs, destinations = origins[first], summed.astype(np.int32), destinations[first]
+    counts = np.bincount(destinations, minlength=len(places)) if len(destinations) else np.zeros(len(places), np.int64)
+    return Flows(
+        places=places,
+        _starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        _origins=origins.astype(np.int32, copy=False),
+        _jobs=jobs.astype(np.int32, copy=False),
+    )
+
+
+class _Lookup:
+    """From ids to codes: numbers one by one from where the last was found, texts by the distinct ones of a batch."""
+
+    def __init__(self, places: Places) -> None:
+        self._ids = places.ids
+        self._numbers: tuple[NDArray[np.int64], Codes] | None = None
+        self._lock = threading.Lock()  # the table of numbers is made once, whichever thread needs it first
+
+    def codes(self, column: pa.Array, name: str) -> Codes:
+        if column.null_count:
+            raise InputError(f"column '{name}' of the commutes has {column.null_count:,} row(s) without a place.")
+        if pa.types.is_integer(column.type):
+            return self._by_number(column.to_numpy(zero_copy_only=False), name)
+        encoded = column if pa.types.is_dictionary(column.type) else None
+        if encoded is None:
+            if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+                raise InputError(f"column '{name}' of the commutes must be {PLACE_TYPES}, not {column.type}.")
+            encoded = column.dictionary_encode()
+        if pa.types.is_integer(encoded.dictionary.type):
+            return self._by_number(encoded.dictionary_decode().to_numpy(zero_copy_only=False), name)
+        used = encoded.indices.to_numpy(zero_copy_only=False)
+        distinct = fixed_width(encoded.dictionary, name)
+        found = np.minimum(np.searchsorted(self._ids, distinct), len(self._ids) - 1)
+        known = self._ids[found] == distinct
+        _refuse_unknown(int((~known[used]).sum()), name)
+        codes: Codes = found.astype(np.int32)[used]
+        return codes
+
+    def _by_number(self, numbers: NDArray[Any], name: str) -> Codes:
+        from understudy.commutes.source.places_compiled import codes_of
+
+        with self._lock:
+            known = self._as_numbers(name)
+        found, unknown = codes_of(numbers.astype(np.int64, copy=False), *known)
+        _refuse_unknown(unknown, name)
+        return found
+
+    def _as_numbers(self, name: str) -> tuple[NDArray[np.int64], Codes]:
+        if self._numbers is None:
+            try:
+                numbers = self._ids.astype(np.int64)
+            except (ValueError, OverflowError):
+                raise InputError(
+                    f"column '{name}' of the commutes holds numbers, but the ids of the places are texts; make it text."
+                ) from None
+            order = np.argsort(numbers, kind="stable")
+            keys = numbers[order]
+            if (keys[1:] == keys[:-1]).any():
+                raise InputError(
+                    f"column '{name}' of the commutes holds numbers, and several ids of places read as the same "
+                    "number; make it text."
+                )
+            self._numbers = keys, order.astype(np.int32)
+        return self._numbers
+
+
+def _refuse_unknown(rows: int, name: str) -> None:
+    if rows:
+        raise InputError(
+            f"column '{name}' of the commutes has {rows:,} row(s) with a place that is not among the "
+            "places (values are confidential and not shown). Give all places, or correct the column."
+        )
+
+
+def _whole_jobs(column: pa.Array, name: str) -> Codes:
+    if column.null_count:
+        raise InputError(f"column '{name}' of the commutes has {column.null_count:,} row(s) without a number of jobs.")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):  # a CSV
+        try:
+            column = pc.utf8_trim_whitespace(column).cast(pa.float64())
+        except pa.ArrowInvalid:
+            raise InputError(f"column '{name}' of the commutes holds something that is no number.") from None
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise InputError(f"column '{name}' of the commutes must be whole numbers, not {column.type}.")
+    values = column.to_numpy(zero_copy_only=False)
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
+        raise InputError(f"column '{name}' of the commutes holds numbers of jobs that are not whole.")
+    if (values < 0).any():
+        raise InputError(f"column '{name}' of the commutes holds negative numbers of jobs.")
+    if (values > MOST_JOBS).any():
+        raise InputError(f"column '{name}' of the commutes holds more than {MOST_JOBS:,} jobs for a pair.")
+    return np.asarray(values, dtype=np.int32)
+
+
+def open_commutes(
+    data: Any,
+    *,
+    places: Any,
+    engine: str | None = None,
+    master: str | None = None,
+    allow_insecure_cluster: bool = False,
+    **reading: Any,
+) -> FlowSource:
+    """Open a confidential commuting table against public places. The protected unit is a job.
+
+    Parameters
+    ----------
+    data
+        A file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode`` and ``w_geocode``).
+        With ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker.
+    places
+        What ``read_places`` gives, or a file or frame that it reads.
+    engine
+        What counts: left out, or ``spark``.
+    master
+        Where Spark is (``local[*]``, ``spark://host:7077``); left out in a running session and under spark-submit.
+    allow_insecure_cluster
+        Let keys and rows travel over a cluster without encryption.
+    **reading
+        How files are written, as in ``open_source``.
+
+    Returns
+    -------
+    FlowSource
+        The opened table. Confidential.
+
+    Raises
+    ------
+    InputError
+        If the columns are not there, or options do not go with the engine.
+    UnknownNameError
+        If there is no such engine.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> from understudy.demo.commuters import make_world
+    >>> world = make_world("town", seed=1)
+    >>> us.open_commutes(world.flows_table(), places=world.places)
+    CommuteSource(400 places, confidential)
+    """
+    from understudy.engines.systems.spark.inputs import is_spark_frame
+
+    if engine == "spark" or (engine is None and is_spark_frame(data)):
+        from understudy.commutes.source.spark import open_spark_commutes
+
+        return open_spark_commutes(
+            data, places=places, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading
+        )
+    if engine not in (None, "duckdb"):
+        raise unknown_name("engine", engine, ("duckdb", "spark"))
+    if master is not None or allow_insecure_cluster:
+        raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
+    unit_id = reading.pop("unit_id", None)
+    reader = open_reader(data, names=("origin", "destination"), **reading)
+    return CommuteSource(reader, read_places(places), unit_id=unit_id)

@@ -1,0 +1,165 @@
+"""Places as files: Parquet, CSV, or anything that speaks Arrow. The names of census crosswalks are understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from understudy.core.places import Places, make_places
+from understudy.engines.systems.local.inputs import open_reader
+from understudy.errors import InputError
+
+AREA = "area_"
+ID = ("id", "tabblk", "tabblk2020", "tabblk2010", "geoid", "GEOID", "geocode")
+LATITUDE = ("latitude", "lat", "blklatdd", "INTPTLAT")
+LONGITUDE = ("longitude", "lon", "lng", "blklondd", "INTPTLON")
+POPULATION = ("population", "pop", "POP100")
+NAME = ("name",)
+MOST_TEXT = 2**31 - 1
+CROSSWALK_AREAS = {"st": "state", "cty": "county", "trct": "tract", "bgrp": "block group"}
+
+
+def read_places(data: Any) -> Places:
+    """Read public places from a file, glob or frame, in any order.
+
+    Columns: ``id``, ``latitude``, ``longitude``; ``area_LEVEL`` for each level of parent areas, from coarse to fine;
+    ``population`` and ``name`` if known. Of a census geography crosswalk (``tabblk``, ``blklatdd``, ``blklondd``,
+    ``st``, ``cty``, ``trct``) the names are understood. Other columns are left alone.
+
+    Parameters
+    ----------
+    data
+        The file, glob or frame.
+
+    Returns
+    -------
+    Places
+        The places, by increasing id.
+
+    Raises
+    ------
+    InputError
+        If there are no rows, a column is missing or a value is not what it should be.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> from understudy.demo.commuters import make_world
+    >>> us.read_places(places_table(make_world("town").places))
+    Places(400; areas: state, county, tract; with population)
+    """
+    if isinstance(data, Places):
+        return data
+    reader = open_reader(data, names=("id", "latitude", "longitude"))
+    found = {
+        "id": find_column(reader.columns, ID, "the places"),
+        "latitude": find_column(reader.columns, LATITUDE, "the places"),
+        "longitude": find_column(reader.columns, LONGITUDE, "the places"),
+    }
+    optional = {"population": POPULATION, "name": NAME}
+    found |= {what: hit[0] for what, names in optional.items() if (hit := [n for n in names if n in reader.columns])}
+    levels = {name[len(AREA) :]: name for name in reader.columns if name.startswith(AREA) and len(name) > len(AREA)}
+    if not levels:
+        levels = {level: name for name, level in CROSSWALK_AREAS.items() if name in reader.columns}
+    wanted = list(dict.fromkeys([*found.values(), *levels.values()]))
+    batches = [batch for batch in reader.batches(wanted) if batch.num_rows]
+    if not batches:
+        raise InputError("the file of places has no rows; give at least one place.")
+    table = pa.Table.from_batches(batches)
+    return make_places(
+        fixed_width(table[found["id"]], found["id"]),
+        _numbers(table[found["latitude"]], "latitude"),
+        _numbers(table[found["longitude"]], "longitude"),
+        areas={level: fixed_width(table[name], name) for level, name in levels.items()},
+        population=_numbers(table[found["population"]], "population") if "population" in found else None,
+        names=np.array(table[found["name"]].to_pylist(), dtype=np.str_) if "name" in found else None,
+    )
+
+
+def places_table(places: Places) -> pa.Table:
+    """Places as an Arrow table, which ``read_places`` reads back to equal places."""
+    columns: dict[str, Any] = {
+        "id": texts(places.ids),
+        "latitude": pa.array(places.latitude),
+        "longitude": pa.array(places.longitude),
+    }
+    columns |= {f"{AREA}{level}": texts(values).dictionary_encode() for level, values in places.areas.items()}
+    if places.population is not None:
+        columns["population"] = pa.array(places.population)
+    if places.names is not None:
+        columns["name"] = pa.array(places.names.tolist())
+    return pa.table(columns)
+
+
+def find_column(columns: Sequence[str], names: Iterable[str], where: str) -> str:
+    """The one column with an understood name; several would leave it open which is meant."""
+    known = tuple(names)
+    hits = [name for name in known if name in columns]
+    if not hits:
+        raise InputError(f"{where} have no column for '{known[0]}'; name it {' or '.join(repr(n) for n in known[:4])}.")
+    if len(hits) > 1:
+        raise InputError(f"{where} have both '{hits[0]}' and '{hits[1]}', and one of them must be meant; drop one.")
+    return hits[0]
+
+
+def fixed_width(column: pa.ChunkedArray, name: str) -> NDArray[np.bytes_]:
+    """A text column as fixed-width UTF-8. Texts of one length, as census codes are, are taken over without a loop."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # several chunks that cannot be one array
+        array = pa.concat_arrays(array.chunks)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.null_count:
+        raise InputError(f"column '{name}' of the places has {array.null_count:,} missing value(s).")
+    if pa.types.is_integer(array.type):
+        array = array.cast(pa.large_string())
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        raise InputError(f"column '{name}' of the places must be text or whole numbers, not {array.type}.")
+    lengths = pc.binary_length(array)
+    width = pc.max(lengths).as_py() or 1
+    if pc.min(lengths).as_py() == width:
+        flat = pa.concat_arrays([array.cast(pa.large_binary())])
+        start = np.frombuffer(flat.buffers()[1], dtype=np.int64)[flat.offset]
+        data = np.frombuffer(flat.buffers()[2], dtype=np.uint8)[start : start + width * len(flat)]
+        return np.ascontiguousarray(data).view(f"S{width}")
+    return np.array([text.encode() for text in array.to_pylist()], dtype=f"S{width}")
+
+
+def texts(values: NDArray[np.bytes_]) -> pa.Array:
+    """Fixed-width UTF-8 as an Arrow column of text, without a Python object for each."""
+    width = values.dtype.itemsize
+    if len(values) * width > MOST_TEXT:  # more than the 32-bit offsets of a plain column can count
+        return pa.concat_arrays([texts(half).cast(pa.large_string()) for half in np.array_split(values, 2)])
+    letters = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), width)
+    written = letters != 0  # shorter texts are filled up with zeros
+    ends = np.concatenate(([0], np.cumsum(written.sum(axis=1)))).astype(np.int32)
+    flat = letters[written] if ends[-1] < letters.size else letters
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(flat)))
+
+
+def _numbers(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        try:
+            array = pc.utf8_trim_whitespace(array).cast(pa.float64())
+        except pa.ArrowInvalid:
+            raise InputError(f"column '{name}' of the places holds a value that is not a number.") from None
+    if array.null_count:
+        raise InputError(f"{array.null_count:,} place(s) have no {name}; leave such places out or complete them.")
+    if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_decimal(array.type)):
+        raise InputError(f"column '{name}' of the places must be numbers, not {array.type}.")
+    values = (
+        array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        if not pa.types.is_integer(array.type)
+        else (array.to_numpy(zero_copy_only=False))
+    )
+    return np.asarray(values)

@@ -1,0 +1,1 @@
+"""Kinds of release: every file is one (see release/kind.py)."""

@@ -1,0 +1,8 @@
+"""Releases of commutes: everything about them is in ``understudy.commutes``."""
+
+from __future__ import annotations
+
+from understudy.commutes.kind import Commutes
+from understudy.release.kind import kinds
+
+kinds.add(Commutes)

@@ -1,0 +1,385 @@
+"""Releases of tables: rows of people, or of anything else that a schema describes."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from understudy.core.apportion import apportion
+from understudy.core.arrays import Progress
+from understudy.core.counts import Source
+from understudy.core.mechanism import Stream
+from understudy.core.registry import Registry
+from understudy.core.result import Evaluation, EvaluationRequest, Section
+from understudy.core.schema import Schema
+from understudy.core.schema_file import parse_schema, read_schema, write_schema
+from understudy.engines.opening import open_source
+from understudy.engines.reading.decode import decode
+from understudy.engines.reading.encode import encode_table
+from understudy.errors import BudgetError, InputError, RowsLeftOutWarning
+from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.journal import Journal
+from understudy.privacy.gate.table_draws import strata_domains
+from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
+from understudy.privacy.mechanisms.draw_facts import TableFacts
+from understudy.privacy.promise.definition import NonPrivate, read_unit
+from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
+from understudy.privacy.promise.plan import Plan
+from understudy.privacy.promise.sanity import require_sane_for
+from understudy.privacy.promise.sensitivity import margin_sensitivity
+from understudy.privacy.randomness.fingerprint import DataKey
+from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
+from understudy.release.csv_file import write_csv
+from understudy.release.folder import MEASUREMENTS, MODEL, read_measurements, table_files
+from understudy.release.kind import DEFAULT, Check, Options, Workshop, WrittenTables, kinds
+from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
+from understudy.release.memory import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
+from understudy.release.model_file import read_model, write_model
+from understudy.release.readme import readme_text
+from understudy.release.summary import Summary, mechanisms_of
+from understudy.release.table_release import Release, StoredTables
+from understudy.synth.shared.method import Request, configure, make_plan, synthesizers
+
+SCHEMA = "schema.toml"
+DEFAULT_METHOD = "auto"
+
+
+@kinds.add
+class Tables:
+    """Tables under a schema, made by the methods of ``synth/methods``."""
+
+    name: ClassVar[str] = DEFAULT
+    uses: ClassVar[str] = "a release of tables is read with frame(), sampled, exported, evaluated, asked and verified"
+    other_domain: ClassVar[str] = "another schema than the one the data were opened with"
+    domain_file: ClassVar[str] = SCHEMA
+    resumed_with: ClassVar[str] = ""
+
+    def is_domain(self, value: object) -> bool:
+        return isinstance(value, Schema)
+
+    def is_source(self, value: object) -> bool:
+        """Told by its class: the source itself is not touched before it may be."""
+        return callable(getattr(type(value), "count_sparse", None))
+
+    def is_release(self, value: object) -> bool:
+        return isinstance(value, Release)
+
+    def domain_of(self, value: Source | Release) -> Schema:
+        return value.schema
+
+    def methods(self) -> Registry[Any]:
+        return synthesizers
+
+    def read_domain(self, file: Any) -> Schema:
+        return read_schema(file)
+
+    def open(self, data: Any, domain: Schema, **reading: Any) -> Source:
+        return open_source(data, domain, **reading)
+
+    def make_plan(
+        self, domain: Schema, method: str | None, asked: Mapping[str, Any], options: Options, *, i_know: bool
+    ) -> Plan:
+        if asked["records"] is not None and not i_know:
+            require_sane_for(asked["budget"], asked["records"])
+        request = Request(**{**asked, "unit": read_unit(asked["unit"])})
+        return make_plan(configure(method or DEFAULT_METHOD, options), domain, request)
+
+    def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
+        return configure(plan.method, plan.options).plan(domain, request)
+
+    def header(self, domain: Schema) -> dict[str, str]:
+        return {"schema": write_schema(domain)}
+
+    def domain_again(self, folder: Path, header: Mapping[str, Any], given: Any) -> Schema:
+        if given is not None:
+            raise InputError("places go with a run of commutes; this run is of a table.")
+        if "schema" not in header:
+            raise InputError(f"{folder} is not the folder of a run (it names no schema).")
+        return parse_schema(header["schema"], str(folder))
+
+    def bounded(self, source: Source, plan: Plan, key: DataKey) -> Source:
+        """At most b rows of each unit; chosen by the key of the run's data, so that a resumed run keeps the same."""
+        if plan.unit.unit_id is None:
+            return source
+        bounded: Source = source.bounded(plan.unit, key.bounding())  # type: ignore[attr-defined]
+        if left_out := getattr(bounded, "rows_left_out", 0):
+            warnings.warn(
+                f"internal: {left_out:,} row(s) were left out, because their unit has more than "
+                f"{plan.unit.rows_per_unit}. The number is confidential; the release does not hold it.",
+                RowsLeftOutWarning,
+                stacklevel=2,
+            )
+        return bounded
+
+    def gate(
+        self,
+        source: Source | None,
+        domain: Schema,
+        *,
+        plan: Plan,
+        stream: Stream,
+        journal: Journal | None,
+        progress: Progress | None,
+    ) -> Gate:
+        return Gate(source=source, schema=domain, plan=plan, stream=stream, journal=journal, progress=progress)
+
+    def check(self, plan: Plan, domain: Schema, gate: Gate, *, i_know: bool) -> None:
+        """Reads the data once; refuses no data, a delta above one in n, and a release that memory could not hold."""
+        gate.look_ahead()
+        if plan.unit.public_total:
+            if gate.records == 0:
+                raise InputError("the data have no rows (a line of column names alone?); there is nothing to release.")
+            if not i_know:
+                require_sane_for(plan.budget, gate.records)
+        rows = plan.rows if plan.rows is not None else gate.records if plan.unit.public_total else 0
+        needed = rows * (plan.copies * len(domain.names) * BYTES_PER_VALUE + BYTES_PER_ROW)
+        available = available_memory()
+        if needed > available:
+            raise InputError(
+                f"{plan.copies} table(s) of {rows:,} rows need about {needed / 2**30:.1f} GB of memory, and "
+                f"{available / 2**30:.1f} GB are available. Ask for fewer rows or copies. Nothing was charged."
+            )
+
+    def make(self, domain: Schema, gate: Gate, work: Workshop) -> Release:
+        plan, stream = work.plan, work.stream
+        synthesis = configure(plan.method, plan.options).run(plan, domain, gate, stream)
+        return Release(
+            schema=domain,
+            provenance=work.provenance(synthesis, tuple(draw.to_json() for draw in synthesis.draws)),
+            statement=work.statement(synthesis.warnings),
+            tables=tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(synthesis.tables, start=1)),
+            measurements=synthesis.measurements,
+            # Without a guarantee the model may repeat exact counts, which are never published.
+            fitted=None if isinstance(plan.budget, NonPrivate) else synthesis.fitted,
+        )
+
+    def keep(self, release: Release, out: Path | None) -> Release:  # noqa: ARG002 - its tables are in memory
+        return release
+
+    def about(self, release: Release) -> dict[str, str]:
+        return {"schema_fingerprint": release.schema.fingerprint}
+
+    def write_beside(self, release: Release, folder: Path) -> None:
+        (folder / SCHEMA).write_text(write_schema(release.schema), encoding="utf-8")
+        if release.fitted is not None:
+            write_model(release.fitted, folder / MODEL)
+
+    def write_tables(self, release: Release, folder: Path, *, csv: bool) -> WrittenTables:
+        for number, table in enumerate(release.tables, start=1):
+            pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
+            if csv:
+                write_csv(table, folder / f"synthetic_{number}.csv")
+        return WrittenTables(rows=release.rows, hashes={})
+
+    def readme(self, release: Release, rows: Sequence[int]) -> str:
+        return readme_text(release, rows)
+
+    def read(self, path: Path, manifest: Mapping[str, Any]) -> Release:
+        schema = parse_schema((path / SCHEMA).read_text(encoding="utf-8"), str(path / SCHEMA))
+        if schema.fingerprint != manifest["schema_fingerprint"]:
+            raise InputError(f"the schema in {path} is not the one its manifest names.")
+
+        def shape_of(margin: tuple[str, ...], cells: str, _: int) -> tuple[int, ...]:
+            return {"all": schema.shape(margin), "first": ()}[cells]
+
+        return Release(
+            schema=schema,
+            tables=StoredTables(
+                [
+                    [path / name for name in table_files(manifest["files"], copy)]
+                    for copy in range(1, len(manifest["rows"]) + 1)
+                ],
+                [whole_in(rows) for rows in manifest["rows"]],
+                schema,
+            ),
+            measurements=read_measurements(pq.read_table(path / MEASUREMENTS), shape_of),
+            fitted=read_model(path / MODEL, schema) if MODEL in manifest["files"] else None,
+            statement=statement_of(manifest),
+            provenance=provenance_of(path, manifest, _draw),
+        )
+
+    def checks(self) -> tuple[Check[Release], ...]:
+        return (
+            ("schema", _rows_fit),
+            ("plan", _plan_covers),
+            ("measurements", _measurements_are_charged),
+            ("draws", _draws_are_charged),
+            ("guarantee", lambda release: events_add_up(release.provenance, release.statement)),
+        )
+
+    def summary(self, release: Release) -> Summary:
+        schema, names = release.schema, release.schema.names
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return Summary(
+            statement=release.statement,
+            provenance=release.provenance,
+            title=f"Synthetic data: {', '.join(names[:3])}{more}",
+            copies=release.copies,
+            rows=release.rows[0],
+            size=(f"{len(names)}", "attributes"),
+            domain=tuple(
+                {
+                    "attribute": one.name,
+                    "label": one.label or "",
+                    "kind": one.kind,
+                    "values": one.size,
+                    "missing": one.missing,
+                }
+                for one in schema.attributes
+            ),
+            cells=schema.cells(),
+            structural_zeros=len(schema.impossible),
+            measured=tuple(
+                {
+                    "table": " × ".join(one.margin) or one.label or "number of rows",
+                    "cells": int(schema.allowed(one.margin).sum()) if one.margin else 1,
+                    "noise": str(one.mechanism),
+                    "noise_sd": math.sqrt(one.mechanism.variance),
+                }
+                for one in release.measurements
+            ),
+            mechanisms=mechanisms_of(release),
+            tables=release,
+        )
+
+    def evaluate(self, release: Release, confidential: Any, asked: EvaluationRequest) -> Evaluation:
+        """Utility and risk, by the measures and attacks of ``evaluation/``."""
+        from understudy.evaluation.inputs.comparison import compare
+        from understudy.evaluation.risk import evaluate_risk
+        from understudy.evaluation.utility import evaluate_utility
+
+        comparison = compare(
+            release,
+            opened(confidential, release.schema),
+            holdout=None if asked.holdout is None else opened(asked.holdout, release.schema),
+            models=asked.models,
+            ways=asked.ways,
+            keys=asked.keys,
+            targets=asked.targets,
+            progress=asked.progress,
+        )
+        return Evaluation(
+            utility=evaluate_utility(comparison) if "utility" in asked.parts else Section(),
+            risk=evaluate_risk(comparison) if "risk" in asked.parts else Section(),
+        )
+
+
+def opened(data: Any, schema: Schema) -> Source:
+    """A source as it is, or whatever ``open_source`` opens."""
+    return data if isinstance(data, Source) else open_source(data, schema)
+
+
+def _draw(draw: dict[str, Any]) -> dict[str, Any]:
+    """One recorded draw: its label, its margin, the law of each stratum in texts, and the public sizes of strata."""
+    mechanisms = [{text_in(key): text_in(value) for key, value in one.items()} for one in draw["mechanisms"]]
+    if not mechanisms or any("mechanism" not in one for one in mechanisms):
+        raise TypeError
+    sizes = {"sizes": [whole_in(size) for size in draw["sizes"]]} if "sizes" in draw else {}
+    return {
+        "label": text_in(draw["label"]),
+        "margin": [text_in(name) for name in draw["margin"]],
+        "mechanisms": mechanisms,
+        **sizes,
+    }
+
+
+def _rows_fit(release: Release) -> str:
+    for copy in range(1, release.copies + 1):
+        release.check_rows(copy)
+    return f"all rows of {release.copies} table(s) fit the schema and its structural zeros"
+
+
+def _plan_covers(release: Release) -> str:
+    plan = release.provenance.plan
+    if plan is None:
+        if not isinstance(release.statement.guarantee, NonPrivate):
+            raise InputError("a guarantee is stated but there is no plan that says what was done for it.")
+        return "no plan: the release was not made by understudy"
+    fingerprint = release.schema.fingerprint
+    return plan_covers(plan, release.provenance, release.statement, domain=fingerprint, named="another schema")
+
+
+def _measurements_are_charged(release: Release) -> str:
+    schema, unit = release.schema, release.statement.unit
+    told = measurements_are_charged(
+        release.measurements, release.provenance, lambda one: margin_sensitivity(schema, one.margin, unit, one.cells)
+    )
+    for one in release.measurements:
+        if one.cells == "all" and one.margin and np.any(one.values[~schema.allowed(one.margin)]):
+            raise InputError(f"the measurement '{one.label}' has a value where the schema allows none.")
+    return told
+
+
+def _draws_are_charged(release: Release) -> str:
+    """What each draw's stated law loses is no more than the loss that was charged for it."""
+    plan, draws = release.provenance.plan, release.provenance.draws
+    steps = [step for step in plan.steps if step.action == "draw"] if plan is not None else []
+    if len(steps) != len(draws):
+        raise InputError(f"the plan announces {len(steps)} draw(s) and the release records {len(draws)}.")
+    if plan is None or not draws:
+        return "no draw straight from the data"
+    for copy, (step, draw) in enumerate(zip(steps, draws, strict=True), start=1):
+        strata = release.schema.margin(plan.unit.fixed) if isinstance(step.event, Strata) else ()
+        losses = step.event.strata if isinstance(step.event, Strata) else ((step.event,),)
+        if len(losses) != len(draw["mechanisms"]):
+            raise InputError(f"the draw '{draw['label']}' does not have a mechanism for each stratum of its plan.")
+        domains = strata_domains(release.schema, strata)
+        records = _records(release, plan, draw) if strata else [release.provenance.records]
+        asked: list[tuple[DirichletDraw, TableFacts]] = []
+        for (loss,), stated, domain, size in zip(losses, draw["mechanisms"], domains, records, strict=True):
+            if isinstance(loss, NoNoise):
+                continue  # no guarantee is claimed for it
+            if stated["mechanism"] != DirichletDraw.name or not isinstance(loss, PureLoss | ApproxLoss):
+                raise InputError(
+                    f"the draw '{draw['label']}' is charged with an event that a draw by '{stated['mechanism']}' "
+                    "does not have."
+                )
+            mechanism = DirichletDraw.from_json(stated, loss)
+            facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
+            asked.append((mechanism, facts))
+        if asked:
+            _require_drawn(release, copy, draw, strata, records)
+        try:
+            for mechanism, facts in asked:
+                mechanism.event_for(facts)
+            require_definition_6([mechanism for mechanism, _ in asked], [facts for _, facts in asked])
+        except BudgetError:
+            raise InputError(f"the draw '{draw['label']}' costs more than was charged for it.") from None
+    return f"{len(draws)} draw(s), each charged with what its mechanism costs"
+
+
+def _require_drawn(
+    release: Release, copy: int, draw: Mapping[str, Any], strata: tuple[str, ...], records: list[int | None]
+) -> None:
+    """The rows that a draw states are those of the released table, and as many as the plan makes of the public sizes:
+    a cost that rests on other numbers is the cost of another draw."""
+    stated = [int(one["rows"]) for one in draw["mechanisms"]]
+    found = [release.rows[copy - 1]]
+    if strata:
+        counts = np.zeros(release.schema.shape(strata), dtype=np.int64)
+        for piece in release.batches(copy):
+            counts += encode_table(piece, release.schema).counts(strata)
+        found = counts.ravel().tolist()
+    if stated != found:
+        raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its table has.")
+    sizes = [size for size in records if size is not None]
+    asked, plan = sizes or stated, release.provenance.plan
+    if plan is not None and plan.rows is not None:
+        asked = apportion(np.array(sizes), plan.rows).tolist() if strata else [plan.rows]
+    if stated != asked:
+        raise InputError(f"the draw '{draw['label']}' states other numbers of rows than its plan and records ask for.")
+
+
+def _records(release: Release, plan: Plan, draw: Mapping[str, Any]) -> list[int | None]:
+    """The public sizes of the strata that a copy was drawn from."""
+    if "sizes" not in draw and plan.rows is None:  # early releases do not state them; they drew as many rows
+        return [int(stated["rows"]) for stated in draw["mechanisms"]]
+    if "sizes" not in draw or sum(draw["sizes"]) != release.provenance.records:
+        raise InputError(f"the public sizes of the strata that '{draw['label']}' was drawn from are not recorded.")
+    return [int(size) for size in draw["sizes"]]

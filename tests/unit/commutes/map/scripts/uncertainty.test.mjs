@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { drawVariance, followed, rangeOf, reachOf, unsure, weightedMedian } from "../../../../../src/understudy/commutes/map/templates/uncertainty.js";
+
+/** Variance of a beta-binomial count, from its probabilities one by one. */
+function betaBinomialVariance(draws, a, b) {
+  const logGamma = (x) => {
+    let shift = 0;
+    for (; x < 12; x += 1) shift -= Math.log(x);
+    return shift + (x - 0.5) * Math.log(x) - x + 0.918938533204673 + 1 / (12 * x) - 1 / (360 * x ** 3);
+  };
+  const logBeta = (p, q) => logGamma(p) + logGamma(q) - logGamma(p + q);
+  let [mean, square] = [0, 0];
+  for (let z = 0; z <= draws; z += 1) {
+    const choose = logGamma(draws + 1) - logGamma(z + 1) - logGamma(draws - z + 1);
+    const probability = Math.exp(choose + logBeta(z + a, draws - z + b) - logBeta(a, b));
+    mean += z * probability;
+    square += z * z * probability;
+  }
+  return square - mean * mean;
+}
+
+test("a draw from an urn has the variance of the beta-binomial law, scaled to the urn", () => {
+  for (const [draws, prior, shown] of [[20, 5, 7], [50, 30, 3], [8, 2, 4]]) {
+    const urn = draws + prior;
+    const noise = (urn / draws) ** 2 * ((urn + draws) / (urn + 1)); // as map_law.py states it
+    const p = (shown + 0.5) / (draws + 1);
+    const exact = betaBinomialVariance(draws, p * urn, (1 - p) * urn) * (urn / draws) ** 2;
+    assert.ok(Math.abs(drawVariance(shown, draws, noise) / exact - 1) < 1e-3);
+  }
+});
+
+test("neither nothing seen nor everything seen is certain", () => {
+  assert.ok(drawVariance(0, 10, 2) > 0);
+  assert.ok(drawVariance(10, 10, 2) > 0);
+  assert.ok(drawVariance(1, 1, 2) > 0.3);
+  assert.equal(drawVariance(0, 0, 2), 0);
+});
+
+test("what follows the model: the model's share, and what is placed inside zones", () => {
+  assert.equal(followed(8, 100, 0, 2), 8); // smaller than a zone of fifty
+  assert.equal(followed(60, 100, 0, 20), 5); // one zone at its edge
+  assert.equal(followed(60, 100, 0.5, 20), 32.5);
+  assert.equal(followed(60, 100, 1, 20), 60);
+});
+
+test("the model is off by a quarter apart and a fifth alike", () => {
+  const law = { model: 0, noise: 2, zones: 2 };
+  const { variance, modelled } = unsure(8, 100, law);
+  assert.ok(Math.abs(variance - drawVariance(8, 100, 2) - 4) < 1e-9); // a quarter of eight, squared
+  assert.equal(modelled, 8);
+  assert.equal(reachOf(9, 10), 6 + 2);
+  // A hundred workplaces alike: errors apart grow with the root, those alike with the number.
+  assert.equal(reachOf(100 * 9, 100 * 10), 60 + 200);
+});
+
+test("medians by weight", () => {
+  assert.equal(weightedMedian(new Map([[40, 1], [2, 5], [7, 3]])), 2);
+  assert.equal(weightedMedian(new Map([[40, 1], [2, 1], [7, 3]])), 7);
+  assert.equal(weightedMedian(new Map()), null);
+});
+
+test("ranges hold whole numbers within reach, between nothing and all", () => {
+  assert.deepEqual(rangeOf(1, reachOf(4, 0), 100), [0, 5]);
+  assert.deepEqual(rangeOf(10, 5.5, 100), [5, 15]);
+  assert.deepEqual(rangeOf(99, 4, 100), [95, 100]);
+  assert.deepEqual(rangeOf(50, 0, 100), [50, 50]);
+});

@@ -1,0 +1,103 @@
+"""Sectors, masses of homes and leaned counts: what is placed where the model and noisy totals say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.commutes.models.decay import BANDS, _curves, band_middles, leaned
+from understudy.commutes.models.gravity import GravityTree, decay_from, default_decay
+from understudy.commutes.models.homes import fit_homes
+from understudy.commutes.models.regions import RingRegions, rings_and_sectors
+from understudy.commutes.shared.homes import home_areas
+from understudy.demo.commuters import make_world
+
+
+@pytest.fixture(scope="module")
+def world():
+    return make_world("town", seed=3)
+
+
+def regions_of(world, tree=None, cells=40):
+    tree = GravityTree(world.places) if tree is None else tree
+    groups = np.zeros(len(world.places), dtype=np.int64)
+    return RingRegions(tree=tree, decays=default_decay()[None, :], groups=groups, cells=groups + cells)
+
+
+@pytest.mark.parametrize("cells", [6, 48])
+def test_rows_drawn_evenly_are_placed_by_the_gravity_model(world, cells):
+    """Equal rows in every cell: homes fall on places by mass and decay, whether directions are told apart or not. Cells
+    that are not what is placed in would show as tracts with far too many or too few."""
+    regions, at = regions_of(world, cells=cells), 7
+    rings, sectors = rings_and_sectors(np.array([cells]))
+    drawn = np.repeat(np.arange(int(rings[0] * sectors[0])), 4_000 // cells)
+    starts = np.array([0, len(drawn)])
+    homes = regions.around(np.array([at])).place(starts, drawn, bytes(32))
+    everyone = np.arange(len(world.places))
+    miles = world.places.miles(everyone, np.full(len(everyone), at))
+    pull = world.places.mass * (np.exp(-miles / 6.0) + 0.002 / (1.0 + (miles / 40.0) ** 2))
+    _, tract = np.unique(world.places.areas["tract"], return_inverse=True)
+    expected = np.bincount(tract, weights=pull) / pull.sum()
+    placed = np.bincount(tract[homes], minlength=len(expected)) / len(homes)
+    assert np.abs(placed - expected).sum() / 2 < 0.06
+
+
+def test_a_place_drawn_with_sectors_is_in_the_cell_it_was_drawn_for(world):
+    regions = regions_of(world)
+    everyone = np.arange(len(world.places), dtype=np.int32)
+    around = regions.around(np.array([11]))
+    everywhere = np.array([0, len(everyone)])
+    cells = around.encode(everywhere, everyone)
+    assert cells.min() >= 0
+    assert cells.max() < around.domains[0]
+    drawn = np.sort(cells)
+    homes = around.place(everywhere, drawn, bytes(32))
+    assert (around.encode(everywhere, homes) == drawn).mean() > 0.95
+
+
+def test_masses_make_the_model_expect_the_counted_homes(world):
+    """Twice as many workers in some tracts as residents say: fitted masses expect them, the public ones do not."""
+    places = world.places
+    _, tract = np.unique(places.areas["tract"], return_inverse=True)
+    double = np.where(tract % 3 == 0, 2.0, 1.0)
+    destinations = np.flatnonzero(world.jobs)
+    miles = np.sqrt(((places.points()[destinations][:, None] - places.points()[None]) ** 2).sum(axis=2))
+    pull = places.mass * double * (np.exp(-miles / 6.0) + 0.002 / (1.0 + (miles / 40.0) ** 2))
+    shares = pull / pull.sum(axis=1, keepdims=True)
+    counts = np.bincount(tract, weights=(shares * world.jobs[destinations][:, None]).sum(axis=0))
+    tree = GravityTree(places)
+    fitted = fit_homes(
+        tree, counts, tract, decays=default_decay()[None, :], groups=np.zeros(len(places), dtype=np.int64),
+        rows=world.jobs, noise=1.0, cut=None,
+    )  # fmt: skip
+    factor = fitted.mass[fitted.rank] / places.mass
+    assert factor[tract % 3 == 0].mean() / factor[tract % 3 != 0].mean() == pytest.approx(2.0, rel=0.15)
+    assert tree.mass[tree.rank] == pytest.approx(places.mass)  # the tree that was given is as it was
+
+
+def test_counts_lean_on_the_model_where_noise_has_swallowed_them():
+    rng = np.random.default_rng(5)
+    model = np.concatenate((np.full(200, 0.01), np.full(200, 4_000.0)))
+    truth = model * rng.lognormal(0.0, 0.3, size=400)
+    noisy = truth + rng.laplace(0.0, 20.0, size=400)
+    found = leaned(noisy, model, 20.0)
+    assert found[:200].sum() < 20.0  # cut off at zero there would be 2,000
+    assert np.abs(found[200:] - truth[200:]).mean() < 30.0
+    assert np.maximum(noisy, 0.0)[:200].sum() > 1_000.0
+
+
+def test_home_areas_are_as_fine_as_noise_allows_and_nest(world):
+    tree = GravityTree(world.places)
+    _, tract = np.unique(world.places.areas["tract"], return_inverse=True)
+    coarse, few = home_areas(tree, 1000.0, 6_000.0)
+    assert (few, set(coarse.tolist())) == (1, {0})
+    fine, many = home_areas(tree, 5.0, 6_000.0)
+    assert set(fine.tolist()) == set(range(many))
+    assert tract.max() + 1 <= many <= 100
+    assert all(len(set(tract[fine == number].tolist())) == 1 for number in range(many))
+
+
+def test_many_decays_at_once_are_each_by_itself():
+    strengths = np.random.default_rng(1).lognormal(-2.0, 2.0, size=(5, BANDS))
+    for one, curve in zip(strengths, _curves(strengths), strict=True):
+        assert curve == pytest.approx(decay_from(band_middles(), np.maximum(one, 1e-12)), rel=1e-9)

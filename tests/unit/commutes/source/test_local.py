@@ -1,0 +1,144 @@
+"""Opening commutes: records or counted pairs, any order, LODES' names; bad input never shows a value."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import understudy as us
+from understudy.commutes.source import local as module
+from understudy.commutes.source import places_file
+from understudy.commutes.source.places_compiled import codes_of
+from understudy.commutes.source.places_file import places_table, read_places, texts
+from understudy.core.places import make_places
+from understudy.errors import DisclosureError, InputError
+
+PLACES = make_places(["10", "11", "12", "13"], [41.0, 41.1, 41.2, 41.3], [-71.0] * 4, areas={"county": list("abab")})
+PAIRS = {"origin": ["13", "10", "10", "13"], "destination": ["11", "12", "11", "11"], "jobs": [2, 1, 4, 3]}
+
+
+def flows(table, places=PLACES):
+    found = us.open_commutes(pa.table(table), places=places).flows()
+    return {
+        (int(d), int(o)): int(found._jobs[p])
+        for d in range(len(places))
+        for p in range(found._starts[d], found._starts[d + 1])
+        for o in [found._origins[p]]
+    }
+
+
+TRUTH = {(1, 0): 4, (1, 3): 5, (2, 0): 1}
+
+
+def test_pairs_are_added_up_by_destination():
+    assert flows(PAIRS) == TRUTH
+
+
+def test_records_numbers_and_lodes_names_mean_the_same():
+    records = {
+        "origin": [o for o, j in zip(PAIRS["origin"], PAIRS["jobs"], strict=True) for _ in range(j)],
+        "destination": [d for d, j in zip(PAIRS["destination"], PAIRS["jobs"], strict=True) for _ in range(j)],
+    }
+    lodes = {"w_geocode": PAIRS["destination"], "h_geocode": PAIRS["origin"], "S000": PAIRS["jobs"]}
+    numbers = {k: [int(v) for v in values] for k, values in PAIRS.items()}
+    floats = {**PAIRS, "jobs": [2.0, 1.0, 4.0, 3.0]}
+    zero = {k: [*values, extra] for (k, values), extra in zip(PAIRS.items(), ("12", "13", 0), strict=True)}
+    for table in (records, lodes, numbers, floats, zero):
+        assert flows(table) == TRUTH
+
+
+def test_files_of_any_size_are_read_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_ROWS", 1)
+    pq.write_table(pa.table(PAIRS), tmp_path / "od.parquet", row_group_size=1)
+    pq.write_table(places_table(PLACES), tmp_path / "places.parquet")
+    source = us.open_commutes(tmp_path / "od.parquet", places=tmp_path / "places.parquet")
+    assert source.total() == 10
+    assert source.flows().sizes().tolist() == [0, 9, 1, 0]
+    (tmp_path / "od.csv").write_text("origin,destination,jobs\n13,11,5\n10,12,1\n10,11,4\n")
+    assert us.open_commutes(tmp_path / "od.csv", places=PLACES).flows().sizes().tolist() == [0, 9, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"origin": ["99", "10", "10", "13"]}, "column 'origin' of the commutes has 1 row"),
+        ({"destination": ["11", None, "11", "11"]}, "without a place"),
+        ({"jobs": [1, -1, 2, 3]}, "negative"),
+        ({"jobs": [1.5, 1, 2, 3]}, "not whole"),
+        ({"jobs": [None, 1, 2, 3]}, "without a number"),
+        ({"jobs": ["many", "1", "2", "3"]}, "no number"),
+        ({"jobs": [2**40, 1, 2, 3]}, "more than"),
+        ({"origin": [1.5, 2.5, 3.5, 4.5]}, "text or whole"),
+    ],
+)
+def test_bad_rows_are_refused_without_showing_values(change, says):
+    with pytest.raises(InputError, match=says) as refusal:
+        flows({**PAIRS, **change})
+    assert "99" not in str(refusal.value)
+
+
+def test_numbers_in_any_order_are_found_and_unknown_ones_counted():
+    """The search starts where the last one ended: forwards, backwards, before the first and beyond the last key."""
+    rng = np.random.default_rng(3)
+    keys = np.unique(rng.integers(0, 10**15, size=500))
+    codes = rng.permutation(len(keys)).astype(np.int32)
+    wanted = rng.integers(0, len(keys), size=4_000)
+    found, unknown = codes_of(keys[wanted], keys, codes)
+    assert unknown == 0
+    assert (found == codes[wanted]).all()
+    strange = keys[wanted].copy()
+    strange[::400] = [-1, 10**16, keys[0] + 1, keys[-1] + 1, -5, 0, 1, 10**15, keys[7] - 1, keys[7] + 1]
+    assert codes_of(strange, keys, codes)[1] == (~np.isin(strange, keys)).sum()
+    assert codes_of(np.array([5, 4]), np.array([5]), np.array([0], np.int32))[1] == 1
+
+
+@pytest.mark.parametrize("ids", [["a", "bcd", "ef"], ["abc", "def"], ["\u00e9", "zz"]])
+def test_texts_of_any_length_become_a_column(ids):
+    values = np.array([text.encode() for text in ids])
+    assert texts(values).to_pylist() == ids
+    assert texts(values[1:][::-1]).to_pylist() == ids[1:][::-1]
+    assert texts(values[:0]).to_pylist() == []
+
+
+def test_very_long_columns_of_text_have_wide_offsets(monkeypatch):
+    monkeypatch.setattr(places_file, "MOST_TEXT", 8)
+    values = np.array([b"abc", b"d", b"efg", b"hij"])
+    assert texts(values).to_pylist() == ["abc", "d", "efg", "hij"]
+
+
+def test_missing_and_doubled_columns_are_named():
+    with pytest.raises(InputError, match="origin"):
+        flows({"destination": ["11"]})
+    with pytest.raises(InputError, match="both"):
+        flows({**PAIRS, "h_geocode": PAIRS["origin"]})
+    with pytest.raises(InputError, match="latitude"):
+        read_places(pa.table({"id": ["a"], "longitude": [1.0]}))
+    with pytest.raises(InputError, match="no latitude"):
+        read_places(
+            pa.table({"id": ["a"], "latitude": [None], "longitude": [1.0]}, schema=None).cast(
+                pa.schema([("id", pa.string()), ("latitude", pa.float64()), ("longitude", pa.float64())])
+            )
+        )
+
+
+def test_nothing_of_a_source_can_be_saved():
+    source = us.open_commutes(pa.table(PAIRS), places=PLACES)
+    with pytest.raises(DisclosureError):
+        source.__reduce__()
+    assert "confidential" in repr(source)
+
+
+def test_an_empty_table_has_no_flows():
+    empty = pa.table(PAIRS).slice(0, 0)
+    assert us.open_commutes(empty, places=PLACES).total() == 0
+
+
+def test_places_survive_a_file(tmp_path):
+    places = make_places(
+        ["long-id", "x"], [1.0, 2.0], [3.0, 4.0], areas={"county": ["aa", "b"]}, population=[1, 2], names=["A", "B"]
+    )
+    pq.write_table(places_table(places), tmp_path / "p.parquet")
+    again = read_places(tmp_path / "p.parquet")
+    assert again.fingerprint == places.fingerprint
+    assert again.names.tolist() == ["A", "B"]
+    assert np.array_equal(again.area("county"), places.area("county"))
