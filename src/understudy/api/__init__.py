@@ -18,20 +18,9 @@ from understudy.api.evaluations import (
 )
 from understudy.api.ledgers import verify_ledger
 from understudy.api.mechanisms import draw_priors
+from understudy.api.plans import DEFAULT_METHOD, methods, plan, plan_advice
 from understudy.api.questions import infer
-from understudy.api.releases import (
-    DEFAULT_METHOD,
-    methods,
-    plan,
-    plan_advice,
-    require_replaceable,
-    resume,
-    sample,
-    stated_by_run,
-    synthesize,
-    verify,
-    write_sample,
-)
+from understudy.api.releases import require_replaceable, resume, sample, stated_by_run, synthesize, verify, write_sample
 from understudy.api.reports import check_report_target, report_release
 from understudy.api.schemas import check_data, describe_data
 from understudy.api.synthesizer import Synthesizer

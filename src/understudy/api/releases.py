@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from understudy.api.plans import plan as make_plan
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.flows import FlowSource
@@ -17,130 +18,14 @@ from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.engines.opening import DEFAULT_ENGINE
-from understudy.errors import InputError, UnderstudyError, UntrackedWarning, unknown_name
-from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
+from understudy.errors import InputError, UntrackedWarning, unknown_name
+from understudy.privacy.promise.definition import Definition, Unit
 from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
     from understudy.commutes.release import CommuteRelease
     from understudy.release import Check, Release
     from understudy.release.kind import AnyRelease
-
-DEFAULT_METHOD = "auto"
-TINY_DELTA = "1e-9"
-WORTH_SAYING = 2.0  # times less noise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """A method of synthesis: its name, the forms of guarantee it offers, what it does and its options."""
-
-    name: str
-    """What ``method`` is called in ``plan`` and ``synthesize``."""
-    guarantees: tuple[str, ...]
-    """The forms of guarantee it can give."""
-    summary: str
-    """What it does, in one sentence."""
-    options: tuple[dict[str, Any], ...] = ()
-    """The ``name``, ``default`` and ``description`` of each of its options."""
-
-
-def methods() -> tuple[Method, ...]:
-    """The methods of synthesis, for tables and for commutes, also those that other packages registered.
-
-    Returns
-    -------
-    tuple of Method
-        In the order of their names; those for commutes come last.
-
-    Examples
-    --------
-    >>> import understudy as us
-    >>> [method.name for method in us.methods() if "approx" in method.guarantees][:3]
-    ['aim', 'auto', 'dirichlet']
-    """
-    from understudy.release.kind import every_kind
-    from understudy.synth.shared.method import options_of
-
-    known = (kind.methods()[name] for kind in every_kind() for name in kind.methods())
-    return tuple(
-        Method(name=one.name, guarantees=tuple(one.guarantees), summary=one.summary, options=tuple(options_of(one)))
-        for one in known
-    )
-
-
-def plan(
-    schema: Schema | Places,
-    *,
-    budget: Definition,
-    method: str = DEFAULT_METHOD,
-    unit: Unit | str = "replace",
-    copies: int = 1,
-    rows: int | None = None,
-    records: int | None = None,
-    i_know: bool = False,
-    **options: Option,
-) -> Plan:
-    """Plan a release: what it will do and cost, from public facts only. No data are touched.
-
-    Parameters
-    ----------
-    schema
-        The public schema; for commutes the public places.
-    budget
-        The guarantee of the whole release, copies and strata included.
-    method
-        The method of synthesis; ``auto`` picks one by public facts and says why.
-    unit
-        Who is protected: ``replace``, ``add_remove`` or a ``Unit``.
-    copies
-        How many synthetic tables. For measured methods copies share one set of noisy measurements and cost nothing
-        more; for ``dirichlet`` and ``commute`` each is a fresh draw, and the budget is split.
-    rows
-        Rows of each synthetic table; by default the method chooses.
-    records
-        The exact number of confidential rows, if it is public and known.
-    i_know
-        Allow an epsilon above 20, a rho above 5, or a delta above 1e-3 or above 1 divided by ``records``.
-    **options
-        Options of the method, as ``understudy methods NAME`` lists them.
-
-    Returns
-    -------
-    Plan
-        The plan: every step with its cost and its noise.
-
-    Raises
-    ------
-    InputError
-        If an argument is not what it should be, or the budget is too small for the method; then the message says what
-        would be enough.
-    BudgetError
-        If the budget protects next to nobody and ``i_know`` is not said.
-    UnsupportedError
-        If the method does not offer the guarantee.
-
-    Examples
-    --------
-    >>> import understudy as us
-    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),
-    ...                                us.Attribute(name="smokes", levels=("no", "yes"), missing=True)))
-    >>> plan = us.plan(schema, method="histogram", budget=us.PureDP(epsilon=1))
-    >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
-    [('full cross-tabulation', 6, 2.8)]
-    """
-    from understudy.privacy.promise.sanity import require_sane
-    from understudy.release.kind import kind_of_domain
-
-    if not isinstance(budget, Definition):
-        raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
-    if not i_know:
-        require_sane(budget)
-    kind = kind_of_domain(schema)
-    if kind is None:
-        raise InputError("plan needs a schema; read one with understudy.read_schema.")
-    asked = {"budget": budget, "unit": unit, "copies": copies, "rows": rows, "records": records}
-    return kind.make_plan(schema, None if method == DEFAULT_METHOD else method, asked, options, i_know=i_know)
 
 
 @overload
@@ -245,12 +130,12 @@ def synthesize(
 
     domain = _domain(data, schema, reading)
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, **options}
-    given = {name: value for name, value in asked.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     agreed = plan
     if agreed is None:
         if budget is None:
             raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
-        agreed = globals()["plan"](domain, i_know=i_know, **given)
+        agreed = make_plan(domain, i_know=i_know, **given)
     elif not isinstance(agreed, Plan):
         raise InputError("plan must be a plan: us.plan makes one, us.read_plan reads one from a file.")
     elif given:
@@ -270,52 +155,6 @@ def synthesize(
     how: dict[str, Any] = {"stream": stream or SecureStream(), "progress": progress, "reviewed": plan is not None}
     release: Release | CommuteRelease = start_run(source, agreed, destination, i_know=i_know, **how)
     return release
-
-
-def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
-    """What a steward should know before signing a plan; from public facts only.
-
-    Parameters
-    ----------
-    plan
-        A plan for a table.
-    schema
-        The schema it was made for.
-
-    Returns
-    -------
-    tuple of str
-        Sentences. One says so where a tiny delta would make the noise of a pure plan much smaller, with both numbers.
-
-    Examples
-    --------
-    >>> import understudy as us
-    >>> wide = us.Schema(attributes=tuple(us.Attribute(name=f"a{n}", levels=("x", "y")) for n in range(12)))
-    >>> plan = us.plan(wide, method="ipf", budget=us.PureDP(epsilon=1))
-    >>> [advice[:33] for advice in us.plan_advice(plan, wide)]
-    ['Pure protection costs noise here:']
-    """
-    from understudy.synth.shared.method import Request, configure
-
-    if not isinstance(schema, Schema) or not isinstance(plan.budget, PureDP):
-        return ()
-    tiny = ApproxDP(epsilon=plan.budget.epsilon, delta=TINY_DELTA)
-    request = Request(budget=tiny, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
-    try:
-        other = configure(plan.method, plan.options).plan(schema, request)
-    except UnderstudyError:  # the method offers no delta, or needs another budget
-        return ()
-    pure, approx = _noise(plan), _noise(other)
-    if pure < WORTH_SAYING * approx or not approx:
-        return ()
-    return (
-        f"Pure protection costs noise here: its standard deviation is {pure:,.3g} on the noisiest table, and "
-        f"{approx:,.3g} with --delta {TINY_DELTA} (the promise may then fail with that probability).",
-    )
-
-
-def _noise(plan: Plan) -> float:
-    return max((step.standard_deviation or 0.0 for step in plan.steps), default=0.0)
 
 
 def _domain(data: Any, schema: Any, reading: Mapping[str, Any] | None) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.api.releases import DEFAULT_METHOD, sample, synthesize
+from understudy.api.plans import DEFAULT_METHOD
+from understudy.api.releases import sample, synthesize
 from understudy.core.schema import Schema
 from understudy.errors import InputError
 from understudy.privacy.promise.definition import Definition, Unit
