@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from understudy.reporting.subject import subject_of
 
 import understudy as us
 from understudy.cli.show import show_plan, show_release
 from understudy.commutes.map.promise import promise_html, promise_text
 from understudy.privacy.promise.definition import NOBODY
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.reporting.build import summary_of
 from understudy.reporting.promise import exact_lines, label_of
 from understudy.reporting.pyramid import pyramid
 from understudy.reporting.registry import registry_fields
@@ -32,7 +32,7 @@ def everything_said(release: Any, folder: Path, capsys: pytest.CaptureFixture[st
     release.write(folder / "release")
     show_release(release, folder / "release")
     shown = capsys.readouterr().out
-    subject = subject_of(release)
+    subject = summary_of(release)
     us.report(release, audience="public", to=folder / "report.html")
     return {
         "plan on the screen": shown_plan,
@@ -82,14 +82,14 @@ def test_a_map_says_it_too() -> None:
 
 def test_the_report_does_not_list_exceptions_to_a_promise_that_was_not_made() -> None:
     release = us.synthesize(us.open_source(ROWS, SCHEMA), method="ipf", budget=us.NonPrivate())
-    assert label_of(subject_of(release)).not_protected == ("Everything: any value of any person in the data.",)
+    assert label_of(summary_of(release)).not_protected == ("Everything: any value of any person in the data.",)
 
 
 def test_the_report_says_what_definition_6_speaks_of() -> None:
     budget = us.ProbabilisticDP(epsilon=4, delta="1e-3")
     release = us.synthesize(us.open_source(ROWS, SCHEMA), method="dirichlet", budget=budget)
-    said = dict(exact_lines(subject_of(release)))
+    said = dict(exact_lines(summary_of(release)))
     assert "Definition 6" in said["What it says"]
     assert "probability over the randomness of the draws alone" in said["What it says"]
     other = us.synthesize(us.open_source(ROWS, SCHEMA), method="dirichlet", budget=us.PureDP(epsilon=4))
-    assert "What it says" not in dict(exact_lines(subject_of(other)))
+    assert "What it says" not in dict(exact_lines(summary_of(other)))

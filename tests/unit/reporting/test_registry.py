@@ -12,10 +12,10 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from understudy.reporting.subject import subject_of
 
 import understudy as us
 from understudy.core.places import make_places
+from understudy.reporting.build import summary_of
 from understudy.reporting.registry import TO_FILL_IN, registry_fields
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
@@ -142,7 +142,7 @@ def drafts():
 
 @pytest.fixture(scope="module")
 def records():
-    return {name: json.loads(json.dumps(registry_fields(subject_of(release)))) for name, release in drafts()}
+    return {name: json.loads(json.dumps(registry_fields(summary_of(release)))) for name, release in drafts()}
 
 
 def test_a_draft_has_the_registrys_shape_but_for_the_date(records):

@@ -12,14 +12,13 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from understudy.reporting.subject import subject_of
 
 import understudy as us
 from understudy.core.places import make_places
 from understudy.core.result import Evaluation, Finding, Section
 from understudy.errors import DisclosureError, InputError
 from understudy.privacy.promise.accountant import compose, satisfies
-from understudy.reporting.build import build_report
+from understudy.reporting.build import build_report, summary_of
 from understudy.reporting.parts import grid, shown_value
 from understudy.reporting.promise import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of
 from understudy.reporting.pyramid import pyramid
@@ -102,7 +101,7 @@ def test_an_outside_table_has_a_report_that_promises_nothing(tmp_path):
 
 
 def test_nothing_is_said_of_tables_that_somebody_else_made():
-    subject = subject_of(us.wrap(pa.table({"sex": ["F"], "a & b": ["no"], "age": [3]}), SCHEMA))
+    subject = summary_of(us.wrap(pa.table({"sex": ["F"], "a & b": ["no"], "age": [3]}), SCHEMA))
     for evaluated in (False, True):
         blocks = pyramid(subject, evaluated=evaluated)
         assert not any(block.status == "claimed" for block in blocks)
@@ -117,11 +116,11 @@ def test_nothing_is_said_of_tables_that_somebody_else_made():
 
 
 def test_an_epsilon_whose_exponential_is_no_double_promises_nothing(people):
-    subject = subject_of(made(people, budget=us.PureDP(epsilon=400), unit="add_remove", rows=20))
+    subject = summary_of(made(people, budget=us.PureDP(epsilon=400), unit="add_remove", rows=20))
     assert "at most any factor" in " ".join(label_of(subject).learned)  # e^800 between two values
     assert math.isinf(odds_of(us.PureDP(epsilon=800)).factor)
     assert odds_of(us.PureDP(epsilon=800)).belief(0.01) == 1
-    assert len({row["epsilon"] for row in profile_of(subject_of(made(people, budget=us.PureDP(epsilon="1e-6"))))}) == 61
+    assert len({row["epsilon"] for row in profile_of(summary_of(made(people, budget=us.PureDP(epsilon="1e-6"))))}) == 61
 
 
 def test_values_stay_text(release, evaluation):
@@ -198,7 +197,7 @@ def test_the_profile_is_what_the_events_prove(people):
     for budget in budgets:
         one = made(people, "ipf", budget)
         loss = compose(one.provenance.events, one.statement.unit, by=one.provenance.by)
-        points = profile_of(subject_of(one))
+        points = profile_of(summary_of(one))
         deltas = [point["delta"] for point in points]
         assert deltas == sorted(deltas, reverse=True)
         for point in points[5::9]:
@@ -208,10 +207,10 @@ def test_the_profile_is_what_the_events_prove(people):
             short = us.ApproxDP(epsilon=Fraction(point["epsilon"]), delta=Fraction(point["delta"] * 0.9))
             assert satisfies(loss, enough)
             assert not satisfies(loss, short)
-    pure = profile_of(subject_of(made(people, "ipf", PURE)))
+    pure = profile_of(summary_of(made(people, "ipf", PURE)))
     assert 0.3 < pure[0]["delta"] <= math.tanh(0.5)  # the advantage of randomised response, the worst there is
     assert all(point["delta"] == 0 for point in pure if point["epsilon"] >= 1)
-    assert profile_of(subject_of(made(people, "reverse_mapped", us.NonPrivate()))) == []
+    assert profile_of(summary_of(made(people, "reverse_mapped", us.NonPrivate()))) == []
 
 
 @pytest.mark.parametrize("method", ["aim", "mst"])
@@ -222,7 +221,7 @@ def test_the_profile_of_a_run_that_chooses_is_that_of_its_budget(people, method,
     """Had it stopped earlier, its answers would have told it to: that proves nothing better."""
     one = made(people, method, budget)
     fewer = replace(one, provenance=replace(one.provenance, events=one.provenance.events[:1]))
-    whole, early = profile_of(subject_of(one)), profile_of(subject_of(fewer))
+    whole, early = profile_of(summary_of(one)), profile_of(summary_of(fewer))
     assert [point["delta"] for point in early] == pytest.approx([point["delta"] for point in whole], rel=1e-6)
     if budget.name == "approx" and method == "aim":  # mst adds up epsilons for so few attributes
         at_budget = next(point["delta"] for point in whole if point["epsilon"] >= 1)
@@ -231,7 +230,7 @@ def test_the_profile_of_a_run_that_chooses_is_that_of_its_budget(people, method,
 
 def test_the_label_changes_with_the_promise(people):
     strong, weak, none = (
-        label_of(subject_of(made(people, method, budget)))
+        label_of(summary_of(made(people, method, budget)))
         for method, budget in (
             ("histogram", PURE), ("histogram", us.PureDP(epsilon=6)), ("reverse_mapped", us.NonPrivate()),
         )
@@ -239,31 +238,31 @@ def test_the_label_changes_with_the_promise(people):
     assert (strong.tone, weak.tone, none.tone) == ("good", "warning", "problem")
     assert "2.72 to 1" in strong.learned[0]
     assert none.protected.startswith("Nobody")
-    added = label_of(subject_of(made(people, budget=PURE, unit="add_remove")))
+    added = label_of(summary_of(made(people, budget=PURE, unit="add_remove")))
     assert any("7.39" in line for line in added.learned)  # a value is one person less and another more
-    fixed = label_of(subject_of(made(people, "ipf", PURE, unit=us.Unit(kind="replace", fixed=("sex",)))))
+    fixed = label_of(summary_of(made(people, "ipf", PURE, unit=us.Unit(kind="replace", fixed=("sex",)))))
     assert "sex" in fixed.not_protected[0]
 
 
 def test_warnings_come_first(release, people):
-    limits = limits_of(subject_of(made(people, "reverse_mapped", us.NonPrivate())))
+    limits = limits_of(summary_of(made(people, "reverse_mapped", us.NonPrivate())))
     assert limits[0][0] == "problem"
-    assert any("not tracked" in text for _, text in limits_of(subject_of(release)))
-    assert [row["before"] for row in beliefs_of(subject_of(release))] == sorted(
-        row["before"] for row in beliefs_of(subject_of(release))
+    assert any("not tracked" in text for _, text in limits_of(summary_of(release)))
+    assert [row["before"] for row in beliefs_of(summary_of(release))] == sorted(
+        row["before"] for row in beliefs_of(summary_of(release))
     )
 
 
 def test_every_level_of_the_pyramid_says_something(release, people):
     for one in (release, made(people, "reverse_mapped", us.NonPrivate())):
-        levels = pyramid(subject_of(one), evaluated=False)
+        levels = pyramid(summary_of(one), evaluated=False)
         assert [level.name for level in levels] == [
             "ε and the other privacy parameters", "Unit of privacy", "Utility", "Bias", "Algorithms and correctness",
             "Query model", "Threat model", "Side channels", "Security", "Access control", "Data collection exposure",
         ]  # fmt: skip
         assert all(level.claim and level.evidence for level in levels)
         assert levels[-1].status.startswith("for the agency")
-    fields = registry_fields(subject_of(release))
+    fields = registry_fields(summary_of(release))
     assert fields["deployment"]["basic"]["intended_use"] == TO_FILL_IN
     assert fields["deployment"]["deployment_model"]["model_name"] == "Central"
 
