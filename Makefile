@@ -15,6 +15,9 @@ PYTEST_ARGS ?=
 FULL ?=
 # PROVE=1 adds every combination to the replay; make prove sets it.
 PROVE ?=
+# Processor time for the proving ground, and where its results are kept by seed: a later run adds to them.
+MINUTES ?= 20
+PROVING ?= proving-results
 DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use; with FULL=1 all of them (Spark and numpyro are large), so that nothing is left out.
 comma := ,
@@ -46,8 +49,11 @@ oldest: | check-python ## Run the tests with the oldest versions of the dependen
 	@$(PYTHON) tools/oldest.py > $(VENV)-oldest.txt
 	@PIP_CONSTRAINT="$(CURDIR)/$(VENV)-oldest.txt" $(MAKE) --no-print-directory test VENV=$(VENV)-oldest
 
-prove: ## Replay every method on neighbouring tables, and audit its Gaussian noise: all that is offered
+prove: ## Replay every method on neighbouring tables and audit its noise; then fresh settings for MINUTES=20 of processor time
 	@$(MAKE) --no-print-directory test FULL=1 PROVE=1 PYTEST_ARGS="tests/replay tests/spark/test_replay.py --dist worksteal"
+	@$(BIN)/python benchmarks/proving run --minutes "$(MINUTES)" --folder "$(PROVING)"
+	@$(BIN)/python benchmarks/proving page --folder "$(PROVING)" --out "$(PROVING)/proving.md"
+	@echo "what was found: $(PROVING)/proving.md"
 
 papers: $(DEV_MARK) ## Compute again the numbers that papers printed (FULL=1: the long computations too)
 	@$(BIN)/understudy reproduce $(if $(FULL),--full,--quick)

@@ -1,0 +1,82 @@
+"""The proving ground: fresh settings, whole releases, every kind of question, and how often the answers are right.
+
+    python benchmarks/proving run --minutes 20 [--folder DIR] [--most-records 100000]
+    python benchmarks/proving seeds SEED [SEED ...] [--folder DIR]
+    python benchmarks/proving page [--folder DIR] [--out docs/proving.md]
+    python benchmarks/proving keep [--folder DIR]
+
+``run`` draws a seed for each setting until so much processor time is spent, and adds one line for each to a file in the
+folder (or ``UNDERSTUDY_PROVING``; by default ``proving-results``, which is not in the repository). Stopping it loses
+one setting. ``seeds`` runs given ones, by default those of ``failing.json``, where ``keep`` puts the seeds that failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from results import failures, load, page
+from settings import fresh_seed, run
+
+HERE = Path(__file__).resolve().parent
+FAILING = HERE / "failing.json"
+MOST_KEPT = 30
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="proving", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=["run", "seeds", "page", "keep"])
+    parser.add_argument("seeds", nargs="*", type=int)
+    parser.add_argument("--minutes", type=float, default=20.0, help="of processor time")
+    parser.add_argument("--folder", type=Path, default=Path(os.environ.get("UNDERSTUDY_PROVING", "proving-results")))
+    parser.add_argument("--most-records", type=int, default=100_000)
+    parser.add_argument("--out", type=Path, default=HERE.parents[1] / "docs" / "proving.md")
+    given = parser.parse_args()
+    if given.what in ("run", "seeds"):
+        given.folder.mkdir(parents=True, exist_ok=True)
+    if given.what == "run":
+        _run(given.folder, given.minutes, given.most_records)
+    elif given.what == "seeds":
+        for seed in given.seeds or [one["seed"] for one in json.loads(FAILING.read_text())]:
+            _store(given.folder, run(seed, most=given.most_records))
+    elif given.what == "page":
+        given.out.write_text(page(load(given.folder)))
+    else:
+        _keep(load(given.folder))
+    return 0
+
+
+def _run(folder: Path, minutes: float, most: int) -> None:
+    began = time.process_time()
+    spent = done = 0.0
+    while spent < 60 * minutes:
+        _store(folder, run(fresh_seed(), most=most))
+        done += 1
+        spent = time.process_time() - began
+        print(f"\r{done:.0f} settings, {spent / 60:.1f} of {minutes:g} minutes", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def _store(folder: Path, found: dict[str, object]) -> None:
+    with (folder / "results.jsonl").open("a") as file:
+        file.write(json.dumps(found) + "\n")
+
+
+def _keep(results: list[dict]) -> None:
+    """Failing seeds join the list; one that no longer fails stays, as a test."""
+    known = {one["seed"]: one for one in json.loads(FAILING.read_text())} if FAILING.exists() else {}
+    for one in failures(results):
+        known.setdefault(one["seed"], one)
+    kept = list(known.values())[-MOST_KEPT:]
+    FAILING.write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"{len(kept)} seeds in {FAILING.name}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

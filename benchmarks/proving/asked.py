@@ -1,0 +1,336 @@
+"""Questions in the whole grammar, drawn from a seed, with their true answers in a population of real values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from populations import Population
+
+from understudy.inference.regression import Model
+
+MOST_CELLS = 3000  # of the attributes of one regression: larger ones are refused for their size
+Flags = np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question as it is put to ``infer``, and what is true for some people (by their row numbers)."""
+
+    kind: str
+    text: str
+    true: Callable[[np.ndarray | None], np.ndarray]  # None: everybody
+    options: dict[str, str] = field(default_factory=dict)
+    of_records: bool = False  # a number of people is the records', not the population's
+
+
+def draw_questions(rng: np.random.Generator, people: Population, count: int) -> list[Asked]:
+    """Some questions about a population, of different kinds."""
+    makers = [_proportion, _proportion, _subgroup, _subgroup, _count, _difference, _difference, _mean, _quantile]
+    makers += [_crosstab, _crosstab, _association, _logit, _logit, _logit, _linear, _poisson, _multinomial, _ordered]
+    found: list[Asked] = []
+    for place in rng.permutation(len(makers)):
+        made = makers[place](rng, people)
+        if made is not None:
+            found.append(made)
+        if len(found) == count:
+            break
+    return found
+
+
+def _names(people: Population, *, numeric: bool | None = None, least: int = 0) -> list[str]:
+    return [
+        one.name
+        for one in people.schema.attributes
+        if (numeric is None or people.numeric(one.name) == numeric) and one.bins >= least
+    ]
+
+
+def _some(rng: np.random.Generator, names: Sequence[str], count: int, without: Sequence[str] = ()) -> list[str]:
+    left = [name for name in names if name not in without]
+    return [str(one) for one in rng.choice(left, min(count, len(left)), replace=False)]
+
+
+def _condition(rng: np.random.Generator, people: Population, name: str) -> tuple[str, Flags]:
+    """A condition on an attribute as text, and who meets it."""
+    attribute, column = people.schema[name], people.columns[name]
+    if attribute.levels:
+        code = int(rng.integers(len(attribute.levels)))
+        return f"{name} == '{attribute.levels[code]}'", column == code
+    edges = [float(edge) for edge in attribute.edges]
+    at = edges[int(rng.integers(1, len(edges) - 1))] if len(edges) > 2 else edges[0]
+    shown = int(at) if attribute.integer else at
+    return (f"{name} < {shown}", column < at) if rng.random() < 0.5 else (f"{name} >= {shown}", column >= at)
+
+
+def _known(people: Population, names: Sequence[str]) -> Flags:
+    """Who has a value in every attribute."""
+    known = np.ones(people.size, bool)
+    for name in names:
+        known &= ~people.missing(name)
+    return known
+
+
+def _share(of: Flags, among: Flags) -> Callable[[np.ndarray | None], np.ndarray]:
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        inside = among if rows is None else among[rows]
+        both = (of & among) if rows is None else (of & among)[rows]
+        return np.array([both.sum() / max(inside.sum(), 1)])
+
+    return true
+
+
+def _proportion(rng: np.random.Generator, people: Population) -> Asked:
+    (name,) = _some(rng, _names(people), 1)
+    text, of = _condition(rng, people, name)
+    return Asked(kind="proportion", text=f"proportion({text})", true=_share(of, _known(people, [name])))
+
+
+def _subgroup(rng: np.random.Generator, people: Population) -> Asked:
+    names = _some(rng, _names(people), int(rng.choice([2, 2, 3])))
+    text, of = _condition(rng, people, names[0])
+    where = [_condition(rng, people, name) for name in names[1:]]
+    among = _known(people, names) & np.logical_and.reduce([flags for _, flags in where])
+    kind = "proportion, 2 attributes" if len(names) == 2 else "proportion, 3 attributes"
+    return Asked(
+        kind=kind, text=f"proportion({text}, where={' and '.join(one for one, _ in where)})", true=_share(of, among)
+    )
+
+
+def _count(rng: np.random.Generator, people: Population) -> Asked:
+    names = _some(rng, _names(people), int(rng.choice([1, 2])))
+    parts = [_condition(rng, people, name) for name in names]
+    of = _known(people, names) & np.logical_and.reduce([flags for _, flags in parts])
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        return np.array([float((of if rows is None else of[rows]).sum())])
+
+    return Asked(kind="count", text=f"count({' and '.join(t for t, _ in parts)})", true=true, of_records=True)
+
+
+def _difference(rng: np.random.Generator, people: Population) -> Asked | None:
+    levels = _names(people, numeric=False)
+    if not levels:
+        return None
+    (group,) = _some(rng, levels, 1)
+    (name,) = _some(rng, _names(people), 1, [group])
+    text, of = _condition(rng, people, name)
+    first, second = (int(one) for one in rng.choice(len(people.schema[group].levels), 2, replace=False))
+    known = _known(people, [group, name])
+    labels = people.schema[group].levels
+    one, two = (_share(of, known & (people.columns[group] == code)) for code in (first, second))
+    asked = [f"proportion({text}, where={group} == '{labels[code]}')" for code in (first, second)]
+    return Asked(kind="difference", text=" - ".join(asked), true=lambda rows: one(rows) - two(rows))
+
+
+def _number(rng: np.random.Generator, people: Population) -> tuple[str, Flags, str] | None:
+    numbers = _names(people, numeric=True)
+    if not numbers:
+        return None
+    (name,) = _some(rng, numbers, 1)
+    among, where = _known(people, [name]), ""
+    levels = _names(people, numeric=False)
+    if levels and rng.random() < 0.4:
+        (group,) = _some(rng, levels, 1)
+        text, flags = _condition(rng, people, group)
+        among, where = among & flags & _known(people, [group]), f", where={text}"
+    return name, among, where
+
+
+def _mean(rng: np.random.Generator, people: Population) -> Asked | None:
+    found = _number(rng, people)
+    if found is None:
+        return None
+    name, among, where = found
+    column = people.columns[name]
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        return np.array([column[among].mean() if rows is None else column[rows][among[rows]].mean()])
+
+    return Asked(kind="mean", text=f"mean({name}{where})", true=true)
+
+
+def _quantile(rng: np.random.Generator, people: Population) -> Asked | None:
+    found = _number(rng, people)
+    if found is None:
+        return None
+    name, among, where = found
+    column, at = people.columns[name], float(rng.choice([0.1, 0.5, 0.5, 0.9, 0.95]))
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        values = column[among] if rows is None else column[rows][among[rows]]
+        return np.array([np.quantile(values, at, method="inverted_cdf")])
+
+    return Asked(kind="quantile", text=f"quantile({name}, {at}{where})", true=true)
+
+
+def _codes(people: Population, name: str) -> tuple[np.ndarray, int]:
+    """The level or bin of everybody (-1 where missing), and how many there are."""
+    attribute, column = people.schema[name], people.columns[name]
+    if attribute.levels:
+        return column, len(attribute.levels)
+    edges = np.array([float(edge) for edge in attribute.edges])
+    inside = np.clip(np.searchsorted(edges, column, side="right") - 1, 0, attribute.bins - 1)
+    return np.where(np.isnan(column), -1, inside), attribute.bins
+
+
+def _table(people: Population, names: Sequence[str]) -> Callable[[np.ndarray | None], np.ndarray]:
+    """The shares of a table of those with a value in all its attributes."""
+    coded = [_codes(people, name) for name in names]
+    shape = tuple(size for _, size in coded)
+    known = _known(people, names)
+    flat = np.ravel_multi_index([np.maximum(codes, 0) for codes, _ in coded], shape)
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        cells = flat[known] if rows is None else flat[rows][known[rows]]
+        counts = np.bincount(cells, minlength=int(np.prod(shape)))
+        return (counts / max(counts.sum(), 1)).reshape(shape)
+
+    return true
+
+
+def _crosstab(rng: np.random.Generator, people: Population) -> Asked:
+    names = _some(rng, _names(people), int(rng.choice([1, 2, 2, 3])))
+    shares = _table(people, names)
+    kind = "crosstab" if len(names) < 3 else "crosstab, 3 attributes"
+    return Asked(kind=kind, text=f"crosstab({', '.join(names)})", true=lambda rows: shares(rows).ravel())
+
+
+def _association(rng: np.random.Generator, people: Population) -> Asked | None:
+    names = _some(rng, _names(people, least=2), 2)
+    if len(names) < 2:
+        return None
+    shares = _table(people, names)
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        table = shares(rows)
+        expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            chi = np.nansum((table - expected) ** 2 / expected)
+            values = [np.sqrt(chi / (min(table.shape) - 1))]
+            if table.shape == (2, 2):
+                values.append(np.log(table[0, 0] * table[1, 1] / (table[0, 1] * table[1, 0])))
+        return np.array(values)
+
+    return Asked(kind="association", text=f"association({', '.join(names)})", true=true)
+
+
+def _design(people: Population, terms: Sequence[str], crossed: bool) -> list[np.ndarray]:
+    """The columns of a formula for everybody: numbers by their values, levels but the first as 0 or 1."""
+    blocks = []
+    for name in terms:
+        column = people.columns[name]
+        if people.numeric(name):
+            blocks.append([np.nan_to_num(column)])
+        else:
+            blocks.append([(column == code).astype(float) for code in range(1, len(people.schema[name].levels))])
+    columns = [one for block in blocks for one in block]
+    if crossed:
+        columns += [first * second for first in blocks[0] for second in blocks[1]]
+    return columns
+
+
+def _regression(
+    people: Population,
+    family: str,
+    outcome: str,
+    terms: Sequence[str],
+    *,
+    code: int | None = None,
+    crossed: bool = False,
+) -> Callable[[np.ndarray | None], np.ndarray]:
+    known = _known(people, [outcome, *terms])
+    columns = _design(people, terms, crossed)
+    if family != "ordered":
+        columns = [np.ones(people.size), *columns]
+    design = np.stack(columns, axis=1)
+    answer = people.columns[outcome] if code is None else (people.columns[outcome] == code).astype(float)
+    levels = tuple(str(one) for one in people.schema[outcome].levels) if family in ("multinomial", "ordered") else ()
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        used = np.flatnonzero(known) if rows is None else rows[known[rows]]
+        patterns, counts = np.unique(np.column_stack([design[used], answer[used]]), axis=0, return_counts=True)
+        x, y = patterns[:, :-1], patterns[:, -1]
+        labels = tuple(f"x{place}" for place in range(x.shape[1]))
+        names = labels
+        if family == "multinomial":
+            names = tuple(f"{level}{label}" for level in levels[1:] for label in labels)
+        elif family == "ordered":
+            names = (*labels, *levels[1:])
+        if levels:
+            y = y.astype(np.int64)
+        model = Model(family=family, names=names, design=x, outcome=y, columns=labels, levels=levels)
+        return model.fit(counts[None].astype(float))[0]
+
+    return true
+
+
+def _terms(rng: np.random.Generator, people: Population, outcome: str, *, numeric: bool | None = None) -> list[str]:
+    """Regressors of an outcome, as many as a table of at most ``MOST_CELLS`` cells has room for."""
+    found: list[str] = []
+    cells = people.schema[outcome].size
+    for name in _some(rng, _names(people, numeric=numeric), int(rng.choice([1, 1, 2, 2, 3])), [outcome]):
+        cells *= people.schema[name].size
+        if cells <= MOST_CELLS:
+            found.append(name)
+    return found
+
+
+def _logit(rng: np.random.Generator, people: Population) -> Asked | None:
+    levels = _names(people, numeric=False)
+    if not levels:
+        return None
+    (outcome,) = _some(rng, levels, 1)
+    terms = _terms(rng, people, outcome)
+    if not terms:
+        return None
+    code = int(rng.integers(len(people.schema[outcome].levels)))
+    crossed = len(terms) == 2 and rng.random() < 0.25
+    numbers = any(people.numeric(name) for name in terms)
+    kind = f"logit, {len(terms)} terms" + (", crossed" if crossed else "") + (", numbers" if numbers else "")
+    event = str(people.schema[outcome].levels[code])
+    text = f"{outcome} ~ {(' * ' if crossed else ' + ').join(terms)}"
+    true = _regression(people, "logit", outcome, terms, code=code, crossed=crossed)
+    return Asked(kind=kind, text=text, true=true, options={"event": event, "family": "logit"})
+
+
+def _numeric_outcome(rng: np.random.Generator, people: Population, family: str) -> Asked | None:
+    numbers = _names(people, numeric=True)
+    if not numbers:
+        return None
+    (outcome,) = _some(rng, numbers, 1)
+    terms = _terms(rng, people, outcome)
+    if not terms or (family == "poisson" and float(people.schema[outcome].edges[0]) < 0):
+        return None
+    true = _regression(people, family, outcome, terms)
+    return Asked(kind=family, text=f"{outcome} ~ {' + '.join(terms)}", true=true, options={"family": family})
+
+
+def _linear(rng: np.random.Generator, people: Population) -> Asked | None:
+    return _numeric_outcome(rng, people, "linear")
+
+
+def _poisson(rng: np.random.Generator, people: Population) -> Asked | None:
+    return _numeric_outcome(rng, people, "poisson")
+
+
+def _levels(rng: np.random.Generator, people: Population, family: str) -> Asked | None:
+    ordered = family == "ordered"
+    names = [one for one in _names(people, numeric=False, least=3) if people.schema[one].ordered == ordered]
+    if not names:
+        return None
+    (outcome,) = _some(rng, names, 1)
+    terms = _terms(rng, people, outcome, numeric=False)[:2]
+    if not terms:
+        return None
+    true = _regression(people, family, outcome, terms)
+    return Asked(kind=family, text=f"{outcome} ~ {' + '.join(terms)}", true=true, options={"family": family})
+
+
+def _multinomial(rng: np.random.Generator, people: Population) -> Asked | None:
+    return _levels(rng, people, "multinomial")
+
+
+def _ordered(rng: np.random.Generator, people: Population) -> Asked | None:
+    return _levels(rng, people, "ordered")

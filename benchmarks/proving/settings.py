@@ -1,0 +1,243 @@
+"""One setting from one seed: people, a release of them by a drawn method and budget, and what ``infer`` makes of it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from asked import Asked, draw_questions
+from populations import Population, draw_population
+
+import understudy as us
+from understudy.errors import MissingExtraError
+from understudy.inference.ask import delta_method
+from understudy.inference.estimands import make_estimand
+from understudy.inference.questions import parse_question
+from understudy.privacy.promise.definition import Definition
+from understudy.privacy.randomness.streams import SeededStream
+
+QUESTIONS = 8
+SECONDS = 10  # of processor time for one answer; more is recorded as a failure
+MOST_GROUPS = 200  # of a question whose interval from the real records is computed beside
+METHODS = ("auto", "ipf", "histogram", "dirichlet", "independent", "mst", "aim")
+FAR = 3.0  # widths between a valid interval and the truth from which on a seed is kept as a failure
+
+
+class OverTime(Exception):  # noqa: N818 - it is no error of anybody's
+    """An answer took too long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a seed stands for, apart from the people themselves."""
+
+    seed: int
+    population: Population
+    records: int
+    method: str
+    budget: Definition
+    epsilon: float
+    unit: us.Unit
+    rng: np.random.Generator
+
+
+def draw_setting(seed: int, most: int = 100_000) -> Setting:
+    """The setting of a seed; few people are likelier than many, and most releases are made by the default method."""
+    rng = np.random.default_rng(seed)
+    attributes = int(rng.choice([3, 4, 5, 6, 8, 12, 20, 40], p=[0.2, 0.2, 0.2, 0.15, 0.12, 0.08, 0.03, 0.02]))
+    population = draw_population(rng, attributes)
+    sizes = [100, 300, 1000, 3000, 10_000, 30_000, 100_000]
+    records = min(int(rng.choice(sizes, p=[0.1, 0.15, 0.3, 0.2, 0.15, 0.07, 0.03])), most)
+    epsilon = float(rng.choice([0.5, 1.0, 2.0, 5.0, 10.0]))
+    method = str(rng.choice(METHODS, p=[0.6, 0.1, 0.08, 0.04, 0.04, 0.07, 0.07]))
+    if method == "dirichlet":
+        epsilon *= 4
+    approx = method != "dirichlet" and rng.random() < 0.35
+    budget = us.ApproxDP(epsilon=epsilon, delta=1e-6) if approx else us.PureDP(epsilon=epsilon)
+    kind = "replace" if method == "dirichlet" or rng.random() < 0.7 else "add_remove"
+    rows = 2 if rng.random() < 0.06 else 1
+    levels = [one.name for one in population.schema.attributes if one.levels and not one.missing]
+    fixed: tuple[str, ...] = ()
+    if kind == "replace" and rows == 1 and levels and not population.schema.impossible and rng.random() < 0.06:
+        fixed = (str(rng.choice(levels)),)
+    unit = us.Unit(kind=kind, rows_per_unit=rows, fixed=fixed)
+    return Setting(
+        seed=seed,
+        population=population,
+        records=records,
+        method=method,
+        budget=budget,
+        epsilon=epsilon,
+        unit=unit,
+        rng=rng,
+    )
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raises ``OverTime`` after so much processor time; a compiled call ends first."""
+
+    def stop(*_: object) -> None:
+        raise OverTime
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def run(seed: int, *, most: int = 100_000, baseline: bool | None = None) -> dict[str, object]:
+    """Everything one seed gives, as plain values. ``baseline``: also how useful its rows are."""
+    setting = draw_setting(seed, most)
+    rng, people = setting.rng, setting.population
+    rows = rng.integers(people.size, size=-(-setting.records // setting.unit.rows_per_unit))
+    rows = np.repeat(rows, setting.unit.rows_per_unit)[: setting.records]  # a unit's rows are alike, the hardest case
+    found: dict[str, object] = {
+        "seed": seed,
+        "population": people.kind,
+        "attributes": len(people.schema.names),
+        "records": setting.records,
+        "asked_method": setting.method,
+        "epsilon": setting.epsilon,
+        "budget": type(setting.budget).__name__,
+        "unit": setting.unit.kind,
+        "rows_per_unit": setting.unit.rows_per_unit,
+        "fixed": bool(setting.unit.fixed),
+        "answers": [],
+    }
+    began = time.process_time()
+    try:
+        with at_most(2 * SECONDS):
+            release = _made(setting, rows, setting.method, int(rng.integers(2**62)))
+    except us.UnderstudyError as error:
+        return {**found, "refused": str(error)[:200]}
+    except OverTime:
+        return {**found, "failure": "the release took too long"}
+    except Exception as error:  # whatever it is, it is a finding
+        return {**found, "failure": f"release: {type(error).__name__}: {error}"[:300]}
+    found["seconds"] = round(time.process_time() - began, 2)
+    plan = release.provenance.plan
+    found["method"] = setting.method if plan is None else plan.method
+    if baseline if baseline is not None else rng.random() < 0.1:
+        other = _made(setting, rows, "independent", int(rng.integers(2**62)))
+        names = people.schema.names
+        picked = [tuple(str(one) for one in rng.choice(names, 2, replace=False)) for _ in range(min(10, len(names)))]
+        source = us.wrap(people.frame(rows), people.schema)
+        found["distance"] = _distance(source, release, picked)
+        found["distance_independent"] = _distance(source, other, picked)
+    answers = [
+        _answer(release, asked, people, rows, np.random.default_rng([seed, place]))
+        for place, asked in enumerate(draw_questions(rng, people, QUESTIONS))
+    ]
+    found["answers"] = answers
+    found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return found
+
+
+def _made(setting: Setting, rows: np.ndarray, method: str, stream: int) -> us.Release:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return us.synthesize(
+            us.open_source(setting.population.frame(rows), setting.population.schema),
+            method=method,
+            budget=setting.budget,
+            unit=setting.unit,
+            rows=setting.records if setting.unit.kind == "add_remove" else None,
+            stream=SeededStream(stream),
+        )
+
+
+def _distance(source: us.Release, release: us.Release, pairs: list[tuple[str, ...]]) -> float:
+    """Mean total variation distance of two-way tables."""
+    away = []
+    for pair in pairs:
+        margin = source.schema.margin(pair)
+        true, made = (one.coded(1).counts(margin).astype(float) for one in (source, release))
+        away.append(0.5 * np.abs(true / true.sum() - made / max(made.sum(), 1)).sum())
+    return round(float(np.mean(away)), 4)
+
+
+def _answer(
+    release: us.Release, asked: Asked, people: Population, rows: np.ndarray, rng: np.random.Generator
+) -> dict[str, object]:
+    """What ``infer`` says to one question, held against the truth."""
+    found: dict[str, object] = {"kind": asked.kind, "question": asked.text}
+    began = time.process_time()
+    try:
+        with at_most(SECONDS), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answer = us.infer(release, asked.text, rng=rng, **asked.options)
+    except us.UnderstudyError as error:
+        kept = f"extra: {error}" if isinstance(error, MissingExtraError) else str(error)
+        return {**found, "refused": kept[:160], "seconds": round(time.process_time() - began, 2)}
+    except OverTime:
+        return {**found, "failure": f"no answer in {SECONDS} s of processor time"}
+    except Exception as error:  # whatever it is, it is a finding
+        return {**found, "failure": f"{type(error).__name__}: {error}"[:300]}
+    found["seconds"] = round(time.process_time() - began, 2)
+    found["label"] = answer.validity
+    found["labels"] = list(getattr(answer, "labels", ())) or [answer.validity] * len(answer.estimates)
+    found["by"] = answer.method.split(" (")[0]
+    try:
+        with np.errstate(all="ignore"):
+            true = asked.true(rows if asked.of_records else None)
+    except Exception as error:
+        return {**found, "no_truth": f"{type(error).__name__}"}
+    low, high, value = (np.array([getattr(one, part) for one in answer.estimates]) for part in ("low", "high", "value"))
+    if len(true) != len(low):
+        return {**found, "failure": f"{len(low)} estimates of {len(true)} quantities"}
+    # A coefficient that even the population has no finite value of is no test of an interval.
+    judged = np.isfinite(true) & (np.abs(true) < 1e6 * np.maximum(1, np.nanmax(np.abs(value), initial=1)))
+    slack = 1e-9 * np.maximum(1, np.abs(true))
+    found["hits"] = [
+        int(lo - s <= t <= hi + s) if j else None
+        for lo, hi, t, s, j in zip(low, high, true, slack, judged, strict=True)
+    ]
+    found["above"] = [int(t > hi + s) if j else None for hi, t, s, j in zip(high, true, slack, judged, strict=True)]
+    found["true"] = [_short(one) for one in true[:12]]
+    found["values"] = [_short(one) for one in value[:12]]
+    found["low"] = [_short(one) for one in low[:12]]
+    found["high"] = [_short(one) for one in high[:12]]
+    width = _real_width(asked, people, rows)
+    if width is not None and len(width) == len(low):
+        with np.errstate(all="ignore"):
+            ratio = (high - low) / width
+        found["width"] = [_short(one) if np.isfinite(one) else None for one in ratio]
+    far = judged & ~((low - FAR * (high - low) <= true) & (true <= high + FAR * (high - low)))
+    if any(flag and label == "valid" for flag, label in zip(far, found["labels"], strict=True)):  # type: ignore[call-overload]
+        found["failure"] = f"valid, and more than {FAR:g} widths away from the truth"
+    return found
+
+
+def _real_width(asked: Asked, people: Population, rows: np.ndarray) -> np.ndarray | None:
+    """The width of a 95 percent interval from the records themselves, known by their bins; None where costly."""
+    estimand = make_estimand(parse_question(asked.text, people.schema, **asked.options), people.schema)
+    if estimand.groups > MOST_GROUPS or len(estimand.names) > 60:
+        return None
+    table = us.wrap(people.frame(rows), people.schema).coded(1).counts(estimand.margin).reshape(-1)
+    counts = np.bincount(estimand.labels, weights=table, minlength=estimand.groups)[None]
+    try:
+        with np.errstate(all="ignore"):
+            variances = delta_method(estimand, counts, np.ones(estimand.groups, bool), len(rows))[1][0]
+    except (us.UnderstudyError, np.linalg.LinAlgError):
+        return None
+    return np.asarray(2 * 1.959964 * np.sqrt(variances))
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.5g}")
+
+
+def fresh_seed() -> int:
+    """A seed nobody has seen."""
+    return int.from_bytes(os.urandom(6), "big")
