@@ -1,4 +1,4 @@
-"""Write docs/inference-table.md from inference/validity.toml."""
+"""Write docs/inference-table.md from what each method says of itself."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import numpy as np
 from understudy.core.arrays import Floats
 from understudy.core.result import Estimate
 from understudy.errors import InputError, MissingExtraError
+from understudy.inference.labels import worst
 
 Generator = np.random.Generator  # posterior draws compute; they protect nobody
 
@@ -37,14 +38,19 @@ class Answer:
     """The number of confidential rows, if it is public."""
     method: str
     """How it was computed."""
-    validity: str
-    """``valid`` or ``approximate``."""
+    labels: tuple[str, ...]
+    """What each may be called: ``valid``, ``range``, ``selection not modelled``, ``model-based`` or ``not determined``."""
     warnings: tuple[str, ...] = ()
     """What to beware of."""
     excluded: float | None = None
     """About how many records the question leaves out, because a value is missing."""
     draws: Floats | None = field(default=None)
     """Draws of the posterior, one column for each estimate; ``None`` if there is a formula."""
+
+    @property
+    def validity(self) -> str:
+        """The least that is promised of any of the estimates."""
+        return worst(self.labels)
 
     def _one(self) -> Estimate:
         if len(self.estimates) != 1:
@@ -134,9 +140,10 @@ class Answer:
                 "low": one.low,
                 "high": one.high,
                 "information": worth,
+                "label": label,
             }
-            for name, one, error, worth in zip(
-                self.names, self.estimates, self.standard_errors, self.information, strict=True
+            for name, one, error, worth, label in zip(
+                self.names, self.estimates, self.standard_errors, self.information, self.labels, strict=True
             )
         ]
 
@@ -204,12 +211,13 @@ class Answer:
         ]
         if self.excluded is not None and self.excluded >= 0.5:
             head.append(f"{'Left out:':<14}about {self.excluded:,.0f} records with a missing value")
+        several = len(set(self.labels)) > 1
         rows = [line, f"{'':<{width}}{'coef':>12}{'std err':>12}{low:>12}{high:>12}{'worth':>12}", "-" * len(line)]
         for row in self._rows():
             worth = "-" if row["information"] is None else f"{row['information']:,.0f}"
             rows.append(
                 f"{row['name']:<{width}}{row['estimate']:>12.6g}{row['standard_error']:>12.4g}{row['low']:>12.6g}"
-                f"{row['high']:>12.6g}{worth:>12}"
+                f"{row['high']:>12.6g}{worth:>12}{'  ' + row['label'] if several else ''}"
             )
         notes = [f"[{number}] {text}." for number, text in enumerate(self.warnings, start=1)]
         return "\n".join([*head, *rows, line, *notes])

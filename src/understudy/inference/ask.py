@@ -8,20 +8,17 @@ from understudy.core.arrays import Floats
 from understudy.core.result import Estimate
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.inference.agreement import disagreements
 from understudy.inference.answer import Answer
-from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, SEVERAL_ROWS, by_rule, delta_method, why_not
+from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_method, why_not
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
-from understudy.inference.noise_aware import (
-    MODELLED,
-    NoiseAware,
-    evidence_for,
-    has_posterior_draws,
-)
+from understudy.inference.judge import Judged, spread_of_records
+from understudy.inference.labels import MODEL, NOT_DETERMINED, REFUSED
+from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.questions import FAMILIES, parse_question
-from understudy.inference.validity import validity_of
+from understudy.inference.settle import from_posterior
+from understudy.inference.validity import Validity, validity_of
 from understudy.release.table_release import Release
 
 __all__ = ["ask", "delta_method"]
@@ -76,11 +73,16 @@ def ask(
         return by_rule(release, estimand, level=level, synthesis="noise_aware", records=known, rule=rule, outside=False)
     if rule is not None:
         raise UnsupportedError(why_not(release, rule, rng))
+    allowed = validity_of(release)
+    if allowed.status == REFUSED:
+        raise UnsupportedError(f"this question is refused for method '{release.provenance.method}': {allowed.note}.")
     evidence = evidence_for(release, estimand, prior=prior)
     size = draws or (DRAWS_OF_REGRESSION if parsed.kind in FAMILIES else DRAWS)
     drawn = evidence.draws(size, rng)
     _check_subgroups(estimand, drawn)
-    return _from_draws(release, estimand, evidence, drawn, level)
+    return _from_draws(
+        release, estimand, evidence, drawn, level=level, allowed=allowed, rng=rng, stated_prior=prior is not None
+    )
 
 
 def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
@@ -105,82 +107,106 @@ def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:
 
 
 def _from_draws(
-    release: Release, estimand: Estimand, evidence: Evidence | NoiseAware, drawn: Drawn, level: float
+    release: Release,
+    estimand: Estimand,
+    evidence: Evidence | NoiseAware,
+    drawn: Drawn,
+    *,
+    level: float,
+    allowed: Validity,
+    rng: np.random.Generator,
+    stated_prior: bool,
 ) -> Answer:
-    if estimand.of_counts:
-        values = estimand.evaluate(drawn.counts.astype(np.float64))
-        information: tuple[float | None, ...] = (None,) * values.shape[1]
-    else:
-        values = estimand.evaluate(drawn.shares)
-        information = _information(values, estimand.evaluate(drawn.again), evidence, drawn)
-    if isinstance(evidence, NoiseAware):
-        nobody = estimand.of_counts and len(estimand.parts) == 1
-        # A drawn number of 0 people has no tail to be moved; a lower end just above 0 would leave out 0 itself.
-        kept = (values == 0) if nobody else np.zeros(values.shape, bool)
-        values = np.where(kept, 0.0, np.clip(evidence.shaped(values), *estimand.bounds))
-    robust = estimand.question.kind in (*FAMILIES, "association", "quantile")
-    centre = np.median(values, axis=0) if robust else values.mean(axis=0)
-    # The k-th of n draws has k / (n + 1) of the posterior below it on average; k / n covers up to 0.2 percent less.
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0, method="weibull")
-    spread = values.std(axis=0, ddof=1)
-    if estimand.whole:
-        centre, low, high = np.floor(centre), np.floor(low), np.floor(high)
-    if isinstance(evidence, NoiseAware) and estimand.of_counts:
-        low, high = np.rint(low), np.rint(high)  # moved tails end beside the whole number they had, and leave it out
+    values = estimand.evaluate(drawn.counts.astype(np.float64) if estimand.of_counts else drawn.shares)
     if not np.isfinite(values).all():
         raise UnsupportedError(
             "the release does not determine this quantity: some of its posterior has no finite value."
         )
-    validity = validity_of(release, estimand.question.kind)
-    if validity.status == "refused":
-        raise UnsupportedError(f"this question is refused for method '{release.provenance.method}': {validity.note}.")
-    estimates = tuple(
-        Estimate(value=float(c), low=float(lo), high=float(hi), level=level, method=evidence.method)
-        for c, lo, hi in zip(centre, low, high, strict=True)
-    )
+    values = _shaped(estimand, evidence, values)
+    found = from_posterior(values, level, robust=estimand.question.kind in (*FAMILIES, "association", "quantile"))
+    warnings = [*evidence.warnings, *estimand.losses, *([allowed.note] if allowed.note else [])]
+    judged = Judged.begin(estimand.names, found, warnings)
+    if not estimand.of_counts and not stated_prior:
+        judged.hold_against_noisy_values(estimand, evidence, level, rng)
+    if isinstance(evidence, NoiseAware):
+        judged.hold_against_tables(estimand, evidence, drawn, level, rng)
+    if not estimand.of_counts:
+        judged.open_bins(estimand, evidence.raw, drawn, level, rng)
+    judged.lower_all(release, allowed.status)
     counted = float(drawn.counts.sum(axis=1).mean())
-    share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())
-    warnings = [*evidence.warnings, *estimand.losses]
-    status = validity.status
-    if validity.of_an_answer:
-        warnings.append(validity.of_an_answer)
-    if isinstance(evidence, NoiseAware) and evidence.modelled > MODELLED:
-        status = "approximate"
-        warnings.append(
-            f"the measured tables do not determine this quantity: {evidence.modelled:.2g} of it, by squared influence, "
-            "rests on the assumption that there are no interactions beyond those measured"
-        )
-    for one in disagreements(release)[:1]:
-        status = "approximate"
-        warnings.append(f"THE MEASURED TABLES DISAGREE BEYOND THEIR NOISE, so the release may have been altered: {one}")
-    if release.statement.unit.rows_per_unit > 1:
-        status = "approximate"
-        warnings.append(SEVERAL_ROWS)
-    worths = information
+    information = _worth(estimand, evidence, drawn, judged, counted=counted, rng=rng)
     if estimand.of_counts:  # a number of people is known as well as their share is
         worths = _information(estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again), evidence, drawn)
-    little = any(worth is not None and worth < LITTLE * counted for worth in worths)
-    if estimand.question.kind in FAMILIES:  # a slope of nearly even shares varies as much with the table published
-        shares = _information(drawn.shares, drawn.again, evidence, drawn)
-        little = little or all(worth is None or worth < LITTLE * counted for worth in shares)
-    if little:
-        status = "approximate"  # an interval that is the prior's holds the truth always or never
-        warnings.append("the noise of this release leaves little to say here; the answer is close to its prior")
+    else:
+        worths = information
+    little = [worth is not None and worth < LITTLE * counted for worth in worths]
+    judged.lower(
+        np.array(little) & ~judged.alone,
+        MODEL,  # an interval that is the prior's holds the truth always or never
+        "the noise of this release leaves little to say here; the answer is close to its prior",
+    )
+    share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())
     if share >= 0.5:
-        warnings.append(f"about {share:,.0f} of {counted:,.0f} records with a missing value are left out")
+        judged.warnings.append(f"about {share:,.0f} of {counted:,.0f} records with a missing value are left out")
+    centre, low, high = judged.centre, judged.low, judged.high
+    if estimand.whole:
+        centre, low, high = np.floor(centre), np.floor(low), np.floor(high)
+    if isinstance(evidence, NoiseAware) and estimand.of_counts:
+        low, high = np.rint(low), np.rint(high)  # moved tails end beside the whole number they had, and leave it out
     return Answer(
         question=estimand.question.text,
         kind=estimand.question.kind,
         names=estimand.names,
-        estimates=estimates,
-        standard_errors=tuple(float(one) for one in spread),
+        estimates=tuple(
+            Estimate(value=float(c), low=float(lo), high=float(hi), level=level, method=evidence.method)
+            for c, lo, hi in zip(centre, low, high, strict=True)
+        ),
+        standard_errors=tuple(float(one) for one in judged.spread),
         information=information,
         records=evidence.records,
         method=evidence.method,
-        validity=status,
-        warnings=tuple(warnings),
+        labels=tuple(judged.labels),
+        warnings=tuple(dict.fromkeys(judged.warnings)),
         excluded=share,
         draws=values,
+    )
+
+
+def _shaped(estimand: Estimand, evidence: Evidence | NoiseAware, values: Floats) -> Floats:
+    """Draws with the tails that the noise gives them, within what the quantity can be."""
+    if not isinstance(evidence, NoiseAware):
+        return values
+    nobody = estimand.of_counts and len(estimand.parts) == 1
+    # A drawn number of 0 people has no tail to be moved; a lower end just above 0 would leave out 0 itself.
+    kept = (values == 0) if nobody else np.zeros(values.shape, bool)
+    return np.where(kept, 0.0, np.clip(evidence.shaped(values), *estimand.bounds))
+
+
+def _worth(
+    estimand: Estimand,
+    evidence: Evidence | NoiseAware,
+    drawn: Drawn,
+    judged: Judged,
+    *,
+    counted: float,
+    rng: np.random.Generator,
+) -> tuple[float | None, ...]:
+    """Of how large a sample each estimate is worth. A number of people has no such thing.
+
+    For a regression the variance that the records themselves would leave is simulated: two draws of the shares that
+    have the records in common differ by their prior where there are many cells, and not by sampling.
+    """
+    if estimand.of_counts:
+        return (None,) * len(estimand.names)
+    if estimand.question.kind not in FAMILIES:
+        return _information(estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again), evidence, drawn)
+    sampling = spread_of_records(estimand, drawn, counted, rng)
+    records = evidence.records or counted
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kept = np.clip((sampling / judged.spread) ** 2, 0, 1)
+    return tuple(
+        float(one * records) if np.isfinite(one) and label != NOT_DETERMINED else None
+        for one, label in zip(kept, judged.labels, strict=True)
     )
 
 

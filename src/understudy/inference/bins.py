@@ -2,7 +2,7 @@
 
 A release knows an age by its bin. Inside the bin the schema's public density stands in for the truth: uniform over the
 whole numbers, days or reals of the bin, or proportional to 1/x with ``density = "log"``. What follows from that is an
-assumption, not a measurement; ``worst_shift`` says how far it could be off at most.
+assumption, not a measurement: ``low`` and ``last`` say where in its bin a value can lie at most.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from understudy.core.arrays import Floats
+from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Attribute
 from understudy.errors import InputError
 
 EPOCH = datetime.date(1970, 1, 1)
 NODES = 64
+MANY = 8  # bins, of which a wider last one makes no difference
 FUNCTIONS = ("", "log", "sqrt", "square")
 
 
@@ -57,17 +58,27 @@ class Bins:
             result.append(float(weights @ transform(points, function, self.name)))
         return np.array(result)
 
-    def worst_shift(self) -> Floats:
-        """In every bin the largest possible distance between its true mean and the assumed one."""
-        middle = self.means()
-        last = self.high - 1 if self.whole else self.high
-        return np.asarray(np.maximum(middle - self.low, last - middle))
+    @property
+    def last(self) -> Floats:
+        """The largest value of every bin; equal to ``low`` where a bin is one whole number."""
+        return np.asarray(self.high - 1 if self.whole else self.high)
+
+    @property
+    def of_one_value(self) -> bool:
+        """Whether a bin is one whole number. The last of many may be two: it holds its upper edge by convention."""
+        wide = self.last - self.low
+        return not wide[:-1].any() and (len(wide) >= MANY or not wide[-1]) and bool(wide[-1] <= 1)
+
+    def places(self, shares: Floats, at: float) -> Integers:
+        """The bin that a quantile lies in, for each row of shares of the bins."""
+        cumulative = np.cumsum(shares, axis=1)
+        return np.asarray(np.minimum((cumulative < at * cumulative[:, -1:]).sum(axis=1), shares.shape[1] - 1))
 
     def quantiles(self, shares: Floats, at: float) -> Floats:
         """The quantile for each row of shares of the bins; whole numbers are its whole part."""
         cumulative = np.cumsum(shares, axis=1)
         target = at * cumulative[:, -1:]
-        place = np.minimum((cumulative < target).sum(axis=1), shares.shape[1] - 1)
+        place = self.places(shares, at)
         rows = np.arange(len(shares))
         inside = shares[rows, place]
         before = cumulative[rows, place] - inside

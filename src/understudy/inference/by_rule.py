@@ -14,8 +14,17 @@ from understudy.inference.answer import Answer
 from understudy.inference.combining import RUBIN, check_rule, combine, coverage_of_rule
 from understudy.inference.estimands import FIRST, Estimand
 from understudy.inference.evidence import nothing_known, public_records
-from understudy.inference.noise_aware import estimated_records, has_posterior_draws, rests_on_model
-from understudy.inference.validity import validity_of
+from understudy.inference.labels import MODEL, REFUSED
+from understudy.inference.noise_aware import (
+    estimated_records,
+    group_matrix,
+    has_posterior_draws,
+    local_model,
+    raw_shares,
+    rests_on_model,
+)
+from understudy.inference.unshrunk import unshrunk
+from understudy.inference.validity import OF_ITS_KIND, validity_of
 from understudy.release.table_release import Release
 
 FEW_ROWS = 30
@@ -23,6 +32,7 @@ FEW_OF_A_KIND = (
     20  # rows with a value, or without it, from which on a share is nearly normal (theory/combining-rules.md)
 )
 SEVERAL_ROWS = "a unit may have several rows; they are treated as independent, so intervals may be too short"
+MOVED = 0.5  # standard errors between copies and noisy values; few copies differ by some of that by themselves
 BLOCK = 2**22  # numbers held at once for derivatives
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
@@ -48,7 +58,7 @@ def by_rule(
 ) -> Answer:
     """Ordinary multiple synthetic data: a combining rule, chosen by how they were made."""
     warnings: list[str] = []
-    validity = validity_of(release, estimand.question.kind, outside=outside)
+    validity = validity_of(release, outside=outside)
     if outside:
         if rule == RUBIN:
             check_rule(rule, release.copies, None)
@@ -60,7 +70,7 @@ def by_rule(
             "nothing in this release says how it was made; the interval holds only if it was made as you said, and it "
             "is not noise-aware: do not use it for differentially private data"
         )
-    if validity.status == "refused":
+    if validity.status == REFUSED:
         raise UnsupportedError(f"this question is refused for method '{release.provenance.method}': {validity.note}.")
     chosen = rule or RULE_OF[str(synthesis)]
     if len(set(release.rows)) > 1:
@@ -120,17 +130,23 @@ def by_rule(
         value, low, high = np.floor(value), np.floor(low), np.floor(high)
     method = f"combining rule {chosen} over {release.copies} table(s)"
     excluded = float(estimand.excluded(counts).mean()) / kappa
-    status = "approximate" if few else validity.status
-    if validity.of_an_answer:
-        warnings.append(validity.of_an_answer)
+    status = MODEL if few else validity.status
+    if validity.note:
+        warnings.append(validity.note)
+    if estimand.binned or estimand.assumed or estimand.question.kind == "association":
+        status = MODEL
+        warnings.extend(estimand.losses or (OF_ITS_KIND["association"][1],))
     if release.statement.unit.rows_per_unit > 1:
-        status = "approximate"
+        status = MODEL
         warnings.append(SEVERAL_ROWS)
     if synthesis == "noise_aware" and rests_on_model(release, estimand):
-        status = "approximate"
+        status = MODEL
         warnings.append("the measured tables do not determine this quantity; the copies rest on their model here")
+    elif synthesis == "noise_aware" and _moved_by_prior(release, estimand, combined.value, level):
+        status = MODEL
+        warnings.append("the noisy values alone say something else; the copies follow the prior of their model here")
     if synthesis == "noise_aware" and (release.copies < ENOUGH_COPIES or kappa < ENOUGH_ROWS):
-        status = "approximate"
+        status = MODEL
         short = release.copies < LEAST_COPIES or kappa < 1
         how = "may cover less than it says here, down to 77" if short else "covers more than it says here (95 to 99"
         warnings.append(
@@ -153,7 +169,7 @@ def by_rule(
         information=tuple(float(one) if np.isfinite(one) else None for one in kept),
         records=records if public else None,
         method=method,
-        validity=status,
+        labels=(status,) * len(estimand.names),
         warnings=(*warnings, *estimand.losses),
         excluded=excluded,
     )
@@ -191,6 +207,16 @@ def _records(release: Release, estimand: Estimand, records: int | None, *, synth
             "for, so they cannot be counted. Leave rule out: the noisy tables tell numbers of people."
         )
     return max(1, round(estimated_records(release)))
+
+
+def _moved_by_prior(release: Release, estimand: Estimand, value: Floats, level: float) -> bool:
+    """Whether what copies say differs from what the noisy values alone say, or these do not determine it."""
+    local = local_model(release, estimand.margin)
+    raw = raw_shares(local, group_matrix(local, estimand))
+    alone = None if raw is None else unshrunk(raw, estimand.evaluate, level, np.random.default_rng(0))
+    if alone is None or estimand.of_counts:
+        return not estimand.of_counts
+    return not bool((alone.determined & (np.abs(value - alone.value) <= MOVED * alone.spread)).all())
 
 
 def delta_method(

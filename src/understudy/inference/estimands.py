@@ -35,9 +35,12 @@ class Part:
     count: int
     names: tuple[str, ...]
     evaluate: Evaluate
+    lowest: Evaluate | None = None  # the same with every number at the lower end of its bin; None: no bin matters
+    highest: Evaluate | None = None
     of_counts: bool = False
     whole: bool = False  # the quantity is a whole number: the whole part of what ``evaluate`` gives
     losses: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()  # attributes whose place inside their bins is assumed and not in the interval
     model: Model | None = None
 
 
@@ -76,6 +79,29 @@ class Estimand:
     def evaluate(self, values: Floats) -> Floats:
         """The quantity for each row of shares (or counts) of the merged groups."""
         results = [part.evaluate(values @ member) for part, member in zip(self.parts, self.members, strict=True)]
+        return results[0] if len(results) == 1 else np.asarray(results[0] - results[1])
+
+    @property
+    def binned(self) -> bool:
+        """Whether where in its bin a number lies makes a difference that the interval can hold."""
+        return any(part.lowest is not None for part in self.parts)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.assumed))
+
+    def lowest(self, values: Floats) -> Floats:
+        """The least the quantity can be for each row of shares, wherever in their bins numbers lie."""
+        return self._end(values, ("lowest", "highest"))
+
+    def highest(self, values: Floats) -> Floats:
+        return self._end(values, ("highest", "lowest"))
+
+    def _end(self, values: Floats, which: tuple[str, str]) -> Floats:
+        results = [
+            (getattr(part, end) or part.evaluate)(values @ member)
+            for part, member, end in zip(self.parts, self.members, which, strict=False)
+        ]
         return results[0] if len(results) == 1 else np.asarray(results[0] - results[1])
 
     def inside(self, values: Floats) -> list[Floats]:
@@ -156,27 +182,38 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     attribute = schema[name]
     bins = bins_of(attribute)
     groups = np.where(codes[name] < attribute.bins, FIRST + codes[name], EXCLUDED)
-    means, shift = bins.means(), bins.worst_shift()
 
-    def mean(values: Floats) -> Floats:
-        inside = values[:, FIRST:]
-        return np.asarray((inside @ means / np.maximum(inside.sum(axis=1), TINY))[:, None])
+    def mean_of(points: Floats) -> Evaluate:
+        def mean(values: Floats) -> Floats:
+            inside = values[:, FIRST:]
+            return np.asarray((inside @ points / np.maximum(inside.sum(axis=1), TINY))[:, None])
+
+        return mean
 
     def quantile(values: Floats) -> Floats:
         return bins.quantiles(np.maximum(values[:, FIRST:], 0), atom.at)[:, None]
 
-    loss = (
-        f"'{name}' is known by {attribute.bins} bins; inside a bin its public density is assumed, which shifts a mean "
-        f"by at most {float(shift.max()):g} and is not part of the interval"
-    )
-    units = (f"'{name}' is a date, counted in days since 1970-01-01",) if attribute.kind == "date" else ()
+    def end_of(ends: Floats) -> Evaluate:
+        return lambda values: ends[bins.places(np.maximum(values[:, FIRST:], 0), atom.at)][:, None]
+
+    at_ends = mean_of if atom.kind == "mean" else end_of
+    losses = (f"'{name}' is a date, counted in days since 1970-01-01",) if attribute.kind == "date" else ()
+    spread_out = bool((bins.last > bins.low).any())
+    if spread_out:
+        losses = (
+            f"'{name}' is known by {attribute.bins} bins; the interval holds every place inside them, and the estimate "
+            "takes the public density",
+            *losses,
+        )
     return Part(
         groups=groups,
         count=FIRST + attribute.bins,
         names=("mean",) if atom.kind == "mean" else (f"quantile {atom.at:g}",),
-        evaluate=mean if atom.kind == "mean" else quantile,
+        evaluate=mean_of(bins.means()) if atom.kind == "mean" else quantile,
+        lowest=at_ends(bins.low) if spread_out else None,
+        highest=at_ends(bins.last) if spread_out else None,
         whole=atom.kind == "quantile" and bins.whole,
-        losses=(loss, *units),
+        losses=losses,
     )
 
 
@@ -257,5 +294,6 @@ def _regression(
         names=model.names,
         evaluate=lambda values: model.fit(values[:, FIRST:]),
         losses=losses,
+        assumed=tuple(name for name in sorted(numeric) if not bins_of(schema[name]).of_one_value),
         model=model,
     )

@@ -22,6 +22,7 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import Estimand
 from understudy.inference.exact import TablePosterior, dirichlet_multinomial, noisy_table
+from understudy.inference.unshrunk import Raw, noise_of, sampled
 from understudy.release.table_release import Release
 
 FEW_GROUPS = 4
@@ -57,6 +58,7 @@ class Evidence:
     records: int | None
     strata: tuple[Stratum, ...]
     warnings: tuple[str, ...] = ()
+    raw: Raw | None = None  # the same without any prior, where that is known
 
     def draws(self, size: int, rng: np.random.Generator) -> Drawn:
         counts = np.zeros((size, self.groups), np.int64)
@@ -174,7 +176,40 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
             return dirichlet_multinomial(whole, records=size, alpha=alpha, prior=g)
 
         strata.append(_stratum(made, groups, size, prior))
-    return Evidence(method=method, groups=estimand.groups, records=records, strata=tuple(strata))
+    raw = None
+    if not stratified and len(strata) == 1 and int(released.sum()):
+        raw = _raw_of_draws(whole, alpha, records, groups, estimand.groups)
+    return Evidence(method=method, groups=estimand.groups, records=records, strata=tuple(strata), raw=raw)
+
+
+def _raw_of_draws(released: Integers, alpha: Floats, records: int, places: Integers, groups: int) -> Raw:
+    """Each row of a Dirichlet draw is a + x over A + n on average: x by itself, from the mean of the copies."""
+    rows, whole = released.sum(axis=1), alpha.sum(axis=1)
+
+    def solved(drawn: Floats) -> Floats:  # (..., copies, groups)
+        share = drawn / np.maximum(rows, 1)[:, None]
+        return np.asarray((share * (whole + records)[:, None] - alpha).mean(axis=-2) / records)
+
+    found = solved(released.astype(np.float64))
+    centre = np.maximum(found, 0)
+    centre = centre / centre.sum()
+
+    def deviations(size: int, rng: np.random.Generator) -> Floats:
+        drawn = np.empty((size, *released.shape))
+        for copy, parameter in enumerate(alpha + records * centre):
+            chances = rng.dirichlet(parameter, size=size)
+            drawn[:, copy] = rng.multinomial(int(rows[copy]), chances)
+        away = solved(drawn) - centre + sampled(centre, records, size, rng)
+        return _placed(away, places, groups)
+
+    return Raw(shares=_placed(found[None, :], places, groups)[0], deviations=deviations)
+
+
+def _placed(values: Floats, places: Integers, groups: int) -> Floats:
+    """Values of some groups among zeros for the others."""
+    found = np.zeros((len(values), groups))
+    found[:, places] = values
+    return found
 
 
 def _widened(estimand: Estimand, schema: Schema, margin: tuple[str, ...]) -> Integers:
@@ -257,7 +292,28 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
         records=records,
         strata=(_stratum(made, groups.groups, records, prior),),
         warnings=tuple(warnings),
+        raw=_raw_of_counts(groups, chosen.mechanism, records, estimand.groups),
     )
+
+
+def _raw_of_counts(found: _Collapsed, mechanism: object, records: int | None, groups: int) -> Raw | None:
+    """Noisy counts as shares. A group without a noisy count of its own has what the others leave of the records."""
+    total = float(found.noisy.sum()) if records is None else float(records)
+    if total <= 0:
+        return None
+    counts = found.noisy.astype(np.float64)
+    rest = ~found.measured
+    if rest.any():
+        counts[rest] = (total - counts[~rest].sum()) / rest.sum()
+    shares = counts / total
+
+    def deviations(size: int, rng: np.random.Generator) -> Floats:
+        noise = noise_of(mechanism, np.where(rest, 0, found.cells), size, rng)
+        if rest.any():
+            noise[:, rest] = -noise[:, ~rest].sum(axis=1, keepdims=True) / rest.sum()
+        return _placed(noise / total + sampled(shares, total, size, rng), found.groups, groups)
+
+    return Raw(shares=_placed(shares[None, :], found.groups, groups)[0], deviations=deviations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

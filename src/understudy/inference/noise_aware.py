@@ -24,6 +24,7 @@ from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
 from understudy.inference.estimands import Estimand
 from understudy.inference.evidence import Drawn, Evidence, gather, merged_note, public_records
+from understudy.inference.unshrunk import Raw, sampled
 from understudy.models.effects import (
     MOST_EFFECTS,
     Effects,
@@ -34,11 +35,15 @@ from understudy.models.effects import (
     reduce_tables,
 )
 from understudy.models.junction_tree import Margin
-from understudy.models.posterior import LEAST_EFFECTIVE, Posterior
+from understudy.models.posterior import LEAST_EFFECTIVE, Posterior, Sample
 from understudy.release.table_release import Release
 
 MODELLED = 1e-6  # share of the squared gradient outside the span of the tables from which an answer is model-based
+DRAWN = 1500  # draws of a model, at least
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise
+MOST_WEIGHTED = 90  # parameters; importance weights in more dimensions have never been even enough
+MOST_CHAINED = 30  # parameters of a model that Markov chains finish in seconds
+MOST_NUMBERS = 40_000_000  # cells of the model times draws, and cells times groups: 320 MB each
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
 
 
@@ -125,24 +130,33 @@ class NoiseAware:
     records: int | None
     warnings: tuple[str, ...] = ()
     exact: Callable[[], Evidence] | None = None
-    modelled: float = field(init=False, default=0.0)
+    modelled: Floats = field(init=False, default_factory=lambda: np.zeros(1))  # for each output
+    raw: Raw | None = field(init=False, default=None)  # the same without any prior
     method: str = field(init=False, default="")
     effective: float = field(init=False, default=0.0)
+    rough: bool = field(init=False, default=False)  # drawn from the normal approximation, with nothing to check it
     _parameters: Floats | None = field(init=False, default=None)  # of the draws, where noise entered by its variance
 
     def draws(self, size: int, rng: np.random.Generator) -> Drawn:
         posterior = self.local.posterior
-        sample = posterior.draw(rng, max(size / 2, LEAST_EFFECTIVE))
+        size = min(size, max(DRAWN // 3, MOST_NUMBERS // len(self.local.effects.possible)))
+        if posterior.dimension <= MOST_WEIGHTED:
+            sample = posterior.draw(rng, max(size / 2, LEAST_EFFECTIVE))
+        else:  # weights in so many dimensions are never even: the normal approximation says as much, and at once
+            sample = normal_draws(posterior, size, rng)
         how = "Laplace approximation with importance weights"
         if not sample.accurate and self.exact is not None:
             evidence = self.exact()
-            self.method, self.warnings = evidence.method, evidence.warnings
+            self.method, self.warnings, self.raw = evidence.method, evidence.warnings, evidence.raw
             return evidence.draws(size, rng)
-        if not sample.accurate:
+        if not sample.accurate and posterior.dimension <= MOST_CHAINED:
             from understudy.models.chains import draw_by_chains
 
             sample = draw_by_chains(posterior, sample, seed=int(rng.integers(2**31)))
             how = "Markov chains"
+        elif not sample.accurate:
+            sample, how = normal_draws(posterior, size, rng), "Laplace approximation"
+            self.rough = True
         self.effective = sample.effective
         self.method = f"noise-aware posterior of {len(self.local.tables)} noisy tables ({how})"
         parameters = sample.resample(size, rng)
@@ -150,6 +164,7 @@ class NoiseAware:
         member = group_matrix(self.local, self.estimand)
         cells = posterior.shares(parameters)
         shares = cells @ member
+        self.raw = raw_shares(self.local, member)
         totals = posterior.totals(parameters)
         self.modelled = beyond_tables(self.local, self.estimand, member, shares)
         # Two draws of shares given one table of n records differ with variance 2/n: a draw of half as many records.
@@ -225,7 +240,8 @@ def rests_on_model(release: Release, estimand: Estimand) -> bool:
         return True
     member = group_matrix(local, estimand)
     mode, _ = local.posterior.mode()
-    return beyond_tables(local, estimand, member, local.posterior.shares(mode[None, :]) @ member) > MODELLED
+    beyond = beyond_tables(local, estimand, member, local.posterior.shares(mode[None, :]) @ member)
+    return bool(beyond.max() > MODELLED)
 
 
 def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = None) -> Evidence | NoiseAware:
@@ -238,6 +254,7 @@ def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = 
     if prior is not None or release.provenance.draws or len(tables) < 2:
         return gather(release, estimand, prior=prior)
     try:
+        check_size(release.schema, estimand)
         local = local_model(release, estimand.margin)
     except UnsupportedError:
         if not holding:
@@ -251,19 +268,81 @@ def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = 
     )
 
 
+def check_size(schema: Schema, estimand: Estimand) -> None:
+    """Refuse a question whose model would take minutes or gigabytes, before anything is computed."""
+    cells = schema.cells(estimand.margin)
+    if cells * max(estimand.groups, DRAWN) > MOST_NUMBERS:
+        raise UnsupportedError(
+            f"the model over {', '.join(estimand.margin)} has {cells:,} cells in {estimand.groups:,} groups, too many "
+            "to be drawn in seconds. Ask about fewer attributes, or about groups of their levels."
+        )
+
+
 def group_matrix(local: Local, estimand: Estimand) -> Floats:
     """Zero or one for each possible cell of the model and each group of the question."""
     return np.eye(estimand.groups)[estimand.labels[local.effects.possible]]
 
 
-def beyond_tables(local: Local, estimand: Estimand, member: Floats, shares: Floats) -> float:
-    """The largest part of a quantity's gradient that no measured table determines, between 0 and 1.
+def normal_draws(posterior: Posterior, size: int, rng: np.random.Generator) -> Sample:
+    """Draws from the normal approximation at the mode; never called accurate, since nothing was weighed."""
+    centre, spread = posterior.mode()
+    drawn = centre + rng.standard_normal((size, len(centre))) @ np.linalg.cholesky(spread).T
+    return Sample(parameters=np.asarray(drawn), weights=np.full(size, 1 / size), effective=0.0)
+
+
+def raw_shares(local: Local, member: Floats) -> Raw | None:
+    """Shares of the groups of a question that agree with the noisy tables exactly, and how noise and people move them.
+
+    The mode of the posterior is moved by the smallest signed change that gives every sum of contrasts its least-squares
+    measurement. For a quantity that the tables determine, how the change is spread over cells makes no difference.
+    """
+    posterior, reduced = local.posterior, local.reduced
+    columns = local.effects.columns
+    mode, _ = posterior.mode()
+    at_mode = posterior.shares(mode[None, :])[0]
+    unknown = posterior.records is None
+    total = float(reduced.estimate[0]) if unknown else float(posterior.records or 0)
+    if total <= 0 or not columns.shape[1]:
+        return None
+    centred = columns - columns.mean(axis=0)
+    spread = np.linalg.solve(centred.T @ centred, centred.T).T  # a change of cells for a change of the contrasts' sums
+    change = reduced.estimate[int(unknown) :] / total - at_mode @ columns
+    shares = (at_mode + spread @ change) @ member
+    weights = reduced.weights
+    times = np.where(reduced.excess > 0, MOST_EXCESS / np.maximum(reduced.excess, 1e-9), 0.0)
+    of_groups = spread.T @ member  # (contrasts, groups)
+    held = np.maximum(at_mode, 0)
+
+    def deviations(size: int, rng: np.random.Generator) -> Floats:
+        noise = _noises(reduced.variances, times, size, rng) @ weights.T
+        if unknown:  # a share is a sum over the number of people, and both are measured
+            noise = noise[:, 1:] - noise[:, :1] * (reduced.estimate[1:] / total)
+        people = sampled(held, total, size, rng) @ columns
+        return np.asarray((noise / total + people) @ of_groups)
+
+    return Raw(shares=np.asarray(shares), deviations=deviations)
+
+
+def _noises(variances: Floats, times: Floats, size: int, rng: np.random.Generator) -> Floats:
+    """Noises of given variances; ``times`` two-sided geometric ones in each, as a difference of gamma variates."""
+    shape = (size, len(variances))
+    normal = rng.standard_normal(shape)
+    heavy = times > 0
+    if heavy.any():
+        many = times[heavy]
+        two = (size, len(many))
+        normal[:, heavy] = (rng.standard_gamma(many, two) - rng.standard_gamma(many, two)) / np.sqrt(2 * many)
+    return np.asarray(normal * np.sqrt(variances))
+
+
+def beyond_tables(local: Local, estimand: Estimand, member: Floats, shares: Floats) -> Floats:
+    """For each output the part of its gradient that no measured table determines, between 0 and 1.
 
     Zero means that the quantity is (to first order, at the posterior mean) a function of measured tables, so that the
     answer does not rest on the model.
     """
     if any(set(estimand.margin) <= set(margin) for margin in local.margins):
-        return 0.0
+        return np.zeros(len(estimand.names))
     centre = shares.mean(axis=0)
     step = 1e-4
     eye = np.eye(len(centre))
@@ -278,5 +357,4 @@ def beyond_tables(local: Local, estimand: Estimand, member: Floats, shares: Floa
     left = targets - basis @ np.linalg.lstsq(basis, targets, rcond=None)[0]
     size = (targets**2).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(size > 0, (left**2).sum(axis=0) / size, 0.0)
-    return float(share.max())
+        return np.asarray(np.where(size > 0, (left**2).sum(axis=0) / size, 0.0))

@@ -1,112 +1,95 @@
-"""Which questions have valid answers from which releases: the one list behind ``docs/inference-table.md``.
+"""What may be called valid at most: by how a release was made, which its method says itself, and by the question.
 
-Every pair of a method of synthesis and a kind of question has an entry; the build fails if one is missing. Coverage is
-of 95 percent intervals, measured by ``bench_inference.py`` and ``bench_coverage.py`` on generated populations.
+A method states in ``inference`` whether its tables were fixed before anybody looked (``valid``), were chosen by noisy
+looks at the records (``selection not modelled``), or allow no interval at all (``refused``). Whether an answer earns
+the label, the answer itself finds out (``judge``); how often labels hold is measured in docs/proving.md.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
+from dataclasses import dataclass
 
 from understudy.errors import InternalError
-from understudy.inference.questions import KINDS
+from understudy.inference.labels import LABELS, MODEL, RANGE, REFUSED, SELECTION, VALID, worst
+from understudy.inference.questions import FAMILIES, KINDS
 from understudy.release.table_release import Release
+from understudy.synth.shared.method import synthesizers
 
-STATUSES = ("valid", "approximate", "refused")
 OUTSIDE = "outside"
-# Clauses of notes that explain the table; whether they apply to one answer, the answer itself says.
-OF_THE_METHOD = (
-    "from all measured tables together",
-    "approximate where they do not determine the quantity, and refused where two of its attributes are in no table "
-    "together",
+BY_WORD = (
+    "valid only if the tables were made as stated, without noise; on differentially private tables such rules covered "
+    "70 to 93 percent"
 )
+NOTES = {
+    SELECTION: "which tables were measured was chosen by noisy looks at the data, which is not modelled",
+    REFUSED: "its rows are not drawn from anything it states, so no rule of inference fits",
+}
+NUMBERS = "model-based where a numeric attribute enters by bins wider than one value"
+# What the kind of a question allows at most, and why.
+OF_ITS_KIND = {
+    "mean": (RANGE, "the interval holds every place of a number inside its bins; valid where bins are narrow"),
+    "quantile": (RANGE, "the interval ends at edges of bins"),
+    "association": (
+        MODEL,
+        "Cramer's V cannot be negative, so its interval never holds 0; for two by two tables use the log odds ratio",
+    ),
+    **dict.fromkeys(FAMILIES, (VALID, NUMBERS)),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
-    """Whether answers to a kind of question from a method are valid; ``coverage`` in percent where measured."""
+    """The best label that a way of making releases allows, and why no better one."""
 
     status: str
-    coverage: str = ""
     note: str = ""
 
-    @property
-    def of_an_answer(self) -> str:
-        """The note without what explains the table alone.
 
-        >>> Validity(status="valid", note="from all measured tables together; numbers are known by bins").of_an_answer
-        'numbers are known by bins'
-        """
-        return "; ".join(clause for clause in self.note.split("; ") if clause not in OF_THE_METHOD)
-
-
-@cache
-def entries() -> dict[tuple[str, str], Validity]:
-    """Every entry of ``validity.toml`` by method and kind of question."""
-    listed = tomllib.loads(files("understudy.inference").joinpath("validity.toml").read_text(encoding="utf-8"))
-    found = {}
-    for method, kinds in listed.items():
-        # Like another method: as valid, for the same reason, but not measured, except where it says so itself.
-        for kind, entry in listed.get(kinds.get("like"), {}).items():
-            found[method, kind] = replace(Validity(**entry), coverage="")
-        for kind, entry in kinds.items():
-            if kind != "like":
-                found[method, kind] = Validity(**entry)
-    return found
+def allowed_by(method: str) -> Validity:
+    """What a method says of itself; one that is not known here, or says nothing, is refused."""
+    status = getattr(synthesizers[method], "inference", REFUSED) if method in synthesizers else REFUSED
+    if status not in (*LABELS, REFUSED):
+        raise InternalError(f"method '{method}' calls its inference '{status}', which is no label.")
+    return Validity(status=status, note=NOTES.get(status, ""))
 
 
-def validity_of(release: Release, kind: str, *, outside: bool = False) -> Validity:
-    """The entry for a release; ``outside``: for one that says nothing about how it was made, whoever made it.
-
-    A method that nobody has judged is refused.
-    """
-    plain = any(one["mechanism"] == "plain_multinomial" for d in release.provenance.draws for one in d["mechanisms"])
-    method = f"{release.provenance.method}_plain" if plain else release.provenance.method
-    entry = entries().get((method, kind))
-    if outside and (entry is None or entry.status != "refused"):
-        return entries()[OUTSIDE, kind]
-    if entry is None:
-        return Validity(status="refused", note="nobody has shown that its intervals cover")
-    return entry
-
-
-def check_table(methods: Sequence[str]) -> None:
-    """Every pair of a method and a kind of question is there, and says something sensible."""
-    for method in (*methods, OUTSIDE):
-        for kind in KINDS:
-            entry = entries().get((method, kind))
-            if entry is None:
-                raise InternalError(f"inference/validity.toml says nothing about {kind} from {method}.")
-            if entry.status not in STATUSES or (entry.status == "approximate" and not (entry.coverage or entry.note)):
-                raise InternalError(f"inference/validity.toml: the entry for {kind} from {method} is incomplete.")
+def validity_of(release: Release, *, outside: bool = False) -> Validity:
+    """The best label for an answer; ``outside``: for a release that says nothing about how it was made."""
+    found = allowed_by(release.provenance.method) if release.provenance.method in synthesizers else None
+    if outside and (found is None or found.status != REFUSED):
+        return Validity(status=MODEL, note=BY_WORD)
+    return found or Validity(status=REFUSED, note="nobody has shown that its intervals cover")
 
 
 def table_text(methods: Sequence[str]) -> str:
     """The page ``docs/inference-table.md``."""
-    check_table(methods)
-    listed = (*methods, *(name for name in ("histogram_plain", OUTSIDE) if name not in methods))
+    columns = {method: allowed_by(method) for method in methods}
+    columns[OUTSIDE] = Validity(status=MODEL, note=BY_WORD)
     lines = [
         "# Which questions have valid answers",
         "",
-        "Generated from `inference/validity.toml` by `docs/make_inference_table.py`; a missing pair fails the build.",
-        "Percentages are measured coverage of 95 percent intervals ([how](benchmarks.md), [in detail](coverage.md)).",
+        "Generated by `docs/make_inference_table.py` from what each method says of itself. It is the best label that",
+        "an answer can get; each answer earns it or is called less ([how](theory/noise-aware.md)). How often labels",
+        "hold is [measured](proving.md).",
         "",
-        "| question | " + " | ".join(listed) + " |",
-        "|---" * (len(listed) + 1) + "|",
+        "| question | " + " | ".join(columns) + " |",
+        "|---" * (len(columns) + 1) + "|",
     ]
     notes: dict[str, int] = {}
+
+    def mark(*texts: str) -> str:
+        numbers = [str(notes.setdefault(text, len(notes) + 1)) for text in texts if text]
+        return f" ({', '.join(numbers)})" if numbers else ""
+
     for kind in KINDS:
+        label, why = OF_ITS_KIND.get(kind, (VALID, ""))
         cells = []
-        for method in listed:
-            entry = entries()[method, kind]
-            mark = ""
-            if entry.note:
-                mark = f" ({notes.setdefault(entry.note, len(notes) + 1)})"
-            cells.append(f"{entry.status}{f' {entry.coverage}%' if entry.coverage else ''}{mark}")
+        for found in columns.values():
+            refused = found.status == REFUSED
+            cells.append(
+                f"{REFUSED}{mark(found.note)}" if refused else f"{worst((found.status, label))}{mark(why, found.note)}"
+            )
         lines.append(f"| {kind} | " + " | ".join(cells) + " |")
     lines += ["", *(f"{number}. {note}." for note, number in notes.items()), ""]
     return "\n".join(lines)

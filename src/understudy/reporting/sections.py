@@ -11,8 +11,9 @@ from understudy.core.result import Evaluation, Section
 from understudy.figures.evaluation_figure import drawable, figures
 from understudy.figures.promise import beliefs, noise_by_table, proved_profile
 from understudy.inference.answer import Answer
+from understudy.inference.labels import REFUSED, VALID, worst
 from understudy.inference.questions import KINDS
-from understudy.inference.validity import validity_of
+from understudy.inference.validity import OF_ITS_KIND, validity_of
 from understudy.release.summary import Summary
 from understudy.reporting.parts import Grid, Picture, grid, picture, shown_value
 from understudy.reporting.promise import beliefs_of, odds_of, profile_of
@@ -289,16 +290,18 @@ def answers_of(answers: Sequence[Answer]) -> tuple[Answered, ...]:
 
 
 def expectations_of(subject: Summary) -> Grid | None:
-    """Which questions have valid answers from this release, with the measured coverage of 95 % intervals."""
+    """The best label that answers from this release can get, by kind of question."""
     if subject.tables is None:
         return None
-    grouped: dict[tuple[str, str, str], list[str]] = {}
+    allowed = validity_of(subject.tables)
+    grouped: dict[tuple[str, str], list[str]] = {}
     for kind in KINDS:
-        entry = validity_of(subject.tables, kind)
-        coverage = f"{entry.coverage} %" if entry.coverage else "not measured"
-        grouped.setdefault((entry.status, coverage, entry.note), []).append(kind)
+        label, why = OF_ITS_KIND.get(kind, (VALID, ""))
+        status = REFUSED if allowed.status == REFUSED else worst((allowed.status, label))
+        note = "; ".join(text for text in (why if status != REFUSED else "", allowed.note) if text)
+        grouped.setdefault((status, note), []).append(kind)
     rows = [
-        {"questions": ", ".join(kinds), "answers": status, "coverage of 95 % intervals": coverage, "note": note}
-        for (status, coverage, note), kinds in grouped.items()
+        {"questions": ", ".join(kinds), "answers, at best": status, "note": note}
+        for (status, note), kinds in grouped.items()
     ]
     return grid("expectations", "What analysts can expect", rows, shown=len(KINDS))

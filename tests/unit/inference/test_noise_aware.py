@@ -120,17 +120,17 @@ def test_the_answer_says_how_it_was_found_and_whether_it_is_valid(release):
     share = us.infer(release, SHARE, rng=rng())
     assert share.validity == "valid"
     assert share.method.startswith("noise-aware posterior of 3 noisy tables (Laplace")
-    model = us.infer(release, "smokes ~ age + sex", event="yes", rng=rng())
+    model = us.infer(release, "smokes ~ C(age) + sex", event="yes", rng=rng())
     assert model.validity == "valid"  # three two-way tables determine a main-effects logit
     assert all(worth is None or 0 < worth <= PEOPLE for worth in (*share.information, *model.information))
 
 
-def test_what_tables_do_not_determine_is_approximate_and_says_so(release):
+def test_what_tables_do_not_determine_is_a_range_or_model_based_and_says_so(release):
     answer = us.infer(release, "proportion(smokes == 'yes', where=sex == 'F' and age < 28)", rng=rng())
-    assert answer.validity == "approximate"
+    assert answer.validity == "range"
     assert any("do not determine" in text for text in answer.warnings)
     crossed = us.infer(release, "smokes ~ age * sex", event="yes", rng=rng())
-    assert crossed.validity == "approximate"
+    assert crossed.validity == "model-based"
 
 
 def test_attributes_that_no_table_joins_are_refused(release):
@@ -277,9 +277,9 @@ def test_posterior_copies_are_read_by_t_f_star_and_by_nothing_else(copies):
     assert answer.validity == "valid"
     direct = us.infer(copies, SHARE, rng=rng())
     assert 0.5 < answer.standard_error / direct.standard_error < 2
-    assert us.infer(copies, "smokes ~ age * sex", event="yes", rule="T_f*").validity == "approximate"
+    assert us.infer(copies, "smokes ~ age * sex", event="yes", rule="T_f*").validity == "model-based"
     fewer = us.infer(replace(copies, tables=copies.tables[:5]), SHARE, rule="T_f*")
-    assert fewer.validity == "approximate"
+    assert fewer.validity == "model-based"
     assert any("covers more than it says" in text for text in fewer.warnings)
     for rule in ("T_p", "T_s", "T_s_posterior"):
         with pytest.raises(UnsupportedError, match="leaves out the noise"):

@@ -1,38 +1,46 @@
-"""Every pair of a method and a kind of question has an entry, and the page shows what the list says."""
+"""What an answer may be called at best is what the method of the release says, and the page shows it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from understudy.errors import InternalError
+import understudy as us
+from understudy.errors import InternalError, UnsupportedError
 from understudy.inference import validity
-from understudy.inference.questions import KINDS
+from understudy.inference.labels import LABELS, REFUSED, worst
+from understudy.synth.methods.histogram import Histogram
 from understudy.synth.shared.method import synthesizers
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "inference-table.md"
 
 
-def test_no_pair_is_missing():
-    validity.check_table(synthesizers.names())
+def test_every_method_says_what_its_answers_may_be_called():
+    for name in synthesizers.names():
+        assert synthesizers[name].inference in (*LABELS, REFUSED), name
 
 
-def test_a_missing_pair_fails(monkeypatch):
-    entries = dict(validity.entries())
-    del entries["histogram", KINDS[0]]
-    monkeypatch.setattr(validity, "entries", lambda: entries)
-    with pytest.raises(InternalError, match="histogram"):
-        validity.check_table(synthesizers.names())
-    with pytest.raises(InternalError, match="newcomer"):
-        validity.check_table(["newcomer"])
+def test_what_a_method_says_of_itself_is_what_its_answers_are_called(noisy, monkeypatch):
+    monkeypatch.setattr(Histogram, "inference", "selection not modelled")
+    answer = us.infer(noisy, "proportion(sex == 'F')")
+    assert answer.validity == "selection not modelled"
+    assert any("chosen by noisy looks" in text for text in answer.warnings)
+    monkeypatch.setattr(Histogram, "inference", "splendid")
+    with pytest.raises(InternalError, match="splendid"):
+        us.infer(noisy, "proportion(sex == 'F')")
 
 
-def test_an_approximation_without_a_reason_fails(monkeypatch):
-    entries = {**validity.entries(), ("histogram", "mean"): validity.Validity(status="approximate")}
-    monkeypatch.setattr(validity, "entries", lambda: entries)
-    with pytest.raises(InternalError, match="incomplete"):
-        validity.check_table(["histogram"])
+def test_a_method_that_nobody_knows_is_refused(noisy):
+    unknown = replace(noisy, provenance=replace(noisy.provenance, method="newcomer"))
+    with pytest.raises(UnsupportedError, match="newcomer"):
+        us.infer(unknown, "proportion(sex == 'F')")
+
+
+def test_the_worst_label_is_the_one_that_promises_least():
+    assert worst(LABELS) == "not determined"
+    assert worst(("valid", "range")) == "range"
 
 
 def test_the_page_is_up_to_date():

@@ -77,6 +77,7 @@ class Aim:
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "adaptively chosen margins; for many attributes of mixed kinds"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
+    inference: ClassVar[str] = "selection not modelled"
 
     strata: str = ""
     """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for

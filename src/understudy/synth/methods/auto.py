@@ -42,6 +42,7 @@ class Auto:
     name: ClassVar[str] = "auto"
     summary: ClassVar[str] = "the method that public facts favour (the default); the plan says which and why"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
+    inference: ClassVar[str] = "selection not modelled"  # the least of the methods it picks from
 
     rows_by: str | None = None
     """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``

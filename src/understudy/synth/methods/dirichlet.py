@@ -61,6 +61,7 @@ class Dirichlet:
     name: ClassVar[str] = "dirichlet"
     summary: ClassVar[str] = "draws from the Dirichlet posterior of the full cross-tabulation, or of each fixed stratum"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "probabilistic")
+    inference: ClassVar[str] = "valid"
 
     prior: str = "auto"
     """Prior strength in records of each possible cell. ``auto`` takes the smallest that keeps the budget: under an

@@ -63,6 +63,7 @@ class Histogram:
     name: ClassVar[str] = "histogram"
     summary: ClassVar[str] = "noise on every cell of the full cross-tabulation; best for small crosses"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
+    inference: ClassVar[str] = "valid"
 
     rows_by: str | None = None
     """How synthetic rows are drawn from the table: ``rounding`` (low variance; the default) or ``multinomial``

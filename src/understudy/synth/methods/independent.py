@@ -24,6 +24,7 @@ class Independent:
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "one-way margins only, attributes independent; a baseline"
     guarantees: ClassVar[tuple[str, ...]] = Ipf.guarantees
+    inference: ClassVar[str] = "valid"
 
     rows_by: str | None = None
     """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``

@@ -73,6 +73,7 @@ class Ipf:
     name: ClassVar[str] = "ipf"
     summary: ClassVar[str] = "noise on chosen margins, fitted jointly; for a handful of attributes"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp", "none")
+    inference: ClassVar[str] = "valid"
 
     margins: str = "2"
     """Which tables are measured: a number of ways (``2``: all pairs) or a list (``sex+age, age+income``)."""

@@ -78,6 +78,7 @@ class Mst:
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "a privately chosen tree of two-way margins; for very many attributes"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
+    inference: ClassVar[str] = "selection not modelled"
 
     strata: str = ""
     """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for

@@ -49,6 +49,7 @@ class ReverseMapped:
     name: ClassVar[str] = "reverse_mapped"
     summary: ClassVar[str] = "restores every one-way margin exactly; without a guarantee, to compare with"
     guarantees: ClassVar[tuple[str, ...]] = ("none",)
+    inference: ClassVar[str] = "refused"
 
     prior: str = PRIOR
     """Prior strength in records, spread over all possible cells before rows are drawn."""

@@ -94,6 +94,9 @@ class Synthesizer(Protocol):
     """One line that says what it does and for what."""
     guarantees: ClassVar[tuple[str, ...]]
     """The guarantees it can give: ``pure``, ``approx``, ``probabilistic``, ``zcdp``, ``none``."""
+    inference: ClassVar[str]
+    """What ``infer`` may call its answers at best: ``valid`` (what is measured was fixed before anybody looked),
+    ``selection not modelled`` (it was chosen by noisy looks at the records), ``refused`` (no interval follows)."""
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         """Plan everything that the run will do, from public facts only.

@@ -1,0 +1,208 @@
+"""What each quantity of an answer may be called, and the interval that deserves the name.
+
+Every step can only lower a label and widen an interval. No step looks at anything but the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from understudy.core.arrays import Flags, Floats
+from understudy.errors import UnsupportedError
+from understudy.inference.agreement import disagreements
+from understudy.inference.by_rule import SEVERAL_ROWS
+from understudy.inference.estimands import Estimand
+from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence
+from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
+from understudy.inference.noise_aware import MODELLED, NoiseAware
+from understudy.inference.ranges import can_be_bounded, identified_ranges
+from understudy.inference.settle import Settled, from_posterior, settle
+from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled
+from understudy.release.table_release import Release
+
+OPEN = 0.5  # share of the squared influence outside the measured tables from which on a quantity is not determined
+BIN_SHARE = 0.1  # of an interval: bins that widen it by less leave it valid
+SIMULATED = 200
+BY_PRIOR = (
+    "the noisy values alone do not determine this: over what noise and sampling can do it is far from linear, so the "
+    "answer rests on its prior"
+)
+NO_FLOOR = "Cramer's V cannot be negative, so its interval never holds 0; for two by two tables use the log odds ratio"
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Judged:
+    """The intervals of an answer so far, with a label for each."""
+
+    names: tuple[str, ...]
+    centre: Floats
+    low: Floats
+    high: Floats
+    spread: Floats
+    labels: list[str]
+    alone: Flags  # the interval is that of the noisy values alone
+    warnings: list[str]
+
+    @classmethod
+    def begin(cls, names: tuple[str, ...], found: Settled, warnings: Sequence[str]) -> Judged:
+        return cls(
+            names=names,
+            centre=found.centre,
+            low=found.low,
+            high=found.high,
+            spread=found.spread,
+            labels=[VALID] * len(names),
+            alone=found.alone,
+            warnings=list(warnings),
+        )
+
+    def lower(self, which: Flags, label: str, why: str) -> None:
+        """Call some quantities no better than a label."""
+        if not which.any():
+            return
+        self.labels = [worst((own, label)) if flag else own for own, flag in zip(self.labels, which, strict=True)]
+        named = "" if which.all() else f"{self._listed(which)}: "
+        self.warnings.append(f"{named}{why}")
+
+    def _listed(self, which: Flags) -> str:
+        chosen = [name for name, flag in zip(self.names, which, strict=True) if flag]
+        return ", ".join(chosen[:4]) + (f" and {len(chosen) - 4} more" if len(chosen) > 4 else "")
+
+    def hold_against_noisy_values(
+        self, estimand: Estimand, evidence: Evidence | NoiseAware, level: float, rng: np.random.Generator
+    ) -> None:
+        """Take the noisy values' own interval where the prior has moved the posterior's (``settle``)."""
+        if estimand.question.kind == "quantile" or (isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS):
+            return  # few groups: the prior is half a person each; a quantile jumps from bin to bin (``open_bins``)
+        found = Settled(
+            centre=self.centre, low=self.low, high=self.high, spread=self.spread, by_prior=self.alone, alone=self.alone
+        )
+        found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng)
+        self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
+        self.alone = found.alone
+        self.lower(found.by_prior, MODEL, BY_PRIOR)
+
+    def hold_against_tables(
+        self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
+    ) -> None:
+        """What no measured table determines is bounded where that can be done, or said not to be determined."""
+        beyond = np.asarray(evidence.modelled) > MODELLED
+        if len(beyond) != len(self.names) or not beyond.any():
+            return
+        share = float(np.max(evidence.modelled))
+        if can_be_bounded(evidence.local, estimand):
+            self._bounded(estimand, evidence, beyond, level)
+            return
+        records = float(drawn.counts.sum(axis=1).mean())
+        # The model's assumption must not make an answer surer than the records themselves would be.
+        floor = spread_of_records(estimand, drawn, records, rng)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            times = np.where(beyond & (self.spread > 0), np.maximum(1.0, floor / self.spread), 1.0)
+        self.low = self.centre - times * (self.centre - self.low)
+        self.high = self.centre + times * (self.high - self.centre)
+        self.spread = times * self.spread
+        self.lower(
+            beyond,
+            MODEL,
+            f"the measured tables do not determine this: {share:.2g} of it, by squared influence, rests on the "
+            "assumption that there are no interactions beyond those measured",
+        )
+        unknown = np.asarray(evidence.modelled) > OPEN
+        if not unknown.any():
+            return
+        tables = "; ".join(" x ".join(margin) for margin in evidence.local.margins if len(margin) > 1)
+        needed = " x ".join(estimand.margin)
+        if unknown.all():
+            raise UnsupportedError(
+                f"the release does not determine this: it follows from no measured table ({tables}). It would take a "
+                f"table of {needed}."
+            )
+        said = ", ".join(
+            f"{name} {value:.3g}" for name, value, flag in zip(self.names, self.centre, unknown, strict=True) if flag
+        )
+        self.lower(
+            unknown,
+            NOT_DETERMINED,
+            f"follows from no measured table ({tables}), and would take one of {needed}. If there were no interactions "
+            f"beyond those measured: {said}",
+        )
+        self.low, self.high = np.where(unknown, -np.inf, self.low), np.where(unknown, np.inf, self.high)
+        self.centre, self.spread = np.where(unknown, np.nan, self.centre), np.where(unknown, np.nan, self.spread)
+
+    def _bounded(self, estimand: Estimand, evidence: NoiseAware, beyond: Flags, level: float) -> None:
+        low, high = identified_ranges(evidence.local, estimand, level)
+        first = int(np.flatnonzero(beyond)[0])
+        inside = f"{self.centre[first]:.3g} [{self.low[first]:.3g}, {self.high[first]:.3g}]"
+        self.low = np.where(beyond, np.minimum(low, self.low), self.low)
+        self.high = np.where(beyond, np.maximum(high, self.high), self.high)
+        self.lower(
+            beyond,
+            RANGE,
+            "the measured tables do not determine this share; the interval holds everything they leave open. If there "
+            f"were no interactions beyond those measured, {self.names[first]} would be {inside} (model-based)",
+        )
+
+    def open_bins(
+        self, estimand: Estimand, raw: Raw | None, drawn: Drawn, level: float, rng: np.random.Generator
+    ) -> None:
+        """Where in its bin a number lies is part of the interval, or else of the label."""
+        everywhere = np.ones(len(self.names), bool)
+        if estimand.assumed:
+            self.lower(everywhere, MODEL, f"where in its bins {', '.join(estimand.assumed)} lies is assumed")
+        if estimand.question.kind == "association":
+            self.lower(np.arange(len(self.names)) == 0, MODEL, NO_FLOOR)
+        if not estimand.binned:
+            return
+        low, _ = _ends(estimand.lowest, estimand, raw, drawn, level=level, rng=rng)
+        _, high = _ends(estimand.highest, estimand, raw, drawn, level=level, rng=rng)
+        before = self.high - self.low
+        self.low, self.high = np.minimum(low, self.low), np.maximum(high, self.high)
+        wide = (self.high - self.low) > (1 + BIN_SHARE) * before
+        self.labels = [worst((own, RANGE)) if flag else own for own, flag in zip(self.labels, wide, strict=True)]
+
+    def lower_all(self, release: Release, status: str) -> None:
+        """What the way the release was made says about every quantity."""
+        everywhere = np.ones(len(self.names), bool)
+        if status == SELECTION:
+            self.labels = [worst((own, SELECTION)) for own in self.labels]
+        for one in disagreements(release)[:1]:
+            self.lower(
+                everywhere,
+                MODEL,
+                f"THE MEASURED TABLES DISAGREE BEYOND THEIR NOISE, so the release may have been altered: {one}",
+            )
+        if release.statement.unit.rows_per_unit > 1:
+            self.lower(everywhere, MODEL, SEVERAL_ROWS)
+
+
+def spread_of_records(estimand: Estimand, drawn: Drawn, records: float, rng: np.random.Generator) -> Floats:
+    """The standard error that the records themselves would leave, around the mean of the posterior."""
+    centre = drawn.shares.mean(axis=0)
+    moved = np.maximum(centre + sampled(centre, max(records, 1.0), SIMULATED, rng), 0)
+    with np.errstate(all="ignore"):
+        try:
+            values = estimand.evaluate(moved)
+        except np.linalg.LinAlgError:
+            return np.full(len(estimand.names), np.inf)
+    # A regression has far outliers where a simulated sample nearly separates; the middle half does not see them.
+    low, high = np.nanquantile(values, [0.25, 0.75], axis=0)
+    return np.asarray((high - low) / 1.349)
+
+
+def _ends(
+    quantity: Quantity, estimand: Estimand, raw: Raw | None, drawn: Drawn, *, level: float, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Ends of the interval of a quantity at one end of the bins: the posterior's, and the noisy values' own."""
+    found = from_posterior(quantity(drawn.shares), level, robust=False)
+    if raw is None:
+        return found.low, found.high
+    if estimand.question.kind != "quantile":
+        found = settle(found, raw, quantity, (-np.inf, np.inf), level=level, rng=rng)
+        return found.low, found.high
+    away = raw.deviations(PAIRS, rng)
+    values = quantity(np.concatenate([raw.shares + away, raw.shares - away]))
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.minimum(found.low, low), np.maximum(found.high, high)

@@ -1,0 +1,31 @@
+"""What an answer is called, from the best to the worst. The proving ground counts how often each holds the truth.
+
+``valid``: 95 of 100 intervals hold the population's real value, whatever the population.
+``range``: the interval holds every value that the release leaves open (where in its bin a number lies, what no measured
+table tells); it covers at least what it says.
+``selection not modelled``: as ``valid``, but which tables were measured was chosen by noisy looks at the same records.
+``model-based``: rests on an assumption that the warnings name: a prior, no interactions beyond those measured, a
+density inside bins, rows that are independent, or the word of whoever made the tables.
+``not determined``: no measured table tells this quantity, and no bound on it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+VALID = "valid"
+RANGE = "range"
+SELECTION = "selection not modelled"
+MODEL = "model-based"
+NOT_DETERMINED = "not determined"
+REFUSED = "refused"
+LABELS = (VALID, RANGE, SELECTION, MODEL, NOT_DETERMINED)
+
+
+def worst(labels: Iterable[str]) -> str:
+    """The least that is promised by several labels.
+
+    >>> worst(["valid", "model-based", "range"])
+    'model-based'
+    """
+    return max(labels, key=LABELS.index)
