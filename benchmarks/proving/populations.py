@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import understudy as us
-from understudy.core.structural import Condition, Impossible
+from understudy.core.structural_zeros import Condition, Impossible
 
 PEOPLE = 40_000  # of a generated population
 MOST_LEVELS = 16  # of a column of a real file, to be listed as levels
@@ -53,7 +53,8 @@ class Population:
             if attribute.levels:
                 values = np.array([*attribute.levels, None], object)[column]
             else:
-                values = np.where(np.isnan(column), None, column.astype(int if attribute.integer else float))
+                known = np.nan_to_num(column).astype(int if attribute.integer else float)
+                values = np.where(np.isnan(column), None, known)
             found[attribute.name] = pa.array(values.tolist())
         return pa.table(found)
 

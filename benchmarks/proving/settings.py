@@ -188,6 +188,8 @@ def _answer(
     found["label"] = answer.validity
     found["labels"] = list(getattr(answer, "labels", ())) or [answer.validity] * len(answer.estimates)
     found["by"] = answer.method.split(" (")[0]
+    if answer.validity != "valid":
+        found["why"] = [text[:120] for text in answer.warnings]
     try:
         with np.errstate(all="ignore"):
             true = asked.true(rows if asked.of_records else None)

@@ -39,7 +39,7 @@ class Answer:
     method: str
     """How it was computed."""
     labels: tuple[str, ...]
-    """What each may be called: ``valid``, ``range``, ``selection not modelled``, ``model-based`` or ``not determined``."""
+    """What each may be called: valid, range, selection not modelled, model-based or not determined."""
     warnings: tuple[str, ...] = ()
     """What to beware of."""
     excluded: float | None = None

@@ -163,6 +163,11 @@ def _comparison(node: ast.Compare, schema: Schema, names: Mapping[str, str], tex
 def _constant(node: ast.expr, text: str) -> str | int | float | bool:
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     inner = node.operand if isinstance(node, ast.UnaryOp) and negative else node
+    if isinstance(node, ast.BinOp):
+        raise InputError(
+            f"'{text}' has {ast.unparse(node)[:40]!r} where a value was expected; a date is written in quotes, as in "
+            "born < '2026-01-31', and nothing is computed."
+        )
     if not isinstance(inner, ast.Constant) or not isinstance(inner.value, str | int | float | bool):
         raise InputError(f"'{text}' has {ast.unparse(node)[:40]!r} where a value was expected; put levels in quotes.")
     value = inner.value

@@ -23,6 +23,7 @@ from understudy.inference.conditions import Condition, Joined, read_condition, r
 FAMILIES = ("linear", "logit", "poisson", "multinomial", "ordered")
 KINDS = ("proportion", "count", "mean", "quantile", "difference", "crosstab", "association", *FAMILIES)
 LONGEST = 5000
+DATE = r"\b\d{4}-\d{1,2}-\d{1,2}\b"
 EXAMPLE = "proportion(sex == 'F'), mean(age, where=sex == 'F'), crosstab(sex, smokes) or 'smokes ~ age + sex'"
 
 
@@ -117,11 +118,27 @@ def _tree(text: str) -> tuple[ast.expr, Mapping[str, str]]:
     plain = re.sub(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`(?P<name>[^`]+)`", hide, text.strip())
     try:
         return ast.parse(plain, mode="eval").body, names
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(
-            f"'{text}' cannot be read. Ask for example {EXAMPLE}. A name with spaces, or one that means something to "
-            "Python (class, from), is written in backticks."
-        ) from None
+    except SyntaxError as error:
+        raise InputError(_unreadable(text, plain, error.offset)) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise InputError(_unreadable(text, "", None)) from None
+
+
+def _unreadable(text: str, plain: str, offset: int | None) -> str:
+    """Where a question cannot be read, and what was expected there."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", lambda match: "_" * len(match[0]), plain)
+    date = re.search(DATE, bare)
+    if date:
+        return f"'{text}': write the date {date[0]} in quotes, as in born < '{date[0]}'."
+    for name in re.findall(r"(\w+)\s*(?<![=!<>])=(?!=)", bare):
+        if name != "where":
+            return f"'{text}': after '{name}' write == to compare; a single = is for where= only."
+    near = plain[max(0, offset - 1) :][:20] if offset and offset <= len(plain) else ""
+    where = f" from '{near}' on" if near else ": its end is missing" if plain and offset else ""
+    return (
+        f"'{text}' cannot be read{where}. Ask for example {EXAMPLE}. A name with spaces, or one that means something "
+        "to Python (class, from), is written in backticks."
+    )
 
 
 def _condition(text: str, schema: Schema) -> Condition:
@@ -162,6 +179,9 @@ def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -
         raise unknown_name("question", name, (*readers, "difference"))
     where = None
     for keyword in node.keywords:
+        if keyword.arg in schema.names or keyword.arg in names:
+            said = names.get(str(keyword.arg), str(keyword.arg))
+            raise InputError(f"'{text}': after '{said}' write == to compare; a single = is for where= only.")
         if keyword.arg != "where":
             raise InputError(f"'{text}': {name}() knows the keyword where only, as in where=sex == 'F'.")
         if where is not None:

@@ -130,7 +130,7 @@ def test_what_tables_do_not_determine_is_a_range_or_model_based_and_says_so(rele
     assert answer.validity == "range"
     assert any("do not determine" in text for text in answer.warnings)
     crossed = us.infer(release, "smokes ~ age * sex", event="yes", rng=rng())
-    assert crossed.validity == "model-based"
+    assert crossed.validity == "not determined"
 
 
 def test_attributes_that_no_table_joins_are_refused(release):

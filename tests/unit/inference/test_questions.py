@@ -250,3 +250,21 @@ def test_nothing_goes_with_an_attribute_of_one_value():
 def test_dates_say_their_unit():
     for text in ("mean(born)", "median(born)", "born ~ `class`", "`class` == 'a' ~ born"):
         assert any("days since 1970" in loss for loss in make_estimand(parse_question(text, ODD), ODD).losses)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("proportion(sex = 'F')", "after 'sex' write == to compare"),
+        ("mean(age, where=sex = 'F')", "after 'sex' write == to compare"),
+        ("proportion(age < 2020-01-31)", "write the date 2020-01-31 in quotes"),
+        ("proportion(age < 2020-12-31)", "a date is written in quotes"),
+        ("proportion(sex == 'F'", "cannot be read"),
+        ("proportion(sex == 'F') 7", "cannot be read from '7' on"),
+        ("proportion(sx == 'F')", "did you mean 'sex'"),
+    ],
+)
+def test_a_question_that_cannot_be_read_says_where_and_what_was_expected(schema, text, says):
+    with pytest.raises(InputError) as caught:
+        parse_question(text, schema)
+    assert says in str(caught.value)

@@ -1,0 +1,98 @@
+"""The proving ground knows the truth of its populations, counts what it finds, and its failing seeds stay mended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import understudy as us
+
+PROVING = Path(__file__).resolve().parents[2] / "benchmarks" / "proving"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_path():
+    sys.path.insert(0, str(PROVING))
+    yield
+    sys.path.remove(str(PROVING))
+    for name in ("asked", "populations", "results", "settings"):  # names that others may have too
+        sys.modules.pop(name, None)
+
+
+def small_population():
+    from populations import Population
+
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="sex", levels=("F", "M"), missing=True),
+            us.Attribute(name="pay", edges=(0.0, 10.0, 100.0)),
+        )
+    )
+    columns = {"sex": np.array([0, 0, 1, 1, -1]), "pay": np.array([1.0, 2.0, 3.0, 50.0, 7.0])}
+    return Population(kind="by hand", schema=schema, columns=columns)
+
+
+def test_truth_is_of_real_values_and_leaves_out_who_has_none():
+    import asked
+
+    people = small_population()
+    rng = np.random.default_rng(1)
+    seen = {}
+    for _ in range(60):
+        for one in asked.draw_questions(rng, people, 6):
+            seen[one.kind, one.text] = one.true(None)
+    assert seen["mean", "mean(pay)"] == pytest.approx([12.6])
+    assert seen["proportion", "proportion(sex == 'M')"] == pytest.approx([0.5])
+    assert seen["crosstab", "crosstab(sex, pay)"] == pytest.approx([0.5, 0.0, 0.25, 0.25])
+    assert seen["linear", "pay ~ sex"] == pytest.approx([1.5, 25.0])
+    assert seen["quantile", "quantile(pay, 0.5)"] == pytest.approx([3.0])
+
+
+def test_a_seed_is_one_setting():
+    import settings
+
+    first, again, other = (settings.draw_setting(seed) for seed in (7, 7, 8))
+    assert (first.records, first.method, first.epsilon) == (again.records, again.method, again.epsilon)
+    assert first.population.schema == again.population.schema
+    assert first.population.schema != other.population.schema
+
+
+def test_the_page_counts_by_label_and_finds_what_lies_below_the_bar():
+    import results
+
+    def answer(label: str, hit: int) -> dict:
+        return {"kind": "logit", "question": "q", "label": label, "labels": [label], "hits": [hit], "seconds": 0.1}
+
+    answers = [answer("valid", int(k % 2 == 0)) for k in range(60)] + [answer("range", 1)]
+    setting = {"records": 500, "epsilon": 1.0, "method": "ipf", "population": "copula"}
+    found = [{"seed": 1, **setting, "answers": answers, "memory": 9}]
+    text = results.page(found)
+    assert "| valid | 60 | 0.500 |" in text
+    assert "| range | 1 | 1.000 |" in text
+    assert "- logit, under 1,000, epsilon 1, ipf: 0.500 of 60" in text
+    assert results.failures([{"seed": 2, "records": 5, "answers": [{"question": "q", "failure": "broke"}]}])
+
+
+@pytest.mark.full
+def test_a_few_settings_run_without_failure():
+    import settings
+
+    for seed in (3, 6):
+        found = settings.run(seed, most=1000, baseline=False)
+        assert "failure" not in found
+        assert all("failure" not in answer for answer in found["answers"])
+
+
+@pytest.mark.full
+def test_seeds_that_failed_before_do_not_fail_again():
+    import settings
+
+    for one in json.loads((PROVING / "failing.json").read_text()):
+        if one.get("mended"):
+            found = settings.run(one["seed"], most=one["records"], baseline=False)
+            assert "failure" not in found, one
+            assert all("failure" not in answer for answer in found["answers"]), one
