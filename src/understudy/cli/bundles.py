@@ -21,6 +21,7 @@ from understudy.cli.options import (
     Decimal,
     Delimiter,
     Delta,
+    Encoding,
     Engine,
     Epsilon,
     Fixed,
@@ -46,6 +47,7 @@ class Reading:
     missing_text: MissingText = ""
     delimiter: Delimiter = None
     decimal: Decimal = "."
+    encoding: Encoding = None
     table: DatabaseTable = None
     query: DatabaseQuery = None
 
@@ -53,7 +55,8 @@ class Reading:
         """Under the names of ``open_source``; nothing is guessed from the contents."""
         if self.decimal not in (".", ","):
             raise InputError(f"--decimal ({self.decimal!r}) must be a point or a comma.")
-        return {
+        said = {} if self.encoding is None else {"encoding": self.encoding}
+        return said | {
             "missing_text": self.missing_text,
             "delimiter": self.delimiter,
             "decimal_comma": self.decimal == ",",

@@ -101,10 +101,10 @@ def judge(release: Path) -> None:
         return
     answer = us.infer(made, QUESTION)
     BOARD.parent.mkdir()
-    show_command(f'report release --confidential {DATA} --model "{MODEL}" --ask "{QUESTION}" --to {BOARD}')
+    show_command(f'report release --confidential {DATA} --model "{MODEL}" --question "{QUESTION}" --to {BOARD}')
     with working("writing"):
         us.report(made, result, answer, audience="internal", to=BOARD)
-    show_command(f'report release --ask "{QUESTION}" --to {LEAFLET}')
+    show_command(f'report release --question "{QUESTION}" --to {LEAFLET}')
     with working("writing"):
         us.report(made, answer, audience="public", to=LEAFLET)
 

@@ -127,6 +127,15 @@ Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Delimiter o
 Decimal = Annotated[
     str, typer.Option(metavar=".|,", help="How a CSV writes the decimals of a number.", rich_help_panel=DATA)
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="How a CSV writes its letters: latin-1, cp1252, utf-16, ...",
+        show_default="utf-8",
+        rich_help_panel=DATA,
+    ),
+]
 DatabaseTable = Annotated[
     str | None, typer.Option("--table", help="Table of a DuckDB file, or of Spark's catalogue.", rich_help_panel=DATA)
 ]

@@ -46,10 +46,11 @@ def report(
     model: Models = None,
     keys: Keys = "",
     targets: Targets = "",
-    ask: Annotated[
+    question: Annotated[
         list[str] | None,
         typer.Option(metavar="QUESTION", help='A question to answer by infer, such as "mean(age)"; may be repeated.'),
     ] = None,
+    ask: Annotated[list[str] | None, typer.Option("--ask", hidden=True)] = None,
     title: Annotated[str, typer.Option(help="The heading.", show_default="from the schema")] = "",
     reading: Reading,
     as_json: AsJson = False,
@@ -57,7 +58,7 @@ def report(
     """Write one HTML file about a release: promise, noise, utility, risk, inference. No network, printable.
 
     Examples: `understudy report release/ --to report.html`,
-    `understudy report release/ --confidential people.parquet --ask "mean(age)" --to board.html`
+    `understudy report release/ --confidential people.parquet --question "mean(age)" --to board.html`
 
     Without --confidential it is public: release facts only, with the fields of the Deployments Registry beside it as
     JSON. With it the release is evaluated first, and the report is internal: marked on every page, never in a release.
@@ -80,7 +81,7 @@ def report(
             models=model or (),
             keys=read_names(keys),
             targets=read_names(targets),
-            questions=ask or (),
+            questions=[*(question or ()), *(ask or ())],  # --ask is what --question was called before
             title=title,
             progress=progress,
         )

@@ -151,7 +151,9 @@ def check_target(final: Path, replaces: MayReplace | None) -> tuple[int, ...] | 
     except FileNotFoundError:
         return None
     if replaces is None:
-        raise InputError(f"{final} already exists; choose another name, or ask for it to be overwritten.")
+        raise InputError(
+            f"{final} already exists; choose another name, or replace it with --overwrite (overwrite=True in Python)."
+        )
     if final.is_symlink() or not final.is_dir():
         raise InputError(
             f"{final} is {'a link' if final.is_symlink() else 'a file'} and no folder, so it is not replaced; choose "

@@ -257,7 +257,7 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
     if unseen:
         raise UnsupportedError(f"this release measured nothing about {', '.join(unseen)}.")
     if not usable:
-        listed = "; ".join(" x ".join(one.margin) for one in release.measurements[:6] if one.margin)
+        listed = "; ".join(dict.fromkeys(" x ".join(one.margin) for one in release.measurements if one.margin))
         raise UnsupportedError(
             f"this release measured no table with all of {', '.join(estimand.margin)} in it, so how they go together "
             f"is an assumption of its model and not evidence. Measured: {listed}.{merged_note(release, wanted)}"

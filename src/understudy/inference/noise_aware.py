@@ -86,7 +86,7 @@ def check_joined(margins: Sequence[Margin], wanted: Margin, note: str = "") -> N
     """
     for pair in combinations(wanted, 2):
         if not any(set(pair) <= set(margin) for margin in margins):
-            near = [" x ".join(one) for one in margins if len(one) > 1 and set(pair) & set(one)]
+            near = dict.fromkeys(" x ".join(one) for one in margins if len(one) > 1 and set(pair) & set(one))
             raise UnsupportedError(
                 f"this release measured no table with both {pair[0]} and {pair[1]} in it, so how they go together is "
                 f"an assumption of its model and not evidence. Tables with one of them: {'; '.join(near) or 'none'}. "

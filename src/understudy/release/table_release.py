@@ -186,7 +186,7 @@ class Release:
             If pandas is not installed.
         """
         if importlib.util.find_spec("pandas") is None:
-            raise MissingExtraError("to_pandas needs the package pandas; install it with: pip install pandas")
+            raise MissingExtraError("to_pandas needs the package pandas; install it with: pip install pandas.")
         return self.frame(copy).to_pandas()
 
     def to_polars(self, copy: int = 1) -> Any:
@@ -208,7 +208,7 @@ class Release:
             If polars is not installed.
         """
         if importlib.util.find_spec("polars") is None:
-            raise MissingExtraError("to_polars needs the package polars; install it with: pip install polars")
+            raise MissingExtraError("to_polars needs the package polars; install it with: pip install polars.")
         import polars
 
         return polars.from_arrow(self.frame(copy))

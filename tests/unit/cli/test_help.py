@@ -58,6 +58,7 @@ def test_the_help_is_shown(name, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     result = CliRunner().invoke(app, [*name.split(), "--help"])
     assert result.exit_code == 0
-    options = {option for param in COMMANDS[name].params for option in param.opts if option.startswith("--")}
+    shown = [param for param in COMMANDS[name].params if not getattr(param, "hidden", False)]
+    options = {option for param in shown for option in param.opts if option.startswith("--")}
     assert {option for option in options if option not in result.stdout} == set()
     assert max(map(len, result.stdout.splitlines())) <= int(columns)

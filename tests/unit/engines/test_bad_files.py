@@ -43,7 +43,7 @@ def test_mixed_encodings_are_told_from_one_wrong_encoding(packed, tmp_path):
     assert "mixes encodings. 1 line(s) are not UTF-8 and 2 are" in message
     latin = "\n".join(lines).encode("latin-1")
     message = refused(write(tmp_path / name, pack(latin)), Schema(attributes=(*AGE.attributes, note())))
-    assert "not UTF-8 text (2 line(s)); convert it" in message
+    assert "not UTF-8 text (2 line(s)); say how its letters are written" in message
 
 
 def note():

@@ -77,6 +77,7 @@ def draft_schema(
     missing_text: str = "",
     delimiter: str | None = None,
     decimal_comma: bool = False,
+    encoding: str | None = None,
     table: str | None = None,
     query: str | None = None,
     out: str | os.PathLike[str] | None = None,
@@ -96,6 +97,8 @@ def draft_schema(
         What separates the fields of a CSV file; found in its first line if left out.
     decimal_comma
         Whether numbers are written with a comma in a CSV file.
+    encoding
+        How letters are written in a CSV, such as latin-1; by default UTF-8.
     table
         The table of a database.
     query
@@ -120,7 +123,14 @@ def draft_schema(
     >>> "levels = [" in text and "edges = [" in text
     True
     """
-    reader = open_reader(data, names=(), missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    how: dict[str, Any] = {
+        "missing_text": missing_text,
+        "delimiter": delimiter,
+        "encoding": encoding,
+        "table": table,
+        "query": query,
+    }
+    reader = open_reader(data, names=(), **how)
     if decimal_comma and not isinstance(reader, CsvReader):
         raise InputError("decimal_comma goes with CSV files; other files hold numbers as numbers.")
     profiles = {name: Profile(name=name) for name in reader.columns}
@@ -138,7 +148,7 @@ def draft_schema(
     labels = reader.labels if isinstance(reader, StatReader) else Labels()
     entries = {name: _entry(profile, labels) for name, profile in profiles.items()}
     drafted = {name: entry.attribute for name, entry in entries.items() if entry.attribute is not None}
-    again = open_reader(data, names=(), missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    again = open_reader(data, names=(), **how)
     unfilled = {name: {missing_text, *profiles[name].beside_numbers} for name in drafted}
     for name, remark in skip_patterns(again.batches(list(drafted)), drafted, unfilled).items():
         entries[name] = replace(entries[name], remarks=(*entries[name].remarks, remark))

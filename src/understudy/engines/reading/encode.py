@@ -50,11 +50,18 @@ class Encoder:
     nulls and NaN are missing. A level the schema lists wins over it, so '' or 'NA' can be a level.
     """
 
-    def __init__(self, schema: Schema, names: Sequence[str] | None = None, *, missing_text: str | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        names: Sequence[str] | None = None,
+        *,
+        missing_text: str | None = None,
+        decimal_commas: bool = False,
+    ) -> None:
         wanted = schema.names if names is None else tuple(names)
         self.schema = schema
         self.missing_text = missing_text
-        self.violations = Violations()
+        self.violations = Violations(commas_possible=not decimal_commas)
         self._columns = {name: _ColumnEncoder(schema[name], missing_text) for name in wanted}
         self._rules = [
             (rule.describe(), {name: _chosen(schema[name], codes) for name, codes in rule.codes(schema).items()})
@@ -126,7 +133,7 @@ def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None
     known = {*schema.columns, *schema.ignore} | ({unit_id} if unit_id is not None else set())
     unlisted = [name for name in names if name not in known]
     if unlisted:
-        shown = ", ".join(f'"{name}"' for name in unlisted[:12]) + (", ..." if len(unlisted) > 12 else "")
+        shown = ", ".join(f'"{name}"' for name in unlisted)
         raise SchemaError(
             f"the data have {len(unlisted)} column(s) that the schema does not list: {shown}. Describe each as an "
             f"[[attribute]], or leave it out with [[ignore]] and columns = [{shown}] (also a unit's id)."

@@ -16,7 +16,7 @@ import re
 import tempfile
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any, Protocol
 
 import duckdb
@@ -111,11 +111,19 @@ class CsvReader:
     rows: int | None = None
 
     def __init__(
-        self, paths: Sequence[str], *, delimiter: str, comma_columns: Collection[str] = (), missing_text: str = ""
+        self,
+        paths: Sequence[str],
+        *,
+        delimiter: str,
+        comma_columns: Collection[str] = (),
+        missing_text: str = "",
+        encoding: str | None = None,
     ) -> None:
         self._paths = tuple(paths)
+        self._encoding = encoding  # None: UTF-8, read piece by piece; any other is held in memory while it is read
         self._delimiter = delimiter
         self._comma_columns = comma_columns  # numbers in them are written with a decimal comma
+        self.decimal_commas = bool(comma_columns)
         self._missing_text = missing_text
         headers = [self._header(path) for path in self._paths]
         named = [tuple(map(from_cell, header)) for header, _ in headers]
@@ -129,7 +137,7 @@ class CsvReader:
         self._closed: set[str] = set()  # files whose quotation marks are known to be closed
 
     def _header(self, path: str) -> tuple[tuple[str, ...], bool]:
-        with _readable(path, "CSV"), _open(path) as raw:
+        with _readable(path, "CSV"), self._open(path) as raw:
             text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
             lines = csv.reader(text, delimiter=self._delimiter)
             try:
@@ -171,7 +179,7 @@ class CsvReader:
             with _readable(path, "CSV"):
                 try:
                     # Arrow's own file, and no handler of ours: see _arrow_file.
-                    with _arrow_file(path) as file, arrow_csv.open_csv(file, **options) as stream:
+                    with self._arrow_file(path) as file, arrow_csv.open_csv(file, **options) as stream:
                         yield from (self._with_points(batch.rename_columns(list(columns))) for batch in stream)
                 except pa.ArrowInvalid as problem:
                     if not RAGGED.search(str(problem)):
@@ -180,11 +188,21 @@ class CsvReader:
                     raise self._ragged(path) from None
                 self._refuse_unclosed(path)
 
+    def _open(self, path: str) -> IO[bytes]:
+        """The bytes of a file as UTF-8."""
+        return _open(path) if self._encoding is None else io.BytesIO(_as_utf8(path, self._encoding))
+
+    def _arrow_file(self, path: str) -> AbstractContextManager[pa.NativeFile]:
+        if self._encoding is None:
+            return _arrow_file(path)
+        reader: AbstractContextManager[pa.NativeFile] = pa.BufferReader(_as_utf8(path, self._encoding))
+        return reader
+
     def _refuse_unclosed(self, path: str) -> None:
         """Arrow's reader takes a quotation mark that is never closed for a very long value. Looked for once."""
         if path in self._closed:
             return
-        with _open(path) as raw:
+        with self._open(path) as raw:
             marks = sum(block.count(b'"') for block in iter(lambda: raw.read(CSV_BLOCK), b""))
         if marks % 2:
             raise InputError(f"{path}: a quotation mark is opened and never closed, so rows run together.")
@@ -193,7 +211,7 @@ class CsvReader:
     def _ragged(self, path: str) -> InputError:
         """How many rows have too few or too many fields; Arrow stops at the first."""
         width, found = len(self.columns), 0
-        with _open(path) as raw, contextlib.suppress(csv.Error):  # a value beyond what Python reads ends the count
+        with self._open(path) as raw, contextlib.suppress(csv.Error):  # a value beyond what Python reads ends the count
             text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
             for line in csv.reader(text, delimiter=self._delimiter):
                 if len(line) != width and (line or width == 1):
@@ -336,6 +354,16 @@ def _open(path: str) -> IO[bytes]:
     return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
+def _as_utf8(path: str, encoding: str) -> bytes:
+    """A file of another encoding, translated in memory: no second copy of confidential data lies on a disk."""
+    with _open(path) as raw:
+        content = raw.read()
+    try:
+        return content.decode(encoding).encode()
+    except UnicodeError:  # its text quotes the data
+        raise InputError(f"{path} is not text in the encoding {encoding}; give the right --encoding.") from None
+
+
 @contextmanager
 def _arrow_file(path: str) -> Iterator[pa.NativeFile]:
     """A file that Arrow opens, unpacks and closes by itself.
@@ -384,7 +412,8 @@ def _not_utf8(path: str) -> InputError:
             "converting the whole file would damage these; write it again in one encoding where it comes from."
         )
     return InputError(
-        f"{path} is not UTF-8 text ({bad:,} line(s)); convert it, for example with: iconv -f latin1 -t utf-8."
+        f"{path} is not UTF-8 text ({bad:,} line(s)); say how its letters are written, for example --encoding latin-1 "
+        '(encoding="latin-1" in Python).'
     )
 
 

@@ -18,11 +18,16 @@ WORDS = {
     NOT_DATE: "a value that is not a date (YYYY-MM-DD)",
     DISAGREES: "a value that disagrees with its rule",
 }
+WRITTEN_MISSING = "if a CSV writes missing values as a text such as NA, say so (--missing-text NA)"
+DECIMAL_COMMAS = "for a CSV with decimal commas say decimal_comma=True (--decimal ,)"
 ADVICE = {
-    UNKNOWN: 'list the level, or say outside = "missing"',
+    UNKNOWN: f'list the level, or say outside = "missing"; {WRITTEN_MISSING}',
     OUTSIDE: 'widen the public edges, or say outside = "clip" or "missing"',
     MISSING: "say missing = true if a missing value is possible",
-    NOT_NUMBER: "numbers are written 1234.5; for a CSV with decimal commas say decimal_comma=True (--decimal ,)",
+    NOT_NUMBER: (
+        f"numbers are written 1234.5; {WRITTEN_MISSING}; a text that stands beside numbers is a special code, as in "
+        'special = { N = "not applicable" }'
+    ),
     DISAGREES: "correct the rule of the derived attribute, or leave the column out of the data",
     NOT_DATE: "dates are written YYYY-MM-DD and in no other way; convert the others where they come from",
 }
@@ -31,7 +36,8 @@ ADVICE = {
 class Violations:
     """How many rows break the schema, by attribute and kind. Row counts and public names only, never a value."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, commas_possible: bool = True) -> None:
+        self._commas_possible = commas_possible  # whether decimal commas might be why numbers cannot be read
         self._values: Counter[tuple[str, int]] = Counter()
         self._rules: Counter[str] = Counter()
 
@@ -67,7 +73,10 @@ class Violations:
         ]
         lines += [f"  impossible ({rule}): {_rows(rows)}" for rule, rows in sorted(self._rules.items()) if rows]
         marks = sorted({mark for (_, mark), rows in self._values.items() if rows and mark in ADVICE}, reverse=True)
-        advice = "; ".join(ADVICE[mark] for mark in marks)
+        told = [ADVICE[mark] for mark in marks]
+        if NOT_NUMBER in marks and self._commas_possible:
+            told.append(DECIMAL_COMMAS)
+        advice = "; ".join(dict.fromkeys("; ".join(told).split("; ")))  # each remedy once
         raise SchemaError(
             "the data do not fit the schema (values are confidential and not shown):\n"
             + "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 from collections.abc import Collection, Sequence
@@ -51,6 +52,7 @@ def open_local(
     missing_text: str = "",
     delimiter: str | None = None,
     decimal_comma: bool = False,
+    encoding: str | None = None,
     table: str | None = None,
     query: str | None = None,
     unit_id: str | None = None,
@@ -60,8 +62,8 @@ def open_local(
     ``data``: the path of a CSV, Parquet, Stata, SPSS, SAS or DuckDB file; a glob or a list of files with the same
     columns; or anything that speaks Arrow (``__arrow_c_stream__``: pandas, polars, pyarrow). CSV: ``missing_text`` is
     the text that stands for a missing value, ``delimiter`` separates fields (by default a comma, or a tab in .tsv),
-    ``decimal_comma`` says that numbers are written 1,5. DuckDB: ``table`` or ``query`` says which rows. ``unit_id``
-    names a column that identifies the protected unit and need not be listed.
+    ``decimal_comma`` says that numbers are written 1,5, ``encoding`` how letters are. DuckDB: ``table`` or ``query``
+    says which rows. ``unit_id`` names a column that identifies the protected unit and need not be listed.
     """
     if not isinstance(schema, Schema):
         raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
@@ -73,6 +75,7 @@ def open_local(
         comma_columns=numeric if decimal_comma else (),
         missing_text=missing_text,
         delimiter=delimiter,
+        encoding=encoding,
         table=table,
         query=query,
     )
@@ -88,6 +91,7 @@ def open_reader(
     comma_columns: Collection[str] = (),
     missing_text: str = "",
     delimiter: str | None = None,
+    encoding: str | None = None,
     table: str | None = None,
     query: str | None = None,
 ) -> Reader:
@@ -98,8 +102,11 @@ def open_reader(
     else:
         paths, kind = [], "frame"
     _refuse_options(kind, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
+    read_as = _encoding(encoding)
+    if read_as is not None and kind != "csv":
+        raise InputError(f"encoding goes with CSV files; this is a {KINDS[kind]}.")
     if kind == "csv":
-        return _csv(paths, names, delimiter, comma_columns, missing_text)
+        return _csv(paths, names, delimiter, comma_columns=comma_columns, missing_text=missing_text, encoding=read_as)
     if kind == "parquet":
         return ParquetReader(paths)
     if kind == "stat":
@@ -184,20 +191,31 @@ def _csv(
     paths: Sequence[str],
     names: Sequence[str],
     delimiter: str | None,
-    comma_columns: Collection[str],
-    missing_text: str,
+    **how: Any,
 ) -> CsvReader:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
         raise InputError(f"delimiter ({delimiter!r}) must be one character such as ',' or ';'.")
     for path in paths:
         _refuse_binary(path)
     chosen = delimiter or DELIMITERS[ending_of(paths[0])]
-    reader = CsvReader(paths, delimiter=chosen, comma_columns=comma_columns, missing_text=missing_text)
+    reader = CsvReader(paths, delimiter=chosen, **how)
     if len(reader.columns) == 1 and reader.columns[0] not in names:
         for other in ";\t|,":
             if other in reader.columns[0]:
                 raise InputError(f"{paths[0]} has one column when read with {chosen!r}; try the delimiter {other!r}.")
     return reader
+
+
+def _encoding(name: str | None) -> str | None:
+    """The usual name of an encoding of texts; None for UTF-8, which needs no translation."""
+    if name is None:
+        return None
+    try:
+        "".encode(name)
+        found = codecs.lookup(name).name
+    except (LookupError, TypeError, ValueError):
+        raise InputError(f"encoding ({name!r}) is unknown; usual ones are utf-8, latin-1, cp1252 and utf-16.") from None
+    return None if found in ("utf-8", "utf-8-sig", "ascii") else found
 
 
 def _refuse_binary(path: str) -> None:

@@ -136,9 +136,13 @@ class LocalSource(ScannedSource):
             },
         )
 
+    def _encoder(self, names: Sequence[str]) -> Encoder:
+        commas = getattr(self._reader, "decimal_commas", False)
+        return Encoder(self.schema, names, missing_text=self._missing_text, decimal_commas=commas)
+
     def confidential_table(self) -> tuple[CodedTable, pa.Table]:
         """Every row as codes and as it stands in the data, from one reading: for evaluation inside the building."""
-        encoder = Encoder(self.schema, missing_text=self._missing_text)
+        encoder = self._encoder(self.schema.names)
         batches: list[Batch] = []
         rows: list[pa.RecordBatch] = []
         done = 0
@@ -190,7 +194,7 @@ class LocalSource(ScannedSource):
 
         Rows that break the schema are counted by the first scan.
         """
-        encoder = Encoder(self.schema, missing_text=self._missing_text)
+        encoder = self._encoder(self.schema.names)
         wanted = list(dict.fromkeys((*self.schema.names, unit_id)))
         for raw in self._reader.batches(wanted):
             yield raw.column(unit_id), pack(encoder.encode(raw), self.schema, fixed)
@@ -216,7 +220,7 @@ class LocalSource(ScannedSource):
             return
         every = self._total is None or names is None or sums is not None
         wanted = self.schema.names if every else names or ()
-        encoder = Encoder(self.schema, wanted, missing_text=self._missing_text)
+        encoder = self._encoder(wanted)
         kept: list[Batch] | None = [] if wanted == self.schema.names and self._may_be_remembered() else None
         room, total = self._remembered_bytes, 0
         for raw in self._reader.batches(columns_to_read(self._reader.columns, self.schema, wanted)):
