@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeGuard
@@ -22,13 +23,59 @@ from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
-from understudy.release.export_names import short_names, shortened
-from understudy.release.export_readme import readme_text
+from understudy.release.markdown import one_line
 from understudy.release.table_release import Release, require_table
 
 README = "README.txt"
 EMPTY_LEVEL = "(empty text)"  # a value label cannot be empty
 STATA_CODES = 2**31 - 100  # Stata labels whole numbers up to here; the largest ones are its missing values
+# Words of Stata and SPSS that cannot be the name of a variable, in lower case.
+RESERVED = frozenset(
+    {
+        "_all",
+        "_b",
+        "_coef",
+        "_cons",
+        "_n",
+        "_pi",
+        "_pred",
+        "_rc",
+        "_skip",
+        "byte",
+        "double",
+        "float",
+        "if",
+        "in",
+        "int",
+        "long",
+        "strl",
+        "using",
+        "with",
+        "all",
+        "and",
+        "by",
+        "eq",
+        "ge",
+        "gt",
+        "le",
+        "lt",
+        "ne",
+        "not",
+        "or",
+        "to",
+    }
+)
+RULE = (
+    "A name keeps letters A-Z, digits and underscores; every other character becomes an underscore. A name that begins "
+    "with anything but a letter, or is a word of Stata or SPSS, gets 'v_' in front. It is cut to {length} characters; "
+    "if it is then taken (small and capital letters count as one) it ends in _2, _3 and so on."
+)
+PROGRAMS = {
+    "csv": "CSV (UTF-8; an empty field is a missing value; an apostrophe stands before a text that a spreadsheet would "
+    "take for a formula)",
+    "dta": "Stata",
+    "sav": "SPSS",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,3 +303,117 @@ def _frame(columns: list[Column]) -> Any:
             "Stata and SPSS files need the package pandas; install it with: pip install 'understudy[stat]'"
         ) from None
     return pd.DataFrame({column.name: column.values.to_pandas(date_as_object=True) for column in columns})
+
+
+# Names and labels that fit Stata and SPSS.
+
+
+def short_names(names: Sequence[str], length: int) -> dict[str, str]:
+    """A name of its own for each column, valid in Stata and SPSS. Names that are valid already are never changed.
+
+    >>> short_names(["age", "Age at death", "age-at-death", "9", "if"], 12)
+    {'age': 'age', 'Age at death': 'Age_at_death', 'age-at-death': 'age_at_dea_2', '9': 'v_9', 'if': 'v_if'}
+    """
+    chosen = {name: name for name in names if _valid(name, length)}
+    taken: dict[str, str] = {}
+    for name in list(chosen):
+        if name.lower() in taken:
+            del chosen[name]  # differs from another valid name by its capitals only
+        else:
+            taken[name.lower()] = name
+    for name in names:
+        if name in chosen:
+            continue
+        cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        if not re.match(r"[A-Za-z]", cleaned) or _reserved(cleaned):
+            cleaned = f"v_{cleaned}"
+        candidate, number = cleaned[:length], 1
+        while candidate.lower() in taken:
+            number += 1
+            ending = f"_{number}"
+            candidate = cleaned[: length - len(ending)] + ending
+        chosen[name] = candidate
+        taken[candidate.lower()] = name
+    return {name: chosen[name] for name in names}
+
+
+def _valid(name: str, length: int) -> bool:
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) is not None and len(name) <= length and not _reserved(name)
+
+
+def _reserved(name: str) -> bool:
+    return name.lower() in RESERVED or re.fullmatch(r"str\d+", name.lower()) is not None
+
+
+def shortened(text: str, length: int) -> str:
+    """The text cut to a number of UTF-8 bytes, with three points where something was left out.
+
+    >>> shortened("Sex at registration", 10)
+    'Sex at ...'
+    """
+    plain = " ".join(text.split())
+    if len(plain.encode()) <= length:
+        return plain
+    return plain.encode()[: length - 3].decode(errors="ignore") + "..."
+
+
+# The README.txt beside exported files: what they are, what they promise, and what every column means.
+
+
+def readme_text(
+    release: Release, columns: Sequence[Attribute], *, to: str, names: Mapping[str, str], length: int
+) -> str:
+    """Plain text, because these files travel without the release folder."""
+    lines = _readme_lines(release, columns, to=to, names=names, length=length)
+    return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{one_line(line)}\n" for line in lines)
+
+
+def _readme_lines(
+    release: Release, columns: Sequence[Attribute], *, to: str, names: Mapping[str, str], length: int
+) -> Iterator[str]:
+    provenance = release.provenance
+    yield "SYNTHETIC DATA. NO ROW IS A PERSON."
+    yield ""
+    yield f"Exported for {PROGRAMS[to]} from a release made by the method {provenance.method} of understudy "
+    yield f"{provenance.package_version}; {release.copies} file(s) synthetic_*.{to}, one for each copy."
+    yield ""
+    yield from release.statement.lines()
+    yield ""
+    yield "Ordinary standard errors and confidence intervals computed from these rows are too narrow: they know nothing"
+    yield "of the noise that protects the data. For conclusions use the release these files were exported from: it"
+    yield "states that noise, and `understudy verify` checks it. These files carry no proof of their own."
+    changed = {name: new for name, new in names.items() if name != new}
+    if changed:
+        yield ""
+        yield "NAMES THAT WERE CHANGED"
+        yield RULE.format(length=length)
+        yield from (f"  {new}: {name}" for name, new in changed.items())
+    yield ""
+    yield "COLUMNS"
+    derived = {one.name: one.describe() for one in release.schema.derived}
+    for attribute in columns:
+        said = f": {attribute.label}" if attribute.label else ""
+        rule = f" (derived: {derived[attribute.name]})" if attribute.name in derived else ""
+        missing = ", may be missing" if attribute.missing else ""
+        yield f"  {names[attribute.name]}{said}{rule} [{_told_kind(attribute)}{missing}]"
+        yield from (f"    {line}" for line in _told_values(attribute, coded=to != "csv"))
+
+
+def _told_kind(attribute: Attribute) -> str:
+    if attribute.levels:
+        return f"{len(attribute.levels)} levels{', ordered' if attribute.ordered else ''}"
+    first, last = level_text(attribute.edges[0]), level_text(attribute.edges[-1])
+    kind = "date" if attribute.kind == "date" else "whole number" if attribute.integer else "number"
+    return f"{kind} from {first} to {last}"
+
+
+def _told_values(attribute: Attribute, *, coded: bool) -> Iterator[str]:
+    labels = attribute.level_labels or ("",) * len(attribute.levels)
+    for number, (level, label) in enumerate(zip(attribute.levels, labels, strict=True), start=1):
+        text = level_text(level)
+        if coded and isinstance(level, str):
+            text = f"{number} = {text}"
+        elif coded and isinstance(level, bool):
+            text = f"{int(level)} = {text}"
+        yield f"{text}: {label}" if label else text
+    yield from (f"{level_text(code)} = {text}" for code, text in attribute.special)

@@ -17,8 +17,7 @@ from understudy.core.schema_file import parse_schema
 from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import InputError, MissingExtraError, UnknownNameError
 from understudy.release import read_release, wrap
-from understudy.release.export import export
-from understudy.release.export_names import short_names, shortened
+from understudy.release.export import export, short_names, shortened
 
 SCHEMA = parse_schema("""
 version = 1

@@ -17,8 +17,7 @@ from understudy.models import fit as fitting
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import model_file
 from understudy.release.model_file import read_model, write_model
-from understudy.release.parts import Recipe
-from understudy.release.sampling import sample_to
+from understudy.release.sampling import Recipe, sample_to
 
 SCHEMA = us.Schema(
     attributes=(

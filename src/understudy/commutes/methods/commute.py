@@ -28,8 +28,14 @@ from understudy.commutes.models.regions import (
     cells_of_first_division,
     usable_cells,
 )
-from understudy.commutes.shared import decays as decay_steps
-from understudy.commutes.shared import homes as home_steps
+from understudy.commutes.shared.measured import (
+    DISTANCES_LABEL,
+    HOMES_LABEL,
+    choose_level,
+    home_areas,
+    measure_decays,
+    measure_homes,
+)
 from understudy.commutes.shared.method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.commutes.shared.priors import build_mechanism, check_rule, definition_6_notes
 from understudy.commutes.shared.settings import (
@@ -258,7 +264,11 @@ class Commute:
         decay, homes, sizes, _ = self._parts(request)
         moved = request.unit.rows_per_unit * (2 if request.unit.kind == "replace" else 1)
         steps = []
-        measured = ((SIZES_LABEL, sizes, len(places)), (decay_steps.LABEL, decay, 0), (home_steps.LABEL, homes, 0))
+        measured = (
+            (SIZES_LABEL, sizes, len(places)),
+            (DISTANCES_LABEL, decay, 0),
+            (HOMES_LABEL, homes, 0),
+        )
         for label, epsilon, cells in measured:
             if epsilon > 0:
                 noise = Geometric(scale=_scale(moved, epsilon))
@@ -397,17 +407,17 @@ class Commute:
         if areas_alone is not None:
             return areas_alone, ()
         tree = GravityTree(places)
-        scale, home_scale = (_planned_scale(plan, label) for label in (decay_steps.LABEL, home_steps.LABEL))
+        scale, home_scale = (_planned_scale(plan, label) for label in (DISTANCES_LABEL, HOMES_LABEL))
         jobs = gate.records if plan.unit.public_total else None
-        level = decay_steps.choose_level(places, self.decay_level, float(scale or 1), jobs) if scale else None
-        decays = decay_steps.measure_decays(gate, tree, level=level, scale=scale, weights=rows, cut=self.cut)
+        level = choose_level(places, self.decay_level, float(scale or 1), jobs) if scale else None
+        decays = measure_decays(gate, tree, level=level, scale=scale, weights=rows, cut=self.cut)
         if decays.measurement is not None:
             measured.append(decays.measurement)
         which = "for all destinations together" if level is None else f"by {level} of the destination"
         notes = [f"Jobs by distance were measured {which}." if scale else "The decay with distance is a fixed one."]
         if home_scale is not None:
-            areas, number = home_steps.home_areas(tree, float(home_scale), float(rows.sum()))
-            found = home_steps.measure_homes(gate, areas, number, home_scale)
+            areas, number = home_areas(tree, float(home_scale), float(rows.sum()))
+            found = measure_homes(gate, areas, number, home_scale)
             measured.append(found)
             notes.append(f"Jobs by area of the home were measured in {number:,} areas.")
             for _ in range(FITS):

@@ -1,4 +1,8 @@
-"""Which groups of destinations get a decay of their own, how it is measured, and what is fitted to the noisy counts."""
+"""What ``commute`` measures on the way: how commuting falls with distance, and where workers live at all.
+
+Which groups of destinations get a decay of their own, which areas of homes are counted, and what is fitted to the noisy
+counts.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,11 @@ from understudy.core.places import Places
 from understudy.privacy.gate.flow_gate import FlowGate, FlowTable
 from understudy.privacy.mechanisms.noise import Geometric
 
-LABEL = "jobs by distance"
+DISTANCES_LABEL = "jobs by distance"
 JOBS_PER_CELL = 0.8  # a level is used if a cell of its table has at least this many jobs, in units of the noise scale
 MOST_GROUPS = 5_000
+HOMES_LABEL = "jobs by home area"
+JOBS_PER_AREA = 12.0  # an area of homes has at least so many jobs on average, in units of the noise scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,9 +88,42 @@ def measure_decays(
         bands = band_of(squared_miles(points, destinations.astype(np.int64), origins))
         return np.asarray(groups[destinations] * BANDS + bands)
 
-    found = gate.measure(FlowTable(label=LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale))
+    found = gate.measure(
+        FlowTable(label=DISTANCES_LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale)
+    )
     counts = found.values.reshape(number, BANDS).astype(float)
     return Decays(
         values=fit_decays(tree, counts, groups, weights, noise=float(scale), cut=cut), groups=groups,
         measurement=found, noise=float(scale),
     )  # fmt: skip
+
+
+def home_areas(tree: GravityTree, scale: float, jobs: float) -> tuple[Integers, int]:
+    """The home area of each place: the finest level that can be counted well, each area cut into as many runs of
+    neighbours as can be; runs of neighbours alone where no level is coarse enough."""
+    places = tree.places
+    most = max(int(jobs / (JOBS_PER_AREA * scale)), 1)
+    area, number = np.zeros(len(places), dtype=np.int64), 1
+    for level in places.areas:
+        found, count = groups_of(places, level)
+        if number < count <= most:
+            area, number = found, count
+    pieces = max(most // number, 1)
+    if pieces == 1:
+        return area, number
+    order = np.lexsort((tree.rank, area))
+    sizes = np.bincount(area, minlength=number)
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    within = np.arange(len(order)) - starts[area[order]]
+    cut = np.minimum(sizes, pieces)
+    piece = np.empty(len(places), dtype=np.int64)
+    piece[order] = (
+        (np.concatenate(([0], np.cumsum(cut)))[area[order]]) + within * cut[area[order]] // sizes[area[order]]
+    )
+    return piece, int(cut.sum())
+
+
+def measure_homes(gate: FlowGate, areas: Integers, number: int, scale: Fraction) -> Measurement:
+    """Noisy jobs by home area, all workplaces together."""
+    table = FlowTable(label=HOMES_LABEL, cells=number, classify=lambda origins, _: np.asarray(areas[origins]))
+    return gate.measure(table, Geometric(scale=scale))

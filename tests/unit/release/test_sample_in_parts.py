@@ -14,8 +14,7 @@ from understudy.engines.systems.spark.tasks import Inline
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import WrittenTables, write_release
-from understudy.release.parts import Recipe, WritePart, part_name
-from understudy.release.sampling import sample_again
+from understudy.release.sampling import Recipe, WritePart, part_name, sample_again
 from understudy.synth.shared.method import synthesizers
 
 SMALL = {"block_rows": 50, "part_blocks": 3}
