@@ -392,7 +392,7 @@ def test_the_tutorial_runs():
 
 def test_every_method_that_auto_would_take_is_named():
     """At a small epsilon one-way margins, at a larger one pairs: the heading named the first for all."""
-    levels = tuple(str(number) for number in range(30))
+    levels = tuple(str(number) for number in range(8))
     schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=levels) for name in "abc"))
     advice = us.advise(schema, "proportion(a == '1')", records=3000, epsilons=("0.1", "5"), repeats=2)
     chosen = [us.plan(schema, budget=us.PureDP(epsilon=e), records=3000).method for e in ("0.1", "5")]
