@@ -11,7 +11,7 @@ import typer
 
 import understudy as us
 from understudy.cli.options import AsJson, UnitKind
-from understudy.cli.output import print_json, say, show_facts, show_table
+from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.exact_numbers import read_exact
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
@@ -92,8 +92,9 @@ def audit(
     if records is None:
         raise InputError("say for how many rows of confidential data: --records 5.")
     level = None if epsilon is None else read_number(epsilon, "epsilon")
-    exact = us.audit(value, records=records, unit=unit or "replace", copies=copies, **extra)
-    document = describe(exact, level)
+    with working("computing"):
+        exact = us.audit(value, records=records, unit=unit or "replace", copies=copies, **extra)
+        document = describe(exact, level)
     if plot is not None:
         document["plot"] = str(exact.heat_map(level).save(plot))
     if curve is not None:

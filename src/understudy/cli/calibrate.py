@@ -12,7 +12,7 @@ from understudy import api
 from understudy.cli.audit import Cells, PlotFile, Records, Rows, read_number
 from understudy.cli.bundles import Budget, bundled
 from understudy.cli.options import AsJson, UnitKind
-from understudy.cli.output import print_json, say, show_facts, show_table
+from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.errors import InputError, unknown_name
 
 
@@ -52,16 +52,17 @@ def calibrate(
         raise unknown_name("mechanism", mechanism, kinds)
     budget = amounts.read()
     extra: dict[str, Any] = {} if margins is None else {"margins": margins}
-    found = us.calibrate(
-        kinds[mechanism],
-        budget,
-        records=records,
-        rows=rows,
-        cells=cells,
-        unit=unit or "replace",
-        rule=rule,  # type: ignore[arg-type]  # calibrate itself names the known rules
-        **extra,
-    )
+    with working("computing"):
+        found = us.calibrate(
+            kinds[mechanism],
+            budget,
+            records=records,
+            rows=rows,
+            cells=cells,
+            unit=unit or "replace",
+            rule=rule,  # type: ignore[arg-type]  # calibrate itself names the known rules
+            **extra,
+        )
     parameter = "prior" if mechanism == "dirichlet" else "scale"
     document: dict[str, Any] = {
         "mechanism": mechanism,

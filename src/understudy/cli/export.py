@@ -9,7 +9,7 @@ import typer
 
 import understudy as us
 from understudy.cli.options import AsJson
-from understudy.cli.output import print_json, say
+from understudy.cli.output import print_json, say, working
 from understudy.core.folders import output_path
 
 
@@ -31,7 +31,8 @@ def export(
     Nothing is written into the release folder. README.txt beside the files repeats what the release promises, says what
     every code means, and lists names that had to be shortened.
     """
-    target = us.export(folder, to=to, out=None if out is None else output_path(out))
+    with working("writing"):
+        target = us.export(folder, to=to, out=None if out is None else output_path(out))
     files = sorted(file.name for file in target.iterdir())
     if as_json:
         print_json({"release": str(folder), "export": str(target), "format": to, "files": files})

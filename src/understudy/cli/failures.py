@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -28,7 +29,29 @@ HEADINGS: tuple[tuple[type[UnderstudyError], str], ...] = (
     (InternalError, "this is a bug in understudy"),
     (UnderstudyError, "error"),
 )
+LEFT = (
+    "nothing was left half-written. A run that was already charged left a folder NAME.partial-RUN beside the release; "
+    "`understudy resume` finishes it without a new charge. A sweep with --out goes on where it stopped."
+)
 PACKAGE = Path(__file__).resolve().parent.parent
+
+
+_interrupts: list[int] = []
+
+
+def notice_interrupts() -> None:
+    """Remember that somebody pressed Ctrl-C, whatever error comes of it later."""
+
+    def interrupted(number: int, frame: Any) -> None:
+        _interrupts.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupted)
+
+
+def was_interrupted() -> bool:
+    """Whether Ctrl-C was pressed since the command began."""
+    return bool(_interrupts)
 
 
 class Commands(TyperGroup):
@@ -43,13 +66,12 @@ class Commands(TyperGroup):
             _forget_standard_output()
             raise typer.Exit(0) from None
         except KeyboardInterrupt:
-            _tell(
-                "interrupted",
-                "nothing was left half-written. A run that was already charged left a folder NAME.partial-RUN beside "
-                "the release; `understudy resume` finishes it without a new charge.",
-            )
+            _tell("interrupted", LEFT)
             raise typer.Exit(INTERRUPTED) from None
         except Exception as problem:
+            if was_interrupted():  # a library that was stopped in the middle may say it in an error of its own
+                _tell("interrupted", LEFT)
+                raise typer.Exit(INTERRUPTED) from None
             if callable(getattr(problem, "format_message", None)):  # a usage error: typer formats it and exits with 2
                 raise
             raise typer.Exit(report(problem)) from None

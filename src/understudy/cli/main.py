@@ -25,7 +25,7 @@ from understudy.cli import (
     synthesize,
     tradeoff,
 )
-from understudy.cli.failures import Commands
+from understudy.cli.failures import Commands, notice_interrupts
 
 HELP = """\
 Differentially private synthetic data: from a confidential file to a release folder, with an honest ledger.
@@ -91,4 +91,5 @@ app.command("reproduce", rich_help_panel="See it work")(reproduce.reproduce)
 
 def main() -> None:
     """Entry point of the installed command."""
+    notice_interrupts()
     app(prog_name="understudy")

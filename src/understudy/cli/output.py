@@ -14,7 +14,15 @@ from contextlib import contextmanager
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -99,11 +107,23 @@ def working(text: str) -> Iterator[Callable[[int, int | None], None]]:
 
     Warnings of the package become lines of ours, once each and after the bar is gone.
     """
+    reached: list[tuple[int, int | None]] = []
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         try:
             with _bar(text) as move:
-                yield move
+
+                def moved(done: int, total: int | None) -> None:
+                    reached[:] = [(done, total)]
+                    move(done, total)
+
+                yield moved
+        except KeyboardInterrupt:
+            if reached:
+                (done, total) = reached[0]
+                warn(f"stopped while {text}: {done:,}{'' if total is None else f' of {total:,}'} steps were done.")
+            raise
         finally:
             for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
                 warn(message)
@@ -121,6 +141,8 @@ def _bar(text: str) -> Iterator[Callable[[int, int | None], None]]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(text, total=None)

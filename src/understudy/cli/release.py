@@ -10,7 +10,7 @@ import typer
 import understudy as us
 from understudy.cli.bundles import Cluster, bundled
 from understudy.cli.options import AsJson
-from understudy.cli.output import print_json, say, show_facts, show_table
+from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.folders import output_path
 from understudy.errors import InputError, unknown_name
 
@@ -30,7 +30,8 @@ def verify(
     Hashes detect corruption and accidents, not forgery. A signature detects forgery by anyone without the private key,
     if the public key came to you by another way than the release. With `--key` a release without signature fails.
     """
-    checks = us.verify(folder, key=key)
+    with working("checking"):
+        checks = us.verify(folder, key=key)
     passed = all(check.passed for check in checks)
     if as_json:
         listed = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in checks]
@@ -63,7 +64,8 @@ def sample(
     drawn. Either way memory does not grow with the number of rows.
     """
     target = output_path(out)
-    us.write_sample(us.read_release(folder), target, rows=rows, copies=copies, csv=csv, **cluster.options())
+    with working("drawing rows"):
+        us.write_sample(us.read_release(folder), target, rows=rows, copies=copies, csv=csv, **cluster.options())
     written = us.read_manifest(target)
     if as_json:
         print_json({"release": str(target), "rows": written["rows"], "files": len(written["files"])})

@@ -9,7 +9,7 @@ import typer
 
 import understudy as us
 from understudy.cli.options import AsJson
-from understudy.cli.output import print_json, say
+from understudy.cli.output import print_json, say, working
 
 
 def signing_key(
@@ -50,7 +50,8 @@ def sign(
     A release that does not pass `understudy verify` is not signed, and neither is one whose charge is no longer in the
     ledger.
     """
-    made = us.sign(folder, key=key, ledger=ledger)
+    with working("checking and signing"):
+        made = us.sign(folder, key=key, ledger=ledger)
     if as_json:
         print_json({"release": str(folder), **made.to_json()})
         return

@@ -1,0 +1,61 @@
+"""Ctrl-C: exit code 130, what was done is said, and never that it is a bug."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import understudy as us
+from understudy.cli import failures, output
+
+
+def test_what_was_done_is_said(capsys):
+    def stopped():
+        with output.working("rehearsing") as progress:
+            progress(3, 40)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert "stopped while rehearsing: 3 of 40 steps were done" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("Query interrupted"), us.UnderstudyError("could not be grouped.")])
+def test_an_error_that_comes_of_an_interrupt_is_none(folder, run, monkeypatch, problem):
+    def stopped(*given, **more):
+        raise problem
+
+    monkeypatch.setattr(us, "plan", stopped)
+    monkeypatch.setattr(failures, "_interrupts", [signal.SIGINT])
+    shown = run("plan --schema people.toml --epsilon 1", code=130).stderr
+    assert "interrupted" in shown
+    assert "bug" not in shown
+
+
+def test_a_command_that_is_stopped_ends_with_130(folder):
+    """The real thing: a process, a signal, an exit code."""
+    code = (
+        "import sys, time, understudy as us\n"
+        "from understudy.cli import main\n"
+        "def slow(*given, **more):\n"
+        "    print('begun', file=sys.stderr, flush=True)\n"
+        "    try: time.sleep(60)\n"
+        "    except KeyboardInterrupt: raise RuntimeError('a library failed')\n"
+        "us.plan = slow\n"
+        "sys.argv = ['understudy', 'plan', '--schema', 'people.toml', '--epsilon', '1']\n"
+        "main.main()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().strip() == "begun"
+    time.sleep(0.2)  # into the sleep
+    os.kill(process.pid, signal.SIGINT)
+    shown = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, shown
+    assert "interrupted" in shown
+    assert "bug" not in shown
