@@ -35,6 +35,10 @@ def draft(
     out: Annotated[
         Path | None, typer.Option("--out", help="The draft (TOML).", show_default="the name of the data, ending .toml")
     ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option("--codebook", metavar="FILE", help="SDV metadata, Frictionless, CSVW (JSON) or DDI (XML)."),
+    ] = None,
     reading: Reading,
     as_json: AsJson = False,
 ) -> None:
@@ -53,7 +57,7 @@ def draft(
         raise InputError(f"{target} already exists; choose another name with --out.")
     how = reading.options()
     with working("reading"):
-        us.draft_schema(files_of(data), out=target, **how)
+        us.draft_schema(files_of(data), out=target, codebook=codebook, **how)
     if as_json:
         print_json({"audience": "internal", "draft": str(target)})
     else:

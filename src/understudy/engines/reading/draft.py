@@ -18,6 +18,7 @@ from typing import Any
 from understudy.core.folders import explained_disk_errors, release_above
 from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Special
 from understudy.core.schema_file import parse_schema, write_schema
+from understudy.engines.reading.codebooks import Codebook, read_codebook
 from understudy.engines.reading.column_profile import NUMBER, Profile
 from understudy.engines.reading.edges import largest_share, round_dates, round_edges, spread_edges
 from understudy.engines.reading.readers import CsvReader
@@ -80,6 +81,7 @@ def draft_schema(
     encoding: str | None = None,
     table: str | None = None,
     query: str | None = None,
+    codebook: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> str:
     """Draft a commented schema for some data. The draft is confidential, and refused until it was reviewed.
@@ -103,6 +105,9 @@ def draft_schema(
         The table of a database.
     query
         A query of a database.
+    codebook
+        A code book of the data: SDV metadata, Frictionless, CSVW (JSON) or DDI Codebook (XML). Its labels, levels,
+        bounds and kinds of columns go before what was seen in the data.
     out
         Write the draft into this new file too.
 
@@ -130,6 +135,7 @@ def draft_schema(
         "table": table,
         "query": query,
     }
+    book = Codebook() if codebook is None else read_codebook(codebook)
     reader = open_reader(data, names=(), **how)
     if decimal_comma and not isinstance(reader, CsvReader):
         raise InputError("decimal_comma goes with CSV files; other files hold numbers as numbers.")
@@ -145,8 +151,15 @@ def draft_schema(
             )
     if not any(profile.rows for profile in profiles.values()):
         raise InputError("the data have no rows, so there is nothing to draft a schema from.")
-    labels = reader.labels if isinstance(reader, StatReader) else Labels()
-    entries = {name: _entry(profile, labels) for name, profile in profiles.items()}
+    if isinstance(reader, StatReader):
+        book = replace(
+            book,
+            labels=Labels(
+                columns={**reader.labels.columns, **book.labels.columns},
+                levels={**reader.labels.levels, **book.labels.levels},
+            ),
+        )
+    entries = {name: _entry(profile, book) for name, profile in profiles.items()}
     drafted = {name: entry.attribute for name, entry in entries.items() if entry.attribute is not None}
     again = open_reader(data, names=(), **how)
     unfilled = {name: {missing_text, *profiles[name].beside_numbers} for name in drafted}
@@ -203,8 +216,12 @@ def _tables(schema: Schema, heading: str) -> str:
     return text[text.index(heading) :]
 
 
-def _entry(profile: Profile, labels: Labels) -> _Entry:
-    ignored = _reason_to_ignore(profile, labelled=profile.name in labels.levels)
+def _entry(profile: Profile, book: Codebook) -> _Entry:
+    labels, stated = book.labels, book.kinds.get(profile.name)
+    known = profile.name in labels.levels or stated in ("levels", "number")
+    ignored = _reason_to_ignore(profile, known=known)
+    if stated == "identifier":
+        ignored = "is a key or says who somebody is, by the code book."
     if ignored is not None:
         return _Entry(attribute=None, remarks=(f"'{_plain(profile.name)}' {ignored}",))
     common: dict[str, Any] = {
@@ -218,8 +235,11 @@ def _entry(profile: Profile, labels: Labels) -> _Entry:
         return _Entry(attribute=Attribute(edges=edges, **common), remarks=(SEEN,))
     counts = profile.counts or Counter()
     unlabelled = [text for text in counts if text not in texts]
-    if _has_amounts(profile, texts, unlabelled):
-        return _numeric(profile, texts, common)
+    amounts = profile.numbers and profile.low <= profile.high
+    if (stated == "number" and amounts and len(unlabelled) > FEW_NUMBERS) or (
+        stated != "levels" and _has_amounts(profile, texts, unlabelled)
+    ):
+        return _numeric(profile, texts, common, book.bounds.get(profile.name, (None, None)))
     return _listed(profile, texts, unlabelled, common)
 
 
@@ -247,8 +267,8 @@ def _looks_coded(profile: Profile) -> bool:
     return scattered and len(profile.digits) == 1 and min(profile.digits) >= 4 and profile.plain_integers
 
 
-def _reason_to_ignore(profile: Profile, *, labelled: bool) -> str | None:
-    """Why a column is no attribute, in words that follow its name."""
+def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
+    """Why a column is no attribute, in words that follow its name. Of a ``known`` one it is said that it is one."""
     counts = profile.counts
     if not profile.name or profile.name.startswith("<"):
         return "cannot be the name of an attribute; rename the column if it is needed."
@@ -258,7 +278,7 @@ def _reason_to_ignore(profile: Profile, *, labelled: bool) -> str | None:
         return "is never filled."
     if profile.numbers and not profile.finite:
         return 'holds infinite values; correct them, or describe it with edges and outside = "clip".'
-    if profile.dates or profile.boolean or labelled:
+    if profile.dates or profile.boolean or (known and (profile.numbers or not _are_too_many(profile))):
         return None
     if profile.numbers and profile.low <= profile.high:
         if max(map(abs, profile.range_without([]))) > 2**53:
@@ -383,7 +403,9 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
     return _Entry(attribute=Attribute(levels=tuple(levels), level_labels=names, **common), remarks=tuple(remarks))
 
 
-def _numeric(profile: Profile, texts: dict[str, str], common: dict[str, Any]) -> _Entry:
+def _numeric(
+    profile: Profile, texts: dict[str, str], common: dict[str, Any], bounds: tuple[float | None, float | None]
+) -> _Entry:
     labelled: dict[float | str, str] = {
         float(text): said or f"code {text}" for text, said in texts.items() if NUMBER.fullmatch(text)
     }
@@ -391,6 +413,12 @@ def _numeric(profile: Profile, texts: dict[str, str], common: dict[str, Any]) ->
     special: dict[float | str, str] = {**labelled, **{code: f"code {_whole(code)}" for code in probable}}
     low, high = profile.range_without(list(special))  # type: ignore[arg-type]  # words are added below
     remarks = [SEEN]
+    if bounds != (None, None):
+        remarks = [f"the code book says: from {_told(bounds[0])} to {_told(bounds[1])}."]
+        if low < (low if bounds[0] is None else bounds[0]) or high > (high if bounds[1] is None else bounds[1]):
+            remarks.append("there are values outside these bounds, and the edges hold them too: are they errors?")
+        low = min([low, *(one for one in bounds[:1] if one is not None)])
+        high = max([high, *(one for one in bounds[1:] if one is not None)])
     if probable:
         remarks.append(
             f"probable codes, put under special: {_listed_numbers(probable)}. Name them, or widen the edges."
@@ -426,6 +454,10 @@ def _numeric(profile: Profile, texts: dict[str, str], common: dict[str, Any]) ->
         attribute=Attribute(edges=tuple(edges), integer=profile.whole, special=tuple(named), **common),
         remarks=tuple(remarks),
     )
+
+
+def _told(bound: float | None) -> str:
+    return "anything" if bound is None else f"{bound:g}"
 
 
 def _coded_labels(labels: dict[object, str]) -> dict[str, str]:
