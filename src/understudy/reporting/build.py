@@ -21,9 +21,9 @@ from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
 from understudy.release.kind import AnyRelease, kind_of_release
 from understudy.release.summary import Summary
+from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
 from understudy.reporting.promise import exact_lines, label_of, limits_of
 from understudy.reporting.pyramid import pyramid
-from understudy.reporting.registry import TO_FILL_IN, registry_fields
 from understudy.reporting.sections import (
     answers_of,
     expectations_of,

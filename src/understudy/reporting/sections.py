@@ -15,8 +15,8 @@ from understudy.inference.labels import REFUSED, VALID, worst
 from understudy.inference.questions import KINDS
 from understudy.inference.validity import OF_ITS_KIND, validity_of
 from understudy.release.summary import Summary
-from understudy.reporting.parts import Grid, Picture, grid, picture, shown_value
 from understudy.reporting.promise import beliefs_of, odds_of, profile_of
+from understudy.reporting.tables_and_pictures import Grid, Picture, grid, picture, shown_value
 
 CAPTIONS = {
     "two_way": (

@@ -16,7 +16,7 @@ import pytest
 import understudy as us
 from understudy.core.places import make_places
 from understudy.reporting.build import summary_of
-from understudy.reporting.registry import TO_FILL_IN, registry_fields
+from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 
