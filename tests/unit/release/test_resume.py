@@ -319,10 +319,11 @@ except us.UnderstudyError as problem:
 """
 
 
-def test_of_four_copies_resumed_at_once_one_finishes(tmp_path, ledger, monkeypatch):
+def test_of_several_copies_resumed_at_once_one_finishes(tmp_path, ledger, monkeypatch):
+    copies = 4 if os.environ.get("FULL") == "1" else 2  # each is a start of Python
     run = start(tmp_path, ledger, monkeypatch)
     pq.write_table(ROWS, tmp_path / "people.parquet")
-    folders = [run, *(snapshot(run, f"copy{number}") for number in range(3))]
+    folders = [run, *(snapshot(run, f"copy{number}") for number in range(1, copies))]
     go = tmp_path / "go"
     started = [
         subprocess.Popen(
@@ -336,7 +337,7 @@ def test_of_four_copies_resumed_at_once_one_finishes(tmp_path, ledger, monkeypat
         assert process.stdout.readline() == "ready\n"
     go.touch()
     said = sorted(process.communicate(timeout=300)[0].strip() for process in started)
-    assert said == ["finished", "refused", "refused", "refused"]
+    assert said == ["finished", *["refused"] * (copies - 1)]
     assert len([path for path in tmp_path.glob("release?") if path.is_dir()]) == 1
 
 
