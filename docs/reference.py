@@ -97,20 +97,26 @@ def path_of(thing: Any) -> str:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """mkdocs: put the directives of a family where its mark is."""
+    """mkdocs: put a family where its mark is: methods as tables of options, all others as directives."""
 
     def listed(match: re.Match[str]) -> str:
-        return "\n".join(_directive(match["family"], one) for one in families()[match["family"]])
+        show = method_page if match["family"] == "methods" else (lambda thing: f"::: {path_of(thing)}\n")
+        return "\n".join(show(one) for one in families()[match["family"]])
 
     return MARK.sub(listed, markdown)
 
 
-def _directive(family: str, thing: Any) -> str:
-    lines = [f"::: {path_of(thing)}"]
-    if family == "methods":  # what a method does with a plan is told once, by the protocol
-        options = [field.name for field in dataclasses.fields(thing)]
-        lines += ["    options:", f"      heading: {thing.name}", f"      members: [{', '.join(options)}]"]
-    return "\n".join([*lines, ""])
+def method_page(kind: Any) -> str:
+    """One method: what ``understudy methods NAME`` prints, and what its class says about it."""
+    from understudy.synth.shared.method import options_of
+
+    about = (inspect.getdoc(kind) or "").partition("\nRaises\n")[0].strip()
+    rows = []
+    for option in options_of(kind):
+        default = "" if option["default"] in (None, "") else f"`{option['default']}`"
+        rows.append(f"| `{option['name']}` | {default} | {option['description']} |")
+    head = f"## {kind.name}\n\n{about}\n\nGuarantees: {', '.join(f'`{name}`' for name in kind.guarantees)}.\n"
+    return "\n".join([head, "| option | default | what it says |", "|---|---|---|", *rows, ""])
 
 
 def _new(found: set[type], seen: set[Any]) -> Iterator[type]:

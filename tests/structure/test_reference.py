@@ -212,6 +212,9 @@ def test_every_family_has_its_page():
     assert sorted(name for found in marks for name in found) == sorted(FAMILIES)
     page = REFERENCE.on_page_markdown("# Functions\n\n<!-- reference: functions -->\n")
     assert re.search(r"^::: understudy\.[a-z_.]+\.plan$", page, flags=re.MULTILINE)
+    page = REFERENCE.on_page_markdown("<!-- reference: methods -->\n")
+    assert all(f"## {kind.name}\n" in page for kind in FAMILIES["methods"])
+    assert "| `split` |  | How the budget is divided" in page
 
 
 class Documented:
