@@ -91,7 +91,12 @@ class Problem:
             (host, numbers, Lattice(tree.cliques[host], tree.sizes, [self._outer[number] for number in numbers]))
             for host, numbers in by_host.items()
         ]
-        self._sweeps = Sweeps(tree, self._outer, list(by_host.items()), self._basis)
+        # A table inside another has a step of its own: its effects bend less than the stiffest of the outer table.
+        stepped = {host: list(numbers) for host, numbers in by_host.items()}
+        for number, margin in enumerate(self.margins, start=len(self._outer)):
+            if margin not in self._outer:
+                stepped.setdefault(_host(tree, margin), []).append(number)
+        self._sweeps = Sweeps(tree, [*self._outer, *self.margins], list(stepped.items()), self._basis)
         self._inside = [
             next(number for number, outer in enumerate(self._outer) if set(margin) <= set(outer))
             for margin in self.margins

@@ -192,11 +192,11 @@ def fit(
     else:
         priors = (prior,) * len(noisy.margins)
     problem = problem_for(schema, tree, noisy)
-    start, stronger, iterations = None, 1.0, 0
+    stronger, iterations = 1.0, 0
     for attempt in range(MOST_STRONGER + 1):
         stronger = STRONGER**attempt
-        start, beliefs, more, residual = problem.solve(
-            noisy.values, noisy.noise, total, stronger * noisy.spread(priors), start=start, tolerance=tolerance
+        _, beliefs, more, residual = problem.solve(
+            noisy.values, noisy.noise, total, stronger * noisy.spread(priors), tolerance=tolerance
         )
         iterations += more
         if residual <= max(ACCEPTED, tolerance):

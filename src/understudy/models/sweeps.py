@@ -2,17 +2,19 @@
 
 The change d of one table's log factors, a number for each cell, changes the objective by at most
 
-    sum over cells of x (e^d - 1) - d b + p d^2 / 2,
+    N log (sum over cells of x e^d / N) + sum over cells of (p d^2 / 2 - d b),
 
-x the expected count now, b the noisy count less what the penalty pulls by, p the largest penalty on an effect of the
-table: log Z grows by at most Z - 1, and a smaller penalty than p bends less. The sum is least where x e^d + p d = b in
-every cell, which Wright's omega function solves. So each step lowers the objective, and no length has to be chosen.
-With p = 0 it is the step of iterative proportional fitting (Deming and Stephan 1940): x becomes b. A cell whose noisy
-count is negative goes towards 0 in a few steps, where a gradient method creeps.
+x the expected count now, N their sum, b the noisy count less what the penalty pulls by, p the largest penalty on an
+effect of the table: a smaller penalty than p bends less. That is least where x e^d + p d = b - shift in every cell,
+with the one shift that makes x e^d add up to N. Wright's omega function solves the equation of a cell, Newton's method
+that of the shift. So each step lowers the objective, and no length has to be chosen. With p = 0 and a table that adds
+up, it is the step of iterative proportional fitting (Deming and Stephan 1940): x becomes b. A cell whose noisy count is
+negative goes towards 0 in a few steps, where a gradient method creeps.
 
-The tables of one clique are visited one after another, then a message goes on to the next clique, along every edge of
-the junction tree and back. A sweep costs about as much as two evaluations of the objective where cliques hold few
-tables each. Where the tables are those of a tree and agree, one sweep is the whole fit.
+The tables of one clique are visited one after another, those inside others too. Then a message goes on to the next
+clique, along every edge of the junction tree and back. A sweep costs about as much as a few evaluations of the
+objective where cliques hold few tables each. Where the tables are those of a tree and agree, one sweep is the whole
+fit.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.propagation import axes_outside, spread
 
 FARTHEST = 30.0  # a log factor moves by at most this in one step: no cell is lost to underflow
+SHIFTS = 8  # steps of Newton's method for the number of records of a table
 NOBODY = 1e-9  # records: a cell with fewer is not pushed down any further
 
 
@@ -41,7 +44,10 @@ class _Step:
 
 
 class Sweeps:
-    """Sweeps over tables that lie in cliques: ``hosted`` has the numbers of the tables of each clique."""
+    """Sweeps over tables that lie in cliques.
+
+    ``tables`` are those of the basis, in its order; ``hosted`` has the numbers of those to visit in each clique.
+    """
 
     def __init__(
         self, tree: JunctionTree, tables: Sequence[Margin], hosted: Sequence[tuple[int, Sequence[int]]],
@@ -51,7 +57,7 @@ class Sweeps:
         self._tables = tables
         self._hosted = {host: list(numbers) for host, numbers in hosted}
         self._basis = basis
-        self._said = [places >= 0 for places in basis.places[: len(tables)]]
+        self._said = [places >= 0 for places in basis.places]
         self._walk = _walk(tree)
 
     @property
@@ -65,8 +71,9 @@ class Sweeps:
     ) -> Floats:
         """The effects after some sweeps, from effects and the beliefs that belong to them (which are used up)."""
         vector = vector.copy()
-        wanted = [self._cells(number, target) + total / self._said[number].size for number in range(len(self._tables))]
-        stiffness = [self._stiffness(number, penalty) for number in range(len(self._tables))]
+        visited = [number for numbers in self._hosted.values() for number in numbers]
+        wanted = {number: self._cells(number, target) + total / self._said[number].size for number in visited}
+        stiffness = {number: self._stiffness(number, penalty) for number in visited}
         for _ in range(times):
             for clique, before in self._walk:
                 if before is None:
@@ -129,14 +136,29 @@ def _walk(tree: JunctionTree) -> list[tuple[int, int | None]]:
 
 
 def _change(expected: Floats, pulled: Floats, stiffness: float) -> Floats:
-    """The d with expected e^d + stiffness d = pulled, cell by cell; none where nobody can be."""
-    from scipy.special import wrightomega
+    """The d with expected e^d + stiffness d = pulled - shift, cell by cell; none where nobody can be.
 
+    The one shift for all cells is what keeps the number of records. It is found by Newton's method.
+    """
     possible = expected > 0
+    total = float(expected.sum())
     log = np.log(np.where(possible, expected, 1.0))
-    with np.errstate(over="ignore"):
-        reached = stiffness * wrightomega(log - np.log(stiffness) + pulled / stiffness)
+    shift, reached = 0.0, np.zeros(expected.shape)
+    for _ in range(SHIFTS):
+        reached = np.where(possible, _reached(log, pulled - shift, stiffness), 0.0)
+        over = float(reached.sum()) - total
+        bend = float((reached / (reached + stiffness)).sum())
+        if abs(over) <= 1e-9 * total or bend <= 0:
+            break
+        shift += over / bend
     change = np.where(reached > 0, np.log(np.maximum(reached, 1e-300)) - log, -FARTHEST)
     change = np.clip(change, -FARTHEST, FARTHEST)
     change = np.where(expected < NOBODY, np.maximum(change, 0.0), change)
     return np.where(possible, change, 0.0)
+
+
+def _reached(log: Floats, pulled: Floats, stiffness: float) -> Floats:
+    """The y with y + stiffness (log y - log) = pulled."""
+    from scipy.special import wrightomega
+
+    return np.asarray(stiffness * wrightomega(log - np.log(stiffness) + pulled / stiffness))

@@ -95,7 +95,7 @@ Law = Urn | ShrunkUrn | NoisyList
 class Passage:
     """One call at the gate: what was asked in public words, what it was charged, what ran, what was handed out."""
 
-    kind: str  # measure, select, draw
+    kind: str  # measure, compare, select, draw
     asked: Any
     charged: tuple[Event, ...] = ()
     runs: list[Run] = field(default_factory=list)
@@ -126,7 +126,7 @@ class Recording:
         self._open = None
 
     def add_run(self, run: Run) -> None:
-        if self._open is None or self._open.kind != "measure":
+        if self._open is None or self._open.kind not in ("measure", "compare"):
             self.outside.append(f"{run.mechanism} was run on exact counts beside the gate")
         else:
             self._open.runs.append(run)

@@ -57,7 +57,7 @@ class Judge:
         """What one run shows by itself: the noise that was drawn is the noise that was charged, and all of it was."""
         yield from recording.outside
         for passage in recording.passages:
-            if passage.kind == "measure":
+            if passage.kind in ("measure", "compare"):
                 yield from self._runs_alone(passage)
             elif passage.kind == "select":
                 yield from self._choice_alone(passage)
@@ -176,7 +176,9 @@ class Judge:
                 continue
             for number, (run, again) in enumerate(zip(one.runs, other.runs, strict=True)):
                 event = one.charged[number] if number < len(one.charged) else None
-                yield from self._moved(f"measured '{one.asked[number][0]}'", run, again, event)
+                most = self.unit.rows_per_unit  # of a table; a distance moves as often as rows enter and leave
+                most *= 2 if one.kind == "compare" and self.unit.kind == "replace" else 1
+                yield from self._moved(f"measured '{one.asked[number][0]}'", run, again, event, most)
                 lost += self._spent(run, again, event)
             for choice, again in zip(one.choices, other.choices, strict=True):
                 yield from self._scores(choice, again, one.charged[0])
@@ -186,7 +188,7 @@ class Judge:
         yield from self._total(lost)
         yield from _released(first, second)
 
-    def _moved(self, what: str, run: Run, again: Run, event: Event | None) -> Iterator[str]:
+    def _moved(self, what: str, run: Run, again: Run, event: Event | None, most: int) -> Iterator[str]:
         if run.truth.shape != again.truth.shape:
             yield f"{what}: the number of cells differs between neighbours"
             return
@@ -200,10 +202,9 @@ class Judge:
             self.tally.note(kind, float(distance / charged))
             if distance > charged:
                 yield f"{what}: {kind} distance {distance} between neighbours, charged {float(charged):g}"
-        most = self.unit.rows_per_unit
         self.tally.note("Linf", float(moved.max(initial=0)) / most)
         if moved.max(initial=0) > most:
-            yield f"{what}: one cell moves by {int(moved.max())} rows, and a unit has at most {most}"
+            yield f"{what}: one number moves by {int(moved.max())}, and a unit moves it by at most {most}"
 
     def _scores(self, choice: Choice, again: Choice, event: Event) -> Iterator[str]:
         if choice.scores.shape != again.scores.shape:

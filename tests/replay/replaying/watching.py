@@ -91,6 +91,7 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         return passage, made
 
     table_measure, table_select, table_draw = Gate.measure, Gate.select, Gate.draw
+    table_compare = Gate.compare
     flow_measure, flow_draw = FlowGate.measure, FlowGate.draw
 
     def measure(gate: Gate, queries: Any) -> Any:
@@ -105,6 +106,11 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
     def select(gate: Gate, candidates: Any, **named: Any) -> Any:
         asked = [(one.margin, one.weight, one.offset, one.model.tolist()) for one in candidates]
         return passing(gate, "select", asked, lambda: table_select(gate, candidates, **named))[1]
+
+    def compare(gate: Gate, candidates: Any, *, mechanism: Any, label: str) -> Any:
+        told = [(one.margin, one.weight, one.model.tolist()) for one in candidates]
+        call = lambda: table_compare(gate, candidates, mechanism=mechanism, label=label)  # noqa: E731
+        return passing(gate, "compare", [(label, told, mechanism.to_json())], call)[0].answer
 
     def draw(gate: Gate, mechanisms: Any, **named: Any) -> Any:
         passage, made = passing(gate, "draw", (sorted(named.items())), lambda: table_draw(gate, mechanisms, **named))
@@ -127,6 +133,7 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
 
     patch.setattr(Gate, "measure", measure)
     patch.setattr(Gate, "select", select)
+    patch.setattr(Gate, "compare", compare)
     patch.setattr(Gate, "draw", draw)
     patch.setattr(FlowGate, "measure", measure_flows)
     patch.setattr(FlowGate, "draw", draw_flows)

@@ -91,9 +91,11 @@ def test_one_sweep_fits_tables_of_a_tree_that_agree():
     assert np.abs(found - noisy.values / 1e9).max() < 1e-6
 
 
-def test_the_step_solves_its_equation():
-    expected, pulled = np.array([3.0, 50.0, 1e-3, 2.0, 0.0]), np.array([7.0, 20.0, 4.0, -60.0, 5.0])
+def test_the_step_solves_its_equation_and_keeps_the_number_of_records():
+    expected, pulled = np.array([3.0, 50.0, 1e-3, 2.0, 0.0]), np.array([7.0, 44.0, 4.0, -90.0, 5.0])
     change = _change(expected, pulled, 2.0)
-    assert np.allclose(expected[:3] * np.exp(change[:3]) + 2.0 * change[:3], pulled[:3])
+    assert (expected * np.exp(change)).sum() == pytest.approx(expected.sum())
+    shift = pulled[:3] - (expected[:3] * np.exp(change[:3]) + 2.0 * change[:3])
+    assert np.ptp(shift) == pytest.approx(0.0, abs=1e-6)
     assert change[3] == -30.0  # as far as one step goes; the rest is for the next
     assert change[4] == 0.0  # structural zeros stay

@@ -15,7 +15,7 @@ from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.streams import SecureStream
 
-ANSWERS = ("measurement", "selection", "draw")
+ANSWERS = ("measurement", "selection", "comparison", "draw")
 PUBLIC = ("records", "public")  # sizes that the unit makes public, noted before anything is charged
 OTHER_DATA = (
     "these are not the data the run was started with: their public sizes differ from those in its journal. Give the "

@@ -29,7 +29,7 @@ from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.reviewed import NOISE_ON_TABLES, TABLE_DRAWS, require_reviewed
 from understudy.privacy.promise.event import Event, GumbelMax, NoisyMax, Strata
 from understudy.privacy.promise.plan import Plan
-from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
+from understudy.privacy.promise.sensitivity import comparison_sensitivity, margin_sensitivity, selection_sensitivity
 
 Groups = Mapping[str, tuple[int, ...]]  # for each code of an attribute the code it is merged into
 CELLS_AT_ONCE = 2**25  # of fine tables that are counted together to be merged: a quarter of a gigabyte
@@ -303,6 +303,50 @@ class Gate(ChargingGate):
         chosen = self._stream.noisy_argmax(np.array(scores, dtype=np.int64), scale, law)
         self._write("selection", {"label": label, "chosen": int(chosen), "noise": noise})
         return int(chosen)
+
+    def compare(self, candidates: Sequence[Candidate], *, mechanism: Mechanism, label: str) -> Integers:
+        """Measure how far each margin is from what a model says of it: every distance with noise, all in one step.
+
+        Parameters
+        ----------
+        candidates
+            The margins, and what the model says of each. Offsets are left out: they are public.
+        mechanism
+            The noise on every distance.
+        label
+            The label of the step in the plan.
+
+        Returns
+        -------
+        Integers
+            A noisy distance for each candidate.
+
+        Raises
+        ------
+        InputError
+            If there is no candidate.
+        InternalError
+            If the mechanism does not say what it costs.
+        """
+        if not candidates:
+            raise InputError("there is nothing to compare.")
+        require_reviewed(mechanism, NOISE_ON_TABLES)
+        for candidate in candidates:
+            self._check_candidate(candidate)
+        event = mechanism.event(comparison_sensitivity([candidate.weight for candidate in candidates], self.unit))
+        if not isinstance(event, Event):
+            raise InternalError(f"{mechanism.name} does not say what it costs.")
+        self._charge("compare", label, (), event)
+        self.count_ahead(candidate.margin for candidate in candidates)
+        remembered = self._remembered("comparison", label)
+        asked = {"margins": [list(one.margin) for one in candidates], "mechanism": mechanism.to_json()}
+        if remembered is not None:
+            self._require_charged({key: remembered[key] for key in asked} == asked)
+            return unpack_array(remembered["values"])
+        distances = [candidate.weight * self._distance(candidate) for candidate in candidates]
+        noisy = mechanism.run(np.array(distances, dtype=np.int64), self._stream)
+        self._write("comparison", {"label": label, **asked, "values": pack_array(noisy)})
+        return noisy
 
     def _check_candidate(self, candidate: Candidate) -> None:
         """A table that is spread over another's cells would move a score by more than is charged."""

@@ -26,7 +26,7 @@ class Step:
     margin: tuple[str, ...]
     """The attributes it looks at."""
     action: str
-    """``measure``, ``select`` or ``draw``."""
+    """``measure``, ``select``, ``compare`` or ``draw``."""
     event: Event
     """What it costs."""
     cells: int = 0

@@ -66,6 +66,16 @@ def selection_sensitivity(weights: Sequence[int], unit: Unit) -> int:
     return max(abs(int(weight)) for weight in weights) * unit.rows_per_unit * moves
 
 
+def comparison_sensitivity(weights: Sequence[int], unit: Unit) -> Sensitivity:
+    """Sensitivity of many distances that are handed out together, each weight x L1 distance(true, model counts).
+
+    One unit can move every one of them, each by as much as ``selection_sensitivity`` says of it alone. So the L1
+    sensitivity is their sum, and the squared L2 sensitivity the sum of their squares.
+    """
+    moves = [selection_sensitivity([weight], unit) for weight in weights]
+    return Sensitivity(l1=sum(moves), l2_squared=sum(move**2 for move in moves), linf=max(moves, default=0))
+
+
 def _row_can_move(schema: Schema, margin: tuple[str, ...], fixed: tuple[str, ...]) -> bool:
     """Whether two allowed cells of the margin agree on every fixed attribute."""
     free = [name for name in margin if name not in fixed]

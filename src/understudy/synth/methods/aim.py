@@ -49,12 +49,12 @@ from understudy.synth.shared.margins import (
     margin_step,
     public_records,
     rows_law,
-    synthesis_from,
     total_of,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.shared.strata import Strata, read_strata, synthesis_in_strata
+from understudy.synth.shared.rows import synthesis_of
+from understudy.synth.shared.strata import Strata, read_strata
 
 MODEL_CELLS = 1_000_000
 PRIOR_WHILE_CHOOSING = 100.0
@@ -205,7 +205,10 @@ class Aim:
             if moved <= math.sqrt(2 / math.pi * noise.variance) * before.size:
                 part *= MORE_RHO if currency.concentrated else MORE_EPSILON
         notes = (f"{state.number} rounds of choosing and measuring.",)
-        return self._rows(plan, strata, measured, total=total, stream=stream, known=known, notes=notes)
+        return synthesis_of(
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
+            notes=notes,
+        )  # fmt: skip
 
     def _refined(self) -> Refined:
         return Refined(method=replace(self, refine=""), refine=self.refine)
@@ -217,21 +220,7 @@ class Aim:
         refuse_without_model(self.refine)
         total = total_of(schema, records, measured)
         strata = read_strata(schema, self.strata)
-        return self._rows(plan, strata, measured, total=total, stream=stream, known={}, notes=())
-
-    def _rows(
-        self, plan: Plan, strata: Strata, measured: Sequence[Measurement], *, total: float, stream: Stream,
-        known: dict[Margin, NDArray[np.int64]], notes: tuple[str, ...],
-    ) -> Synthesis:  # fmt: skip
-        rows_by = rows_law(self.draws, self.rows_by)
-        if strata.names:
-            return synthesis_in_strata(
-                plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known, notes=notes
-            )
-        return synthesis_from(
-            plan, strata.schema, measured, total=total, rows_by=rows_by, stream=stream, known=known,
-            draws=self.draws, notes=notes,
-        )[0]  # fmt: skip
+        return synthesis_of(plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by)
 
     def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:
         strata = read_strata(schema, self.strata)

@@ -43,12 +43,12 @@ from understudy.synth.shared.margins import (
     public_records,
     read_margins,
     rows_law,
-    synthesis_from,
     total_of,
     whole_number,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Fitter, Strata, read_strata, synthesis_in_strata
 
 SPLITS = ("optimal", "equal")
@@ -231,11 +231,9 @@ class Ipf:
                 fitter=_published_fit(read_exact(self.prior, "prior")),
             )  # fmt: skip
         total = total_of(schema, records, measured)
-        if strata.names:
-            return synthesis_in_strata(plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known)
-        return synthesis_from(
-            plan, schema, measured, total=total, rows_by=rows_by, stream=stream, known=known, draws=self.draws
-        )[0]
+        return synthesis_of(
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known
+        )
 
 
 def _published_fit(prior: Fraction) -> Fitter:

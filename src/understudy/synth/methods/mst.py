@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
 from math import pi, sqrt
 from typing import ClassVar
 
@@ -25,10 +24,6 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.fit import structural_groups
-from understudy.models.junction_tree import tree_cells
-from understudy.models.model import Model
-from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import ApproxDP, Definition, Unit
@@ -38,26 +33,31 @@ from understudy.privacy.promise.sensitivity import selection_sensitivity
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.margins import (
     TOTAL,
-    TOTAL_SHARE,
     Margin,
     check_copies,
     check_margin_sizes,
     check_model_size,
     check_rows,
     drawn_option,
-    is_public,
     known_margins,
     margin_label,
     margin_step,
     public_records,
     rows_law,
     shares_by_cells,
-    synthesis_from,
     total_of,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.pairs import (
+    Independence,
+    least_variance_power,
+    one_way_margins,
+    one_way_steps,
+    possible_pairs,
+)
 from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.shared.strata import Strata, known_inside, read_strata, synthesis_in_strata
+from understudy.synth.shared.rows import synthesis_of
+from understudy.synth.shared.strata import Strata, read_strata
 
 ONE_WAY, CHOOSING = Fraction(1, 3), Fraction(1, 6)  # of the budget; the pairs get the rest
 MODEL_CELLS = 5_000_000
@@ -109,16 +109,16 @@ class Mst:
         if self.refine:
             return self._refined().plan(schema, request, lambda merged: self._looks_at(merged, request.unit))
         strata, unit = read_strata(schema, self.strata), request.unit
-        ones = self._one_way(strata, unit)
+        ones = one_way_margins(strata, unit)
         if not ones:
             raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
         for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
             check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
-        edges = self._edges(strata, unit)
+        edges = possible_pairs(strata, unit, self.model_cells)
         joins = _most_joins(strata, unit, edges)
         currency = _currency(strata, request.budget, unit, edges, joins)
-        steps = self._one_way_steps(schema, ones, request, currency, ONE_WAY if joins else Fraction(1))
+        steps = one_way_steps(schema, ones, unit, currency, currency.amount * (ONE_WAY if joins else Fraction(1)))
         if joins:
             sensitivity = Fraction(selection_sensitivity([1], unit))
             event = GumbelMax if currency.concentrated else NoisyMax
@@ -145,55 +145,15 @@ class Mst:
             notes=("Larger pairs get larger shares of what the pairs have together, once the tree is known.",),
         )
 
-    def _one_way_steps(
-        self, schema: Schema, ones: Sequence[Margin], request: Request, currency: Currency, share: Fraction
-    ) -> list[Step]:
-        """One-way margins, larger ones with larger shares; the number of rows where it is not public."""
-        margins, unit = list(ones), request.unit
-        shares = shares_by_cells(schema, margins, _power(currency))
-        if not unit.public_total:
-            margins, shares = [*margins, ()], [*(one * (1 - TOTAL_SHARE) for one in shares), TOTAL_SHARE]
-        return [
-            margin_step(schema, margin, unit, currency.noise(currency.amount * share * part, schema, margin, unit))
-            for margin, part in zip(margins, shares, strict=True)
-        ]
-
-    def _one_way(self, strata: Strata, unit: Unit) -> list[Margin]:
-        margins = strata.joined_all([(name,) for name in strata.inner])
-        return [margin for margin in margins if not is_public(strata.schema, margin, unit)]
-
     def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:
         strata = read_strata(schema, self.strata)
-        return [*self._one_way(strata, unit), *strata.joined_all(self._edges(strata, unit))]
-
-    def _edges(self, strata: Strata, unit: Unit) -> list[Margin]:
-        """Pairs that a model could hold, beside what structural zeros and fixed attributes put into it anyway.
-
-        An attribute of one level depends on nothing, and would only join others without a word about how they depend.
-        """
-        schema = strata.parts[0].schema
-        sizes = dict(zip(schema.names, schema.shape(), strict=True))
-        always = [*structural_groups(strata.schema), strata.schema.margin(unit.fixed)]
-        groups = [strata.inside(group) for group in always]
-        alone = tree_cells(sizes, groups) if any(len(group) > 1 for group in groups) else 0
-        room = self.model_cells - alone
-
-        def holds(pair: Margin) -> bool:
-            if not alone:
-                return sizes[pair[0]] * sizes[pair[1]] <= room
-            return tree_cells(sizes, [pair, *groups]) <= self.model_cells
-
-        return [
-            pair
-            for pair in combinations([name for name in strata.inner if sizes[name] > 1], 2)
-            if not is_public(strata.schema, strata.joined(pair), unit) and holds(pair)
-        ]
+        return [*one_way_margins(strata, unit), *strata.joined_all(possible_pairs(strata, unit, self.model_cells))]
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         if self.refine:
             return self._refined().run(plan, schema, gate, stream)
         strata = read_strata(schema, self.strata)
-        edges = self._edges(strata, plan.unit)
+        edges = possible_pairs(strata, plan.unit, self.model_cells)
         joins = _most_joins(strata, plan.unit, edges)
         currency = _currency(strata, plan.budget, plan.unit, edges, joins)
         first = [step for step in plan.steps if step.action == "measure" and (step.margin or step.label == TOTAL)]
@@ -205,7 +165,7 @@ class Mst:
         if tree:
             part = currency.amount * (1 - ONE_WAY - CHOOSING)
             margins = [strata.joined(edge) for edge in tree]
-            shares = shares_by_cells(schema, margins, _power(currency))
+            shares = shares_by_cells(schema, margins, least_variance_power(currency))
             measured += gate.measure([
                 Query(margin=margin, mechanism=currency.noise(part * share, schema, margin, plan.unit),
                       label=f"pair {number}: {margin_label(margin)}")
@@ -213,7 +173,10 @@ class Mst:
             ])  # fmt: skip
         notes = (f"Tree: {'; '.join(margin_label(edge) for edge in tree) or 'no pairs'}.",)
         total = total_of(schema, public_records(plan, gate), measured)
-        return self._rows(plan, strata, measured, total=total, stream=stream, known=known, notes=notes)
+        return synthesis_of(
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
+            notes=notes,
+        )  # fmt: skip
 
     def _refined(self) -> Refined:
         return Refined(method=replace(self, refine=""), refine=self.refine)
@@ -225,21 +188,7 @@ class Mst:
         refuse_without_model(self.refine)
         strata = read_strata(schema, self.strata)
         total = total_of(schema, records, measured)
-        return self._rows(plan, strata, measured, total=total, stream=stream, known={}, notes=())
-
-    def _rows(
-        self, plan: Plan, strata: Strata, measured: Sequence[Measurement], *, total: float, stream: Stream,
-        known: dict[Margin, np.ndarray], notes: tuple[str, ...],
-    ) -> Synthesis:  # fmt: skip
-        rows_by = rows_law(self.draws, self.rows_by)
-        if strata.names:
-            return synthesis_in_strata(
-                plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known, notes=notes
-            )
-        return synthesis_from(
-            plan, strata.schema, measured, total=total, rows_by=rows_by, stream=stream, known=known, notes=notes,
-            draws=self.draws,
-        )[0]  # fmt: skip
+        return synthesis_of(plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by)
 
     def _grow(
         self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
@@ -247,14 +196,7 @@ class Mst:
     ) -> list[Margin]:  # fmt: skip
         """Kruskal's algorithm with a noisy maximum: the pair farthest from independence between two parts."""
         unit = gate.unit
-        known = known_margins(strata.schema, gate, unit)
-        sizes = strata.sizes(measured, total)
-        models = [
-            Tracker(part.schema, strata.measured_in(part, measured), known=inside, total=max(float(size), 1.0),
-                    prior=PRIOR_WHILE_CHOOSING).model
-            for (part, inside), size in zip(known_inside(strata, known), sizes, strict=True)
-        ]  # fmt: skip
-        expected = _Independence(strata, models)
+        expected = Independence(strata, gate, measured, total)
         each = currency.amount * (1 - ONE_WAY - CHOOSING) / joins
         offered = {}
         for edge in edges:
@@ -276,11 +218,6 @@ class Mst:
             tree.append(left[chosen])
             joined.join(left[chosen])
         return tree
-
-
-def _power(currency: Currency) -> Fraction:
-    """Shares in proportion to cells to this power have the least total variance (docs/theory/margins.md)."""
-    return Fraction(1, 2) if currency.concentrated else Fraction(1, 3)
 
 
 def _currency(strata: Strata, budget: Definition, unit: Unit, edges: Sequence[Margin], joins: int) -> Currency:
@@ -323,30 +260,3 @@ class _Parts:
     def join(self, edge: Margin) -> None:
         old, new = self._part[edge[0]], self._part[edge[1]]
         self._part = {name: new if part == old else part for name, part in self._part.items()}
-
-
-class _Independence:
-    """Expected counts of pairs when nothing but the one-way margins and structural zeros is known, in all strata."""
-
-    def __init__(self, strata: Strata, models: Sequence[Model]) -> None:
-        self._strata = strata
-        self._models = models
-        self._single = [{name: model.project((name,)) for name in strata.inner} for model in models]
-        linked = [set(clique) for model in models for clique in model.tree.cliques if len(clique) > 1]
-        self._linked = [group for group in linked if len(group) > 1]
-
-    def counts(self, edge: Margin) -> np.ndarray:
-        """One axis per attribute of the measured margin, in the order of the schema."""
-        strata = self._strata
-        margin = strata.joined(edge)
-        table = np.zeros(strata.schema.shape(margin))
-        # Only attributes that some clique links with others can depend on one another in these models.
-        apart = sum(any(name in group for group in self._linked) for name in edge) < len(edge)
-        for part, model, single in zip(strata.parts, self._models, self._single, strict=True):
-            place = dict(zip(strata.names, part.codes, strict=True))
-            index = tuple(place[name] if name in place else slice(None) for name in margin)
-            if apart:
-                table[index] = np.outer(single[edge[0]], single[edge[1]]) / model.total
-            else:
-                table[index] = model.project(edge)
-        return table

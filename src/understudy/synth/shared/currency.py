@@ -14,6 +14,7 @@ from understudy.privacy.mechanisms.noise import NoiseMechanism
 from understudy.privacy.promise.calibrate import gaussian_noise, noise_for
 from understudy.privacy.promise.conversion import cdp_rho
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
+from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.privacy.randomness.streams import LARGEST_SCALE, SMALLEST_SCALE
 
@@ -73,7 +74,10 @@ class Currency:
 
     def noise(self, part: Fraction, schema: Schema, margin: tuple[str, ...], unit: Unit) -> NoiseMechanism:
         """The noise on a margin that costs this part."""
-        sensitivity = margin_sensitivity(schema, margin, unit)
+        return self.noise_on(part, margin_sensitivity(schema, margin, unit))
+
+    def noise_on(self, part: Fraction, sensitivity: Sensitivity) -> NoiseMechanism:
+        """The noise on numbers of a sensitivity that costs this part."""
         if self.bound == "gaussian":
             return gaussian_noise(2 * part, sensitivity)
         budget = ZCDP(rho=part) if self.concentrated else PureDP(epsilon=part)

@@ -1,0 +1,238 @@
+"""One look at all pairs, then everything is measured once: as many pairs as the budget can say something about.
+
+A small part of the budget measures the one-way margins, another looks once at how far every pair is from independence:
+all these distances together, each with noise. From these noisy numbers and from sizes alone follows which pairs are
+worth their noise. They and the one-way margins are then measured with shares that make the expected error of all
+two-way tables least, and fitted once. A run can end with no pair (it is then ``independent``), a tree, or many.
+
+Cousins: McKenna, Miklau and Sheldon (2021) choose a tree in as many rounds as it has edges, AIM (2022) chooses and
+measures in turn. One look costs the noise of all pairs at once, and nothing has to be fitted between choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import pi, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from understudy.core.measurement import Measurement
+from understudy.core.mechanism import Mechanism, Stream
+from understudy.core.schema import Schema
+from understudy.errors import InputError, UnsupportedError
+from understudy.models.junction_tree import tree_cells
+from understudy.privacy.gate.gate import Candidate, Gate, Query
+from understudy.privacy.gate.measurement_steps import query_of
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.plan import Plan, Step
+from understudy.privacy.promise.sensitivity import comparison_sensitivity
+from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.margins import (
+    Margin,
+    check_copies,
+    check_margin_sizes,
+    check_model_size,
+    check_rows,
+    drawn_option,
+    known_margins,
+    margin_label,
+    margin_step,
+    public_records,
+    rows_law,
+    total_of,
+)
+from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.pair_choice import PairChoice, shrunk_departures
+from understudy.synth.shared.pairs import (
+    Independence,
+    kept_together,
+    one_way_margins,
+    one_way_steps,
+    possible_pairs,
+)
+from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.rows import synthesis_of
+from understudy.synth.shared.strata import Strata, read_strata
+
+MODEL_CELLS = 300_000
+LOOK = "look at every pair"
+FIRST = Fraction(1, 10)  # of the budget, for the first one-way margins
+# The look. Noise falls with the root of a share of rho, and with a share of epsilon itself.
+LOOKING, LOOKING_EPSILON = Fraction(1, 12), Fraction(1, 6)
+
+
+@synthesizers.add
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneLook:
+    """Pairs chosen from one noisy look at all of them."""
+
+    name: ClassVar[str] = "one_look"
+    summary: ClassVar[str] = "pairs chosen from one noisy look at all of them; for many attributes, in seconds"
+    guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
+    inference: ClassVar[str] = "selection not modelled"
+
+    strata: str = ""
+    """Attributes whose cells get a model each, with the same pairs for all."""
+    model_cells: int = MODEL_CELLS
+    """The largest model, in cells of all its tables."""
+    rows_by: str | None = None
+    """``rounding`` (the default) or ``multinomial``."""
+    draws: str = "fit"
+    """``fit``, or ``posterior`` for copies that differ as the noise-aware posterior does."""
+    refine: str = ""
+    """As in ``ipf``."""
+
+    def __post_init__(self) -> None:
+        check_refined(self.refine, self.draws)
+        check_rows(self.draws, self.rows_by)
+        if self.draws == "posterior" and self.strata:
+            raise InputError("draws = posterior is for one model of all rows; leave strata out.")
+        if not 1000 <= self.model_cells <= 20_000_000:
+            raise InputError(f"model_cells ({self.model_cells}) must be between 1,000 and 20,000,000.")
+
+    def plan(self, schema: Schema, request: Request) -> Plan:
+        check_request(type(self), schema, request)
+        check_copies(self.draws, request.copies)
+        if self.refine:
+            return self._refined().plan(schema, request, lambda merged: self._looks_at(merged, request.unit))
+        strata, unit = read_strata(schema, self.strata), request.unit
+        ones = one_way_margins(strata, unit)
+        if not ones:
+            raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
+        check_margin_sizes(schema, ones)
+        for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
+            check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
+        currency = Currency.for_choosing(request.budget)
+        pairs = possible_pairs(strata, unit, self.model_cells)
+        first, looking = _shares(currency) if pairs else (Fraction(1), Fraction(0))
+        steps = one_way_steps(schema, ones, unit, currency, currency.amount * first)
+        notes = (f"No model of at most {self.model_cells:,} cells holds a pair: all is spent on one-way margins.",)
+        if pairs:
+            sensitivity = comparison_sensitivity([1] * len(pairs), unit)
+            noise = currency.noise_on(currency.amount * looking, sensitivity)
+            steps.append(Step(label=LOOK, margin=(), action="compare", event=noise.event(sensitivity),
+                              cells=len(pairs), standard_deviation=sqrt(noise.variance)))  # fmt: skip
+            most = len(ones) + len(pairs)
+            example = strata.joined(pairs[0])
+            each = currency.noise(currency.amount * (1 - first - looking) / most, schema, example, unit)
+            shown = margin_step(schema, example, unit, each)
+            steps.append(Step(label="measure one-way margins and chosen pairs", margin=(), action="measure",
+                              event=shown.event, standard_deviation=shown.standard_deviation,
+                              repeats=most))  # fmt: skip
+            notes = (
+                f"At most {most} tables are measured after the look. The fewer there are, and the larger one is, the "
+                "larger its share of what is left, so most have less noise than stated.",
+            )
+        return planned(
+            schema,
+            request,
+            method=self.name,
+            steps=tuple(steps),
+            options={
+                "strata": self.strata,
+                "model_cells": self.model_cells,
+                "rows_by": rows_law(self.draws, self.rows_by),
+                **drawn_option(self.draws),
+            },
+            adaptive=True,
+            read_by=currency.bound,
+            notes=notes,
+        )
+
+    def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:
+        strata = read_strata(schema, self.strata)
+        pairs = possible_pairs(strata, unit, self.model_cells)
+        return [*one_way_margins(strata, unit), *strata.joined_all(pairs)]
+
+    def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
+        if self.refine:
+            return self._refined().run(plan, schema, gate, stream)
+        strata, unit = read_strata(schema, self.strata), plan.unit
+        currency = Currency.named(plan.budget, plan.read_by)
+        pairs = possible_pairs(strata, unit, self.model_cells)
+        ones = one_way_margins(strata, unit)
+        first = plan.steps[: -2 if pairs else None]
+        known = known_margins(schema, gate, unit)
+        gate.count_ahead([*(step.margin for step in first), *(strata.joined(pair) for pair in pairs)])
+        measured = gate.measure([query_of(step) for step in first])
+        notes = ("No pairs: one-way margins only.",)
+        total = total_of(schema, public_records(plan, gate), measured)
+        if pairs:
+            left = currency.amount * (1 - sum(_shares(currency), Fraction(0)))
+            choice = self._choice(strata, currency, gate, measured, pairs=pairs, total=total, left=left)
+            sizes = {name: schema[name].size for name in strata.inner}
+            always = kept_together(strata, unit)
+
+            def fits(numbers: Sequence[int]) -> bool:
+                return tree_cells(sizes, [*always, *(pairs[number] for number in numbers)]) <= self.model_cells
+
+            numbers = choice.choose(fits)
+            margins = [*ones, *(strata.joined(pairs[number]) for number in numbers)]
+            measured += gate.measure([
+                Query(margin=margin, mechanism=currency.noise(left * share, schema, margin, unit),
+                      label=f"table {number}: {margin_label(margin)}")
+                for number, (margin, share) in enumerate(zip(margins, choice.shares(numbers), strict=True), start=1)
+            ])  # fmt: skip
+            if numbers:
+                notes = (f"Pairs: {'; '.join(margin_label(pairs[number]) for number in numbers)}.",)
+            total = total_of(schema, public_records(plan, gate), measured)
+        return synthesis_of(
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
+            notes=notes,
+        )  # fmt: skip
+
+    def _refined(self) -> Refined:
+        return Refined(method=replace(self, refine=""), refine=self.refine)
+
+    def again(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
+    ) -> Synthesis:
+        """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
+        refuse_without_model(self.refine)
+        strata, total = read_strata(schema, self.strata), total_of(schema, records, measured)
+        return synthesis_of(plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by)
+
+    def _choice(
+        self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
+        pairs: Sequence[Margin], total: float, left: Fraction,
+    ) -> PairChoice:  # fmt: skip
+        """The noisy look, and all that follows from it before anything is chosen."""
+        schema, unit = strata.schema, gate.unit
+        independence = Independence(strata, gate, measured, total)
+        offered = [
+            Candidate(margin=strata.joined(pair), model=np.rint(independence.counts(pair)).astype(np.int64))
+            for pair in pairs
+        ]
+        looking = currency.amount * _shares(currency)[1]
+        noise = currency.noise_on(looking, comparison_sensitivity([1] * len(pairs), unit))
+        noisy = gate.compare(offered, mechanism=noise, label=LOOK)
+        place = {name: number for number, name in enumerate(strata.inner)}
+        errors, one_cells = np.zeros(len(place)), np.zeros(len(place), dtype=np.int64)
+        for one in measured:
+            for name in strata.inside(one.margin):
+                one_cells[place[name]] = one.values.size
+                errors[place[name]] = independence.one_way_error(name, _mean_noise(one.mechanism))
+        ends = np.array([[place[name] for name in pair] for pair in pairs])
+        return PairChoice(
+            one_cells=one_cells,
+            ends=ends,
+            pair_cells=np.array([schema.cells(one.margin) for one in offered]),
+            departures=shrunk_departures(noisy.astype(float), np.hypot(*errors[ends].T), noise.variance),
+            most=np.array([independence.largest_departure(pair) for pair in pairs]),
+            noise=_mean_noise(currency.noise(left, schema, offered[0].margin, unit)),
+            concentrated=currency.concentrated,
+        )
+
+
+def _shares(currency: Currency) -> tuple[Fraction, Fraction]:
+    """What the first one-way margins and the look get."""
+    return FIRST, LOOKING if currency.concentrated else LOOKING_EPSILON
+
+
+def _mean_noise(noise: Mechanism) -> float:
+    """The mean absolute noise on one cell."""
+    return sqrt(noise.variance / 2) if isinstance(noise, Geometric) else sqrt(2 / pi * noise.variance)
