@@ -131,6 +131,8 @@ def _from_draws(
     if isinstance(evidence, NoiseAware):
         judged.hold_against_tables(estimand, evidence, drawn, level, rng)
     if not estimand.of_counts:
+        judged.association(estimand, evidence.raw, level, rng)
+        judged.nobody_and_everybody(estimand, drawn, level)
         judged.open_bins(estimand, evidence.raw, drawn, level, rng)
     judged.lower_all(release, allowed.status)
     counted = float(drawn.counts.sum(axis=1).mean())

@@ -27,6 +27,7 @@ from understudy.release.table_release import Release
 
 FEW_GROUPS = 4
 PRIORS = 6  # concentrations between 1 / groups and 1 that share the posterior by their evidence
+MANY_GROUPS = 60  # from which on half as many priors share the posterior
 NEGLIGIBLE = 1e-4
 
 
@@ -234,7 +235,9 @@ def _stratum(
     if prior is not None or len(groups) <= FEW_GROUPS:
         posterior = made(0.5 if prior is None else prior)
         return Stratum(posteriors=(posterior,), weights=np.ones(1), groups=groups, records=records)
-    posteriors = [made(g) for g in np.geomspace(1 / len(groups), 1, PRIORS)]
+    # Each takes seconds for many groups, whose answers are held against the noisy values alone in any case.
+    count = PRIORS if len(groups) <= MANY_GROUPS else PRIORS // 2
+    posteriors = [made(g) for g in np.geomspace(1 / len(groups), 1, count)]
     log = np.array([posterior.log_evidence for posterior in posteriors])
     weights = np.exp(log - log.max())
     weights /= weights.sum()

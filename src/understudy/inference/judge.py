@@ -20,7 +20,7 @@ from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION,
 from understudy.inference.noise_aware import MODELLED, NoiseAware
 from understudy.inference.ranges import can_be_bounded, identified_ranges
 from understudy.inference.settle import Settled, from_posterior, settle
-from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled
+from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled, unbiased_square
 from understudy.release.table_release import Release
 
 OPEN = 0.5  # share of the squared influence outside the measured tables from which on a quantity is not determined
@@ -30,7 +30,7 @@ BY_PRIOR = (
     "the noisy values alone do not determine this: over what noise and sampling can do it is far from linear, so the "
     "answer rests on its prior"
 )
-NO_FLOOR = "Cramer's V cannot be negative, so its interval never holds 0; for two by two tables use the log odds ratio"
+NO_FLOOR = "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -152,8 +152,6 @@ class Judged:
         everywhere = np.ones(len(self.names), bool)
         if estimand.assumed:
             self.lower(everywhere, MODEL, f"where in its bins {', '.join(estimand.assumed)} lies is assumed")
-        if estimand.question.kind == "association":
-            self.lower(np.arange(len(self.names)) == 0, MODEL, NO_FLOOR)
         if not estimand.binned:
             return
         low, _ = _ends(estimand.lowest, estimand, raw, drawn, level=level, rng=rng)
@@ -162,6 +160,30 @@ class Judged:
         self.low, self.high = np.minimum(low, self.low), np.maximum(high, self.high)
         wide = (self.high - self.low) > (1 + BIN_SHARE) * before
         self.labels = [worst((own, RANGE)) if flag else own for own, flag in zip(self.labels, wide, strict=True)]
+
+    def association(self, estimand: Estimand, raw: Raw | None, level: float, rng: np.random.Generator) -> None:
+        """Cramer's V is the root of a sum of squares, to which noise adds whatever the truth. What it adds is taken
+        away, and the interval reaches down to 0 where nothing shows that there is an association."""
+        if estimand.question.kind != "association":
+            return
+        first = np.arange(len(self.names)) == 0
+        if raw is not None:
+            found = unbiased_square(raw, lambda shares: estimand.evaluate(shares)[:, :1] ** 2, level, rng)
+            if np.isfinite(found).all():
+                value, low, high = (float(np.sqrt(np.clip(one[0], 0, 1))) for one in found)
+                self.centre, self.low, self.high = (
+                    np.where(first, new, old) for new, old in ((value, self.centre), (low, self.low), (high, self.high))
+                )
+        self.lower(first, MODEL, NO_FLOOR)
+
+    def nobody_and_everybody(self, estimand: Estimand, drawn: Drawn, level: float) -> None:
+        """A share of people of whom there may be none reaches down to 0, and one that all may be up to 1."""
+        if estimand.bounds != (0.0, 1.0):
+            return
+        seen = estimand.evaluate(drawn.counts.astype(np.float64))
+        often = (1 - level) / 2
+        self.low = np.where((seen <= 0).mean(axis=0) > often, 0.0, self.low)
+        self.high = np.where((seen >= 1).mean(axis=0) > often, 1.0, self.high)
 
     def lower_all(self, release: Release, status: str) -> None:
         """What the way the release was made says about every quantity."""

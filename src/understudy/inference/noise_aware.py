@@ -41,7 +41,7 @@ from understudy.release.table_release import Release
 MODELLED = 1e-6  # share of the squared gradient outside the span of the tables from which an answer is model-based
 DRAWN = 1500  # draws of a model, at least
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise
-MOST_WEIGHTED = 90  # parameters; importance weights in more dimensions have never been even enough
+MOST_WEIGHTED = 45  # parameters; importance weights in more dimensions are seldom even enough, and cost seconds
 MOST_CHAINED = 30  # parameters of a model that Markov chains finish in seconds
 MOST_NUMBERS = 40_000_000  # cells of the model times draws, and cells times groups: 320 MB each
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision

@@ -23,6 +23,8 @@ from understudy.errors import UnderstudyError
 PAIRS = 300
 MOST_NUMBERS = 30_000_000  # groups times simulations; beyond it nothing is simulated
 CURVED = 0.2  # median curvature over the median first order, up to which a quantity is nearly linear
+USUAL = 0.6827  # of normal deviations are within one standard deviation
+UNSEEN = 2.0  # people that a group may have of whom none was seen
 EXTRA = 0.05  # of all records: added over the groups before people are sampled from them
 CURVED_FAR = 0.6  # the same far out, at the 95 percent quantiles
 Quantity = Callable[[Floats], Floats]  # shares of the groups (S, groups): values (S, outputs)
@@ -50,11 +52,11 @@ class Unshrunk:
 def sampled(centre: Floats, records: float, size: int, rng: np.random.Generator) -> Floats:
     """Deviations of shares by the sampling of people.
 
-    A group in which nobody was seen may have somebody: up to one more person in every possible group, and a twentieth
-    of all people together, keeps an interval from having no width.
+    A group in which nobody was seen may have somebody (up to three, at 95 percent): up to two more people in every
+    possible group, and a twentieth of all people together, keep an interval from having no width.
     """
     possible = centre != 0
-    held = np.maximum(centre, 0) * records + possible * min(1.0, EXTRA * records / max(1, int(possible.sum())))
+    held = np.maximum(centre, 0) * records + possible * min(UNSEEN, EXTRA * records / max(1, int(possible.sum())))
     held = held / held.sum()
     return np.asarray(rng.multinomial(max(1, round(records)), held, size=size) / records - held)
 
@@ -69,6 +71,20 @@ def noise_of(mechanism: object, counts: Integers, size: int, rng: np.random.Gene
         drawn = rng.negative_binomial(times, leave, shape) - rng.negative_binomial(times, leave, shape)
         return np.asarray(drawn * (counts > 0), np.float64)
     return np.asarray(rng.standard_normal((size, len(counts))) * np.sqrt(variance * counts))
+
+
+def unbiased_square(
+    raw: Raw, square: Quantity, level: float, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """A quantity that is a sum of squares near 0, such as chi-square: its estimate without the part that is noise, and
+    its interval. Noise adds to squares whatever the truth; its mean is simulated and taken away."""
+    away = raw.deviations(PAIRS, rng)
+    with np.errstate(all="ignore"):
+        values = square(np.concatenate([raw.shares[None, :], raw.shares + away, raw.shares - away]))
+    middle, moved = values[0], values[1:]
+    added = np.median((moved[:PAIRS] + moved[PAIRS:]) / 2 - middle, axis=0)
+    half = np.quantile(np.abs(moved - middle - added), level, axis=0)
+    return np.asarray(middle - added), np.asarray(middle - added - half), np.asarray(middle - added + half)
 
 
 def unshrunk(raw: Raw, quantity: Quantity, level: float, rng: np.random.Generator) -> Unshrunk | None:
@@ -93,8 +109,9 @@ def unshrunk(raw: Raw, quantity: Quantity, level: float, rng: np.random.Generato
     far = np.quantile(curved, 0.95, axis=0) / np.maximum(np.quantile(first, 0.95, axis=0), floor)
     determined = usable & (near <= CURVED) & (far <= CURVED_FAR)
     return Unshrunk(
-        value=np.asarray(middle - np.where(determined, second.mean(axis=0), 0.0)),
+        # One simulated sample in hundreds may nearly separate an outcome: a median does not see it, a mean does.
+        value=np.asarray(middle - np.where(determined, np.median(second, axis=0), 0.0)),
         half=np.asarray(np.quantile(first, level, axis=0, method="weibull")),
-        spread=np.asarray(np.sqrt((first**2).mean(axis=0))),
+        spread=np.asarray(np.quantile(first, USUAL, axis=0)),
         determined=np.asarray(determined),
     )

@@ -32,7 +32,7 @@ OF_ITS_KIND = {
     "quantile": (RANGE, "the interval ends at edges of bins"),
     "association": (
         MODEL,
-        "Cramer's V cannot be negative, so its interval never holds 0; for two by two tables use the log odds ratio",
+        "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio",
     ),
     **dict.fromkeys(FAMILIES, (VALID, NUMBERS)),
 }
