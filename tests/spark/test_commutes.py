@@ -10,6 +10,7 @@ import pytest
 import understudy as us
 from understudy.commutes.methods import commute_tree
 from understudy.demo.commuters import make_world
+from understudy.engines.systems.spark import source as engine
 from understudy.errors import DisclosureError, InputError, InternalError
 from understudy.privacy.gate import flow_blocks
 from understudy.privacy.gate.flow_blocks import LocalFlows
@@ -66,6 +67,30 @@ def test_the_release_is_that_of_one_machine(spark, world, skewed, tmp_path, part
     for copy in (1, 2):
         assert here.flows(copy).to_pylist() == there.flows(copy).to_pylist()
     assert here.provenance.events == there.provenance.events
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("commute", {}), ("commute", {"unit": us.Unit()}), ("commute_tree", {})],
+    ids=["urn", "private destinations", "tree"],
+)
+def test_a_city_too_large_for_a_closure_is_broadcast(spark, world, skewed, tmp_path, monkeypatch, method, options):
+    """With a limit of 0 every public value travels as one of a real city does: classifiers, divisions, whole orders."""
+    monkeypatch.setattr(engine, "INLINE_BYTES", 0)
+    settings = {"method": method, "budget": us.PureDP(epsilon=4), **options}
+    here = us.synthesize(us.open_commutes(skewed, places=world.places), stream=SeededStream(3), **settings)
+    source = us.open_commutes(spark_frame(spark, skewed, tmp_path, 3), places=world.places)
+    there = us.synthesize(source, stream=SeededStream(3), **settings)
+    assert here.flows().to_pylist() == there.flows().to_pylist()
+
+
+def test_bad_rows_of_all_partitions_are_counted(spark, world, tmp_path):
+    table = world.flows_table().slice(0, 30)
+    origins = ["nowhere" if number % 3 == 0 else text for number, text in enumerate(table["origin"].to_pylist())]
+    bad = table.set_column(0, "origin", pa.array(origins))
+    source = us.open_commutes(spark_frame(spark, bad, tmp_path, 4), places=world.places)
+    with pytest.raises(InputError, match=r"'origin' of the commutes has 10 row\(s\) with a place"):
+        source.total()
 
 
 def test_jobs_are_known_again_on_the_other_engine(spark, world, skewed, tmp_path):

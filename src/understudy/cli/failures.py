@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from understudy.cli.output import standard_error
 from understudy.errors import BudgetError, ConvergenceError, DisclosureError, InternalError, UnderstudyError
@@ -52,6 +52,18 @@ def notice_interrupts() -> None:
 def was_interrupted() -> bool:
     """Whether Ctrl-C was pressed since the command began."""
     return bool(_interrupts)
+
+
+class Command(TyperCommand):
+    """A command that refuses an option that is given twice: of two values only the last would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))  # an option is there as often as it was given
+        for option in self.params:
+            single = option.param_type_name == "option" and not option.multiple and not option.is_flag  # type: ignore[attr-defined]
+            if single and given.count(option) > 1:
+                raise typer.BadParameter(f"{option.opts[-1]} was given {given.count(option)} times; give it once.")
+        return super().parse_args(ctx, args)
 
 
 class Commands(TyperGroup):

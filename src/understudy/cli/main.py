@@ -25,7 +25,7 @@ from understudy.cli import (
     synthesize,
     tradeoff,
 )
-from understudy.cli.failures import Commands, notice_interrupts
+from understudy.cli.failures import Command, Commands, notice_interrupts
 
 HELP = """\
 Differentially private synthetic data: from a confidential file to a release folder, with an honest ledger.
@@ -87,6 +87,10 @@ app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")
 app.command("demo", rich_help_panel="See it work")(demo.demo)
 app.command("reproduce", rich_help_panel="See it work")(reproduce.reproduce)
+
+for group in (app, schema.app, ledger.app):
+    for registered in group.registered_commands:
+        registered.cls = Command
 
 
 def main() -> None:

@@ -94,3 +94,12 @@ def test_what_is_about_people_is_refused_for_commutes(folder):
         refused = run(*command)
         assert refused.exit_code == 2, refused.output
         assert "commutes" in refused.output
+
+
+def test_an_option_that_is_given_twice_is_refused(folder):
+    """Of two files of places only the last was read."""
+    places = folder / "places.parquet"
+    done = run("plan", "--places", places, "--places", places, "--epsilon", "1", "--delta", "1e-5")
+    assert done.exit_code == 2
+    assert "--places was given 2 times" in done.output
+    assert run("ledger", "create", "x.db", "--account", "a", "--account", "b", "--epsilon", "1").exit_code == 2

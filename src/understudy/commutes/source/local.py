@@ -7,6 +7,7 @@ gigabyte and without comparing anything. Rows of the same pair are added up.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,6 +31,19 @@ DESTINATION = ("destination", "w_geocode")
 JOBS = ("jobs", "S000")
 MOST_JOBS = 2**31 - 1  # of one pair
 PLACE_TYPES = "text or whole numbers"
+
+Problems = Counter[str]  # rows by what is wrong with them
+NO_PLACE = "column '{name}' of the commutes has ROWS without a place"
+NO_KNOWN_PLACE = (
+    "column '{name}' of the commutes has ROWS with a place that is not among the places; give all places, of the same "
+    "vintage, or correct the column"
+)
+NO_JOBS = "column '{name}' of the commutes has ROWS without a number of jobs"
+NOT_NUMBERS = "column '{name}' of the commutes has ROWS with something that is no number"
+NOT_WHOLE = "column '{name}' of the commutes has ROWS with numbers of jobs that are not whole"
+NEGATIVE = "column '{name}' of the commutes has ROWS with negative numbers of jobs"
+TOO_MANY = f"column '{{name}}' of the commutes has ROWS with more than {MOST_JOBS:,} jobs for a pair"
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 class CommuteSource:
@@ -142,18 +156,31 @@ class CommuteSource:
             ends[first + 1 : int(destinations[-1]) + 2] += np.bincount(destinations - first)
         return Flows(places=self.places, _starts=np.cumsum(ends), _origins=origin_of[:filled], _jobs=jobs_of[:filled])
 
-    def coded_batches(self) -> Iterator[tuple[Codes, Codes, Codes | None]]:
-        """Codes of origins and destinations, and jobs if rows are counted pairs; in the order of the rows."""
-        yield from in_order(self._coded, self._reader.batches(self.columns))
+    def coded_batches(self, problems: Problems | None = None) -> Iterator[tuple[Codes, Codes, Codes | None]]:
+        """Codes of origins and destinations, and jobs if rows are counted pairs; in the order of the rows.
 
-    def _coded(self, batch: pa.RecordBatch) -> tuple[Codes, Codes, Codes | None]:
-        origins = self._lookup.codes(batch.column(0), self._origin)
-        destinations = self._lookup.codes(batch.column(1), self._destination)
+        Rows that cannot be read are counted over the whole table and then refused, or left to the caller of
+        ``problems``.
+        """
+        found: Problems = Counter() if problems is None else problems
+        for coded, bad in in_order(self._coded, self._reader.batches(self.columns)):
+            found.update(bad)
+            if not found:  # the codes of a table that is going to be refused are of no use
+                yield coded
+        if problems is None:
+            refuse(found)
+
+    def _coded(self, batch: pa.RecordBatch) -> tuple[tuple[Codes, Codes, Codes | None], Problems]:
+        bad: Problems = Counter()
+        origins = self._lookup.codes(batch.column(0), self._origin, bad)
+        destinations = self._lookup.codes(batch.column(1), self._destination, bad)
         if self._jobs is None:
-            return origins, destinations, None
-        jobs = _whole_jobs(batch.column(2), self._jobs)
+            return (origins, destinations, None), bad
+        jobs = _whole_jobs(batch.column(2), self._jobs, bad)
+        if bad:
+            return (origins, destinations, jobs), bad
         some = jobs > 0  # a pair counted as 0 says nothing
-        return (origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])
+        return ((origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])), bad
 
 
 KEPT_ROWS = 20_000_000
@@ -190,33 +217,37 @@ class _Lookup:
         self._numbers: tuple[NDArray[np.int64], Codes] | None = None
         self._lock = threading.Lock()  # the table of numbers is made once, whichever thread needs it first
 
-    def codes(self, column: pa.Array, name: str) -> Codes:
+    def codes(self, column: pa.Array, name: str, bad: Problems) -> Codes:
+        """The codes of a column; rows without a known place are counted in ``bad``, and their codes mean nothing."""
         if column.null_count:
-            raise InputError(f"column '{name}' of the commutes has {column.null_count:,} row(s) without a place.")
+            bad[NO_PLACE.format(name=name)] += column.null_count
+            column = column.drop_null()
         if pa.types.is_integer(column.type):
-            return self._by_number(column.to_numpy(zero_copy_only=False), name)
+            return self._by_number(column.to_numpy(zero_copy_only=False), name, bad)
         encoded = column if pa.types.is_dictionary(column.type) else None
         if encoded is None:
             if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                 raise InputError(f"column '{name}' of the commutes must be {PLACE_TYPES}, not {column.type}.")
             encoded = column.dictionary_encode()
         if pa.types.is_integer(encoded.dictionary.type):
-            return self._by_number(encoded.dictionary_decode().to_numpy(zero_copy_only=False), name)
+            return self._by_number(encoded.dictionary_decode().to_numpy(zero_copy_only=False), name, bad)
         used = encoded.indices.to_numpy(zero_copy_only=False)
         distinct = fixed_width(encoded.dictionary, name)
         found = np.minimum(np.searchsorted(self._ids, distinct), len(self._ids) - 1)
         known = self._ids[found] == distinct
-        _refuse_unknown(int((~known[used]).sum()), name)
+        if unknown := int((~known[used]).sum()):
+            bad[NO_KNOWN_PLACE.format(name=name)] += unknown
         codes: Codes = found.astype(np.int32)[used]
         return codes
 
-    def _by_number(self, numbers: NDArray[Any], name: str) -> Codes:
+    def _by_number(self, numbers: NDArray[Any], name: str, bad: Problems) -> Codes:
         from understudy.commutes.source.places_compiled import codes_of
 
         with self._lock:
             known = self._as_numbers(name)
         found, unknown = codes_of(numbers.astype(np.int64, copy=False), *known)
-        _refuse_unknown(unknown, name)
+        if unknown:
+            bad[NO_KNOWN_PLACE.format(name=name)] += unknown
         return found
 
     def _as_numbers(self, name: str) -> tuple[NDArray[np.int64], Codes]:
@@ -238,34 +269,41 @@ class _Lookup:
         return self._numbers
 
 
-def _refuse_unknown(rows: int, name: str) -> None:
-    if rows:
-        raise InputError(
-            f"column '{name}' of the commutes has {rows:,} row(s) with a place that is not among the "
-            "places (values are confidential and not shown). Give all places, or correct the column."
-        )
+def refuse(problems: Problems) -> None:
+    """Raises what is wrong with rows, with their numbers over the whole table; values are confidential, not shown."""
+    if problems:
+        told = "; ".join(f"{what.replace('ROWS', f'{rows:,} row(s)')}" for what, rows in sorted(problems.items()))
+        raise InputError(f"{told} (values are confidential and not shown).")
 
 
-def _whole_jobs(column: pa.Array, name: str) -> Codes:
+def _whole_jobs(column: pa.Array, name: str, bad: Problems) -> Codes:
+    """Numbers of jobs; rows whose number is none are counted in ``bad``, and then the numbers mean nothing."""
     if column.null_count:
-        raise InputError(f"column '{name}' of the commutes has {column.null_count:,} row(s) without a number of jobs.")
+        bad[NO_JOBS.format(name=name)] += column.null_count
+        column = column.drop_null()
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):  # a CSV
-        try:
-            column = pc.utf8_trim_whitespace(column).cast(pa.float64())
-        except pa.ArrowInvalid:
-            raise InputError(f"column '{name}' of the commutes holds something that is no number.") from None
+        column = pc.utf8_trim_whitespace(column)
+        numbers = pc.match_substring_regex(column, NUMBER)
+        if not_numbers := len(column) - (pc.sum(numbers).as_py() or 0):
+            bad[NOT_NUMBERS.format(name=name)] += not_numbers
+            column = column.filter(numbers)
+        column = column.cast(pa.float64())
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise InputError(f"column '{name}' of the commutes must be whole numbers, not {column.type}.")
     values = column.to_numpy(zero_copy_only=False)
-    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
-        raise InputError(f"column '{name}' of the commutes holds numbers of jobs that are not whole.")
-    if (values < 0).any():
-        raise InputError(f"column '{name}' of the commutes holds negative numbers of jobs.")
-    if (values > MOST_JOBS).any():
-        raise InputError(f"column '{name}' of the commutes holds more than {MOST_JOBS:,} jobs for a pair.")
-    return np.asarray(values, dtype=np.int32)
+    whole = (
+        np.isfinite(values) & (values == np.floor(values)) if values.dtype.kind == "f" else np.ones(len(values), bool)
+    )
+    for what, wrong in (
+        (NOT_WHOLE, ~whole),
+        (NEGATIVE, whole & (values < 0)),
+        (TOO_MANY, whole & (values > MOST_JOBS)),
+    ):
+        if rows := int(wrong.sum()):
+            bad[what.format(name=name)] += rows
+    return np.zeros(len(values), dtype=np.int32) if bad else np.asarray(values, dtype=np.int32)
 
 
 def open_commutes(
@@ -323,8 +361,8 @@ def open_commutes(
         return open_spark_commutes(
             data, places=places, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading
         )
-    if engine not in (None, "duckdb"):
-        raise unknown_name("engine", engine, ("duckdb", "spark"))
+    if engine not in (None, "local"):
+        raise unknown_name("engine", engine, ("local", "spark"))
     if master is not None or allow_insecure_cluster:
         raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
     unit_id = reading.pop("unit_id", None)

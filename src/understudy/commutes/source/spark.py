@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from understudy.commutes.source.local import CommuteSource
+from understudy.commutes.source.local import CommuteSource, Problems, refuse
 from understudy.commutes.source.places_file import read_places
 from understudy.core.arrays import Integers
 from understudy.core.flows import Flows
@@ -61,9 +61,10 @@ class PairScan:
     columns: tuple[str, ...]
     places: Shared
 
-    def pairs(self, incoming: Batches) -> Iterator[Pairs]:
+    def pairs(self, incoming: Batches, problems: Problems | None = None) -> Iterator[Pairs]:
+        """Rows that cannot be read are counted in ``problems``, or refused."""
         reader: Any = _PartReader(rows=self.rows, columns=self.columns, incoming=incoming)
-        for origins, destinations, jobs in CommuteSource(reader, self.places.value).coded_batches():
+        for origins, destinations, jobs in CommuteSource(reader, self.places.value).coded_batches(problems):
             counted = np.ones(len(origins), np.int64) if jobs is None else jobs.astype(np.int64)
             yield origins, destinations, counted
 
@@ -83,7 +84,7 @@ class ClassTask:
         table = self.table.value
         news = News() if self.fingerprint_key is None else News(hashed=RowSum(self.fingerprint_key))
         counts = np.zeros(table.cells, np.int64)
-        for origins, destinations, jobs in self.scan.pairs(incoming):
+        for origins, destinations, jobs in self.scan.pairs(incoming, news.unreadable):
             if self.fingerprint_key is not None:
                 news.hashed.add([origins.astype(np.int64), destinations.astype(np.int64)], jobs)
             classes = table.classify(origins, destinations)
@@ -252,6 +253,7 @@ class SparkCommuteSource:
             task = ClassTask(scan=self._scan, table=share(session, table), fingerprint_key=key)
             frame = self._table.select(self._columns)
             counts, news = receive_counts(frame, task, table.cells, with_key=key is not None)
+        refuse(news.unreadable)
         if self._sizes is not None and news.rows != self.total():
             raise InputError("the data changed between two scans; nothing may write to them during a run.")
         self._fingerprint = self._fingerprint if key is None else news.hashed.text

@@ -77,6 +77,28 @@ def test_bad_rows_are_refused_without_showing_values(change, says):
     assert "99" not in str(refusal.value)
 
 
+def test_bad_rows_are_counted_over_the_whole_table(tmp_path):
+    """Each row is a batch of its own; the problems of all of them are told at once."""
+    bad = {"origin": ["99", "10", None, "98"], "destination": ["11", "12", "11", "97"], "jobs": [-1, 1, -2, 3]}
+    pq.write_table(pa.table(bad), tmp_path / "od.parquet", row_group_size=1)
+    with pytest.raises(InputError) as refusal:
+        us.open_commutes(tmp_path / "od.parquet", places=PLACES).total()
+    for told in (
+        "'origin' of the commutes has 2 row(s) with a place that is not among the places",
+        "'origin' of the commutes has 1 row(s) without a place",
+        "'destination' of the commutes has 1 row(s) with a place that is not",
+        "'jobs' of the commutes has 2 row(s) with negative numbers of jobs",
+    ):
+        assert told in str(refusal.value)
+
+
+@pytest.mark.parametrize("engine", ["local", None])
+def test_the_embedded_engine_has_the_name_it_has_everywhere(engine):
+    assert us.open_commutes(pa.table(PAIRS), places=PLACES, engine=engine).total() == 10
+    with pytest.raises(InputError, match="local"):
+        us.open_commutes(pa.table(PAIRS), places=PLACES, engine="duckdb")
+
+
 def test_numbers_in_any_order_are_found_and_unknown_ones_counted():
     """The search starts where the last one ended: forwards, backwards, before the first and beyond the last key."""
     rng = np.random.default_rng(3)

@@ -45,6 +45,7 @@ from understudy.engines.systems.spark.tasks import (
     COUNTS,
     MESSAGE,
     SPARSE_CELLS,
+    Broadcast,
     CountTask,
     EncodedRows,
     Inline,
@@ -55,6 +56,7 @@ from understudy.engines.systems.spark.tasks import (
     Scan,
     Shared,
     SparseTask,
+    packed_value,
     sum_messages,
 )
 from understudy.errors import InputError, InternalError, UnsupportedError
@@ -289,10 +291,10 @@ def receive_counts(frame: Any, task: Any, cells: int, *, with_key: bool = False)
 
 def share(session: Any, value: Any) -> Shared:
     """A public value for every task: within the closure if it is small, broadcast if not."""
-    if _serialized_bytes(value) <= INLINE_BYTES:
+    packed = packed_value(value)
+    if len(packed) <= INLINE_BYTES:
         return Inline(value)
-    shared: Shared = session.sparkContext.broadcast(value)
-    return shared
+    return Broadcast(session.sparkContext.broadcast(packed))
 
 
 def closure(task: Any, *, with_key: bool = False) -> Any:
@@ -301,16 +303,9 @@ def closure(task: Any, *, with_key: bool = False) -> Any:
     def run(batches: Any) -> Any:
         return task(batches)
 
-    if with_key and _serialized_bytes(run) > CLOSURE_BYTES:
+    if with_key and len(packed_value(run)) > CLOSURE_BYTES:
         raise InternalError("a task with a key is too large to travel in its closure; nothing was drawn.")
     return run
-
-
-def _serialized_bytes(value: Any) -> int:
-    from pyspark import serializers
-
-    serializer: Any = serializers.CloudPickleSerializer  # what Spark itself uses for closures
-    return len(serializer().dumps(value))
 
 
 def key_of(stream: Words, *purpose: str | int) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -68,6 +69,41 @@ class Inline:
     value: Any
 
 
+class Broadcast:
+    """A public value that is broadcast, as the bytes that Spark makes of a closure.
+
+    Spark itself broadcasts by plain pickle, which refuses functions that are defined inside others, and a public
+    classification of records is such a function.
+    """
+
+    def __init__(self, packed: Any) -> None:
+        self._packed = packed
+        self._value: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Broadcast, (self._packed,)
+
+    @property
+    def value(self) -> Any:
+        """Unpacked once in each task."""
+        if self._value is None:
+            self._value = _closure_serializer().loads(self._packed.value)
+        return self._value
+
+
+def packed_value(value: Any) -> bytes:
+    """A value as Spark sends it in a closure."""
+    packed: bytes = _closure_serializer().dumps(value)
+    return packed
+
+
+def _closure_serializer() -> Any:
+    from pyspark import serializers
+
+    serializer: Any = serializers.CloudPickleSerializer
+    return serializer()
+
+
 @dataclass(slots=True)
 class News:
     """What a task says beside its counts: how many rows it saw and what is wrong with them."""
@@ -76,11 +112,12 @@ class News:
     missing_ids: int = 0
     violations: Violations = field(default_factory=Violations)
     hashed: RowSum = field(default_factory=lambda: RowSum(b""))  # of the rows seen, if the task has a key
+    unreadable: Counter[str] = field(default_factory=Counter)  # rows of another kind of table, by what is wrong
 
     def to_json(self) -> dict[str, Any]:
         return {
             "rows": self.rows, "missing_ids": self.missing_ids, "violations": self.violations.to_json(),
-            "hashed": self.hashed.parts,
+            "hashed": self.hashed.parts, "unreadable": self.unreadable,
         }  # fmt: skip
 
     def add_json(self, found: dict[str, Any]) -> None:
@@ -91,6 +128,7 @@ class News:
         self.missing_ids += found["missing_ids"]
         self.violations.add_json(found["violations"])
         self.hashed.merge(found["hashed"])
+        self.unreadable.update(found["unreadable"])
 
 
 def message(kind: int, number: int, data: bytes) -> pa.RecordBatch:
