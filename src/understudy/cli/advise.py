@@ -46,8 +46,19 @@ Targets = Annotated[str, typer.Option(metavar="A,B", help="What an intruder want
 
 @bundled
 def advise(
-    question: Annotated[str, typer.Argument(help="What analysts will ask, as for infer.", show_default=False)],
+    question: Annotated[
+        str | None,
+        typer.Argument(metavar="[QUESTION]", help="What analysts will ask, as for infer.", show_default=False),
+    ] = None,
     *,
+    accuracy: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="'QUESTION within 3%'",
+            help="Find the epsilon that makes the answer so exact.",
+        ),
+    ] = None,
     schema: SchemaFile,
     records: Annotated[int, typer.Option(help="How many records there are, or a guess.", show_default=False)],
     epsilon: Epsilons = "0.1,0.5,1,2,5,10",
@@ -74,7 +85,7 @@ def advise(
         typer.Option(
             metavar="ATTRIBUTE=S1,S2,...",
             help="Shares of an attribute's levels, in the order of the schema; may be repeated.",
-            show_default="all levels alike",
+            show_default="skewed amounts, rare levels",
             rich_help_panel=PEOPLE,
         ),
     ] = None,
@@ -94,10 +105,14 @@ def advise(
     """
     public = us.read_schema(schema)
     settings: dict[str, Any] = dict(read_method_options(options))
+    if (question is None) == (accuracy is None):
+        raise InputError("say what analysts will ask: QUESTION, or --for 'QUESTION within 3%'; one of them.")
+    if accuracy is not None and " within " not in accuracy:
+        raise InputError(f"--for {accuracy!r} must say how exact: 'mean(income) within 3%'.")
     with working("rehearsing") as progress:
         advice = us.advise(
             public,
-            question,
+            question or accuracy or "",
             records=records,
             epsilons=read_list(epsilon, "--epsilon"),
             delta=delta,

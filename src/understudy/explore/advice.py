@@ -88,6 +88,8 @@ class Advice:
     """The most rows of one unit."""
     fixed: tuple[str, ...] = ()
     """Attributes that are not protected."""
+    within: float | None = None
+    """The share of the value that half an interval may have, where that was asked for instead of ``target``."""
 
     @property
     def best_copies(self) -> dict[float, int]:
@@ -202,6 +204,11 @@ class Advice:
 
     def _reached(self, one: Reach) -> str:
         copies = f" with {one.copies} {'copy' if one.copies == 1 else 'copies'}" if self.splits else ""
+        if self.within is not None:
+            asked = f"within {100 * self.within:g}%"
+            if one.epsilon is None:
+                return f"No epsilon{copies} makes answers right {asked}: {one.reason}."
+            return f"Epsilon {one.epsilon:.3g}{copies} makes answers right {asked} ({100 * self.level:g}% intervals)."
         if one.epsilon is None:
             return f"No epsilon{copies} keeps intervals within {self.target:g} times the real data's: {one.reason}."
         error = " (exact)" if one.exact else f" (ratio {one.ratio:.3f} +- {one.error:.3f})"
@@ -248,6 +255,7 @@ class Advice:
             "delta": self.delta,
             "level": self.level,
             "target": self.target,
+            "within": self.within,
             "population": self.population,
             "copies_split_the_budget": self.splits,
             "epsilon": self.epsilon,

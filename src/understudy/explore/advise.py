@@ -6,6 +6,7 @@ No argument takes confidential data, and nothing here can be charged. Widths com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -81,7 +82,8 @@ def advise(
     schema
         The public schema.
     question
-        One that analysts will ask, as ``infer`` takes it.
+        One that analysts will ask, as ``infer`` takes it. It may say how exact the answer shall be ("mean(income)
+        within 3%"); the advice then says which epsilon that takes.
     records
         The number of records, or a guess of it.
     epsilons
@@ -98,8 +100,8 @@ def advise(
     rows
         Rows of each synthetic table; by default as many as records.
     guess
-        What is believed about the people: shares of the levels of attributes, which are then independent. Uniform where
-        nothing is said.
+        What is believed about the people: shares of the levels of attributes, which are then independent. Where nothing
+        is said, data of the declared kind: amounts are skewed, and of many levels most are rare.
     on
         A public look-alike instead of a guess: anything ``open_source`` opens, and never the confidential data.
     keys
@@ -176,6 +178,7 @@ def advise(
         rows=rows,
         options=options,
     )
+    question, within = read_accuracy(question)
     estimand = make_estimand(parse_question(question, schema, family=family, event=event, where=where), schema)
     population = read_population(schema, guess=guess, look_alike=look_alike)
     rehearsals = Rehearsals(
@@ -207,7 +210,9 @@ def advise(
         table.append(_row(setup, population, epsilon, widths=widths, best=best, seed=seed))
         done()
     reach = tuple(
-        find_epsilon(rehearsals, {epsilon: found[epsilon, number] for epsilon in levels}, number, target, done)
+        find_epsilon(
+            rehearsals, {epsilon: found[epsilon, number] for epsilon in levels}, number, target, done, within=within
+        )
         for number in dict.fromkeys((numbers[0], *(row.best_copies for row in table)))
     )
     classical = (
@@ -231,7 +236,25 @@ def advise(
         rows=tuple(table),
         reach=reach,
         classical=classical,
+        within=within,
     )
+
+
+def read_accuracy(question: str) -> tuple[str, float | None]:
+    """A question, and how exact its answer shall be if it says so.
+
+    >>> read_accuracy("mean(income) within 3%"), read_accuracy("mean(income)")
+    (('mean(income)', 0.03), ('mean(income)', None))
+    """
+    if not isinstance(question, str):
+        raise InputError('the question must be a text such as "mean(income)".')
+    found = re.fullmatch(r"(.*?)\s+within\s+([0-9]*\.?[0-9]+)\s*%\s*", question)
+    if found is None:
+        return question, None
+    within = float(found[2]) / 100
+    if not 0 < within <= 10:
+        raise InputError(f"within {found[2]}% must be above 0% and at most 1000%.")
+    return found[1], within
 
 
 def _read_epsilons(epsilons: Sequence[Number]) -> tuple[Fraction, ...]:

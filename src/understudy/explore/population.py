@@ -15,18 +15,22 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.counts import Source
-from understudy.core.schema import Schema, level_text
+from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
+from understudy.engines.reading.values import as_number
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
+LEAST_AMOUNT = 1000.0  # the last edge of amounts, such as incomes; ages and hours are below
+TOP = 2.576  # standard deviations from the median of an amount to the last edge
+OTHER = 0.05  # share of a special code, and of missing values
 LARGEST_RULED = 2**24  # cells of the attributes that structural zeros speak of
 MOST_TRIES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Population:
-    """A public guess: independent attributes with ``shares`` (uniform where none are given), or a ``look_alike``."""
+    """A public guess: independent attributes with ``shares`` (usual ones where none are given), or a ``look_alike``."""
 
     schema: Schema
     shares: Mapping[str, Floats] = field(default_factory=dict)
@@ -52,11 +56,11 @@ class Population:
             return f"rows drawn from a public look-alike of {self.look_alike.rows:,} rows"
         known = ", ".join(self.schema.margin(self.shares))
         return "independent attributes, " + (
-            f"shares of {known} as guessed, others uniform" if known else "all uniform"
+            f"shares of {known} as guessed, others usual ones" if known else "skewed amounts and rare levels as usual"
         )
 
     def one_way(self, name: str) -> Floats:
-        share = self.shares.get(name, np.ones(self.schema[name].size))
+        share = self.shares[name] if name in self.shares else usual_shares(self.schema[name])
         return np.asarray(share / share.sum())
 
     def cell_shares(self, margin: Sequence[str]) -> Floats:
@@ -114,6 +118,43 @@ class Population:
         if self.schema.cells(ruled) > LARGEST_RULED:
             raise UnsupportedError("the structural zeros speak of too many cells; give a public look-alike.")
         return np.asarray(self.schema.allowed(ruled)[tuple(columns[name] for name in ruled)])
+
+
+def usual_shares(attribute: Attribute) -> Floats:
+    """Shares that data of this kind might have, where nothing is known about them.
+
+    Of three and more levels the k-th has a share proportional to 1/k, so that most are rare. Amounts (from 0 or above
+    to a thousand and more) are log-normal with a standard deviation of 1 and half a percent above the last edge. Other
+    numbers and dates are uniform over their range. Special codes and missing values have 5 percent each.
+
+    >>> from understudy.core.schema import Attribute
+    >>> usual_shares(Attribute(name="income", edges=(0, 10_000, 50_000, 100_000, 200_000))).round(2).tolist()
+    [0.34, 0.55, 0.09, 0.02]
+    """
+    size = attribute.bins
+    if attribute.levels:
+        shares = np.ones(size) if size <= 2 or attribute.ordered else 1 / np.arange(1, size + 1)
+    else:
+        edges = np.array([as_number(edge) for edge in attribute.edges])
+        amounts = attribute.kind == "numeric" and edges[0] >= 0 and edges[-1] >= LEAST_AMOUNT
+        shares = _log_normal(edges) if amounts else np.diff(edges)
+    shares = shares / shares.sum()
+    others = attribute.size - size
+    return (
+        np.concatenate([shares * (1 - OTHER * others), np.full(others, OTHER)])
+        if OTHER * others < 1
+        else np.ones(attribute.size)
+    )
+
+
+def _log_normal(edges: Floats) -> Floats:
+    """The bins' shares of a log-normal law whose highest half percent lies above the last edge."""
+    from scipy.special import ndtr
+
+    with np.errstate(divide="ignore"):
+        places = np.log(edges) - (np.log(edges[-1]) - TOP)
+    shares = np.diff(ndtr(places))
+    return np.asarray(np.maximum(shares, 1e-9))
 
 
 def read_population(

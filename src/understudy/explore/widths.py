@@ -58,6 +58,12 @@ class Width:
     error: float
     releases: int
     refused: int = 0
+    value: float | None = None  # what the real data answer, on average
+
+    @property
+    def half_share(self) -> float | None:
+        """Half the width as a share of the value: within how many percent an answer is right."""
+        return self.width / 2 / abs(self.value) if self.value else None
 
     @property
     def ratio(self) -> float | None:
@@ -96,7 +102,7 @@ class Rehearsals:
 
     def _rehearsed(self, epsilon: Fraction, copies: int) -> tuple[Width, ...]:
         plan = self.setup.plan(epsilon, copies)
-        widths, real = [], []
+        widths, real, values = [], [], []
         names: tuple[str, ...] = ()
         refused, reason = 0, ""
         for repeat in range(self.repeats):
@@ -112,12 +118,13 @@ class Rehearsals:
             names = answer.names
             widths.append([one.high - one.low for one in answer.estimates])
             real.append([one.high - one.low for one in inside.estimates])
+            values.append([one.value for one in inside.estimates])
         if not widths:
             raise UnsupportedError(
                 f"none of {self.repeats} rehearsed releases by '{plan.method}' at epsilon {float(epsilon):g} could "
                 f"answer '{self.question}': {reason} Or leave this epsilon out."
             )
-        table, own = np.array(widths), np.array(real)
+        table, own, truth = np.array(widths), np.array(real), np.array(values)
         spread = table.std(axis=0, ddof=1) if len(table) > 1 else np.zeros(table.shape[1])
         return tuple(
             Width(
@@ -128,6 +135,7 @@ class Rehearsals:
                 error=float(spread[place] / np.sqrt(len(table))),
                 releases=len(table),
                 refused=refused,
+                value=float(truth[:, place].mean()),
             )
             for place, name in enumerate(names)
         )
@@ -223,7 +231,7 @@ def share_width(
         weights = chances[seen] / chances[seen].sum()
         mean = float(weights @ sizes)
         spread = float(np.sqrt(max(weights @ sizes**2 - mean**2, 0.0)))
-        return Width(name=name, width=mean, real=real, spread=spread, error=0.0, releases=0)
+        return Width(name=name, width=mean, real=real, spread=spread, error=0.0, releases=0, value=share)
     generator = np.random.default_rng(0) if rng is None else rng
     people = generator.binomial(records, share, releases)
     shares = generator.beta(alpha[0] + people, alpha[1] + (records - people), (copies, releases))
@@ -237,6 +245,7 @@ def share_width(
         spread=spread,
         error=spread / float(np.sqrt(releases)),
         releases=releases,
+        value=share,
     )
 
 

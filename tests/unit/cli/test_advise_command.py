@@ -46,3 +46,13 @@ def test_bad_input_is_refused(refused):
     refused("advise", "mean(age)", *start, "--records", "10", "--fixed", "nose", code=2, says="nose")
     refused("advise", "mean(age)", *start, "--records", "10", "--rows-per-unit", "0", code=2, says="rows_per_unit")
     refused("advise", "mean(age)", *start, "--records", "10", "--on", "nowhere.csv", code=2, says="nowhere.csv")
+
+
+def test_how_exact_an_answer_shall_be(folder, run, refused):
+    asked = "--schema people.toml --records 2000 --method independent --epsilon 1 --repeats 2"
+    shown = json.loads(run(f"advise {asked} --json --for", "proportion(sex == 'F') within 10%").stdout)
+    assert shown["within"] == 0.1
+    assert shown["question"] == "proportion(sex == 'F')"
+    refused(f"advise {asked}", says="one of them")
+    refused(f"advise {asked} --for mean(age)", says="how exact")
+    refused(f"advise mean(age) {asked} --for", "mean(age) within 3%", says="one of them")

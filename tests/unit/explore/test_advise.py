@@ -15,11 +15,11 @@ import pytest
 
 import understudy as us
 from understudy.core.table import CodedSource
-from understudy.errors import UntrackedWarning
+from understudy.errors import InputError, UntrackedWarning
 from understudy.explore.advise import _best
 from understudy.explore.attacker import attacker_at, belief_after
 from understudy.explore.classical import dirichlet_uncertainty
-from understudy.explore.population import read_population
+from understudy.explore.population import read_population, usual_shares
 from understudy.explore.rehearsal import Setup, published, rehearse
 from understudy.explore.widths import Asking, Rehearsals, Width, outcome_law, share_width
 from understudy.inference.ask import ask
@@ -277,9 +277,10 @@ def test_on_a_public_look_alike():
 
 
 def test_structural_zeros_are_kept_by_a_guess():
-    people = read_population(PEOPLE).draw(500, np.random.default_rng(1))
+    alike = read_population(PEOPLE, guess={"age": (1, 1, 1), "smokes": (1, 1, 1)})
+    people = alike.draw(500, np.random.default_rng(1))
     assert people.counts(("age", "smokes"))[0, 1] == 0
-    shares = read_population(PEOPLE).cell_shares(("age",))
+    shares = alike.cell_shares(("age",))
     assert shares == pytest.approx(np.array([2, 3, 3]) / 8)
 
 
@@ -398,3 +399,33 @@ def test_every_method_that_auto_would_take_is_named():
     chosen = [us.plan(schema, budget=us.PureDP(epsilon=e), records=3000).method for e in ("0.1", "5")]
     assert len(set(chosen)) == 2
     assert advice.method == ", ".join(chosen)
+
+
+def test_how_exact_an_answer_shall_be_gives_the_epsilon():
+    asked = {"records": 2000, "method": "histogram", "epsilons": ("0.05", "1"), "repeats": 3}
+    loose = us.advise(SMOKES, f"{SHARE} within 20%", **asked)
+    tight = us.advise(SMOKES, f"{SHARE} within 6%", **asked)
+    assert loose.within == 0.2
+    assert loose.question == SHARE
+    assert loose.epsilon < tight.epsilon
+    assert "makes answers right within 6%" in " ".join(tight.lines)
+    for row in us.advise(SMOKES, SHARE, **asked | {"epsilons": (tight.epsilon,)}).rows:
+        assert row.best.half_share <= 0.06 * 1.05
+    hopeless = us.advise(SMOKES, f"{SHARE} within 0.01%", **asked)
+    assert hopeless.epsilon is None
+    assert "the same tables without noise" in " ".join(hopeless.lines)
+    for wrong in ("0%", "9999%"):
+        with pytest.raises(InputError, match="within"):
+            us.advise(SMOKES, f"{SHARE} within {wrong}", **asked)
+
+
+def test_what_is_rehearsed_is_of_the_declared_kind():
+    skewed = usual_shares(us.Attribute(name="income", edges=tuple(range(0, 200_001, 20_000))))
+    assert skewed[0] > 0.5  # most amounts are far below the largest
+    assert (np.diff(skewed[1:]) < 0).all()
+    rare = usual_shares(us.Attribute(name="job", levels=tuple("abcdefghij")))
+    assert rare[-1] < 0.04 < rare[0]
+    ages = usual_shares(us.Attribute(name="age", edges=(0, 20, 40, 80), missing=True))
+    np.testing.assert_allclose(ages, [0.2375, 0.2375, 0.475, 0.05])
+    for attribute in (us.Attribute(name="x", levels=("a", "b")), us.Attribute(name="y", edges=(-5, 5, 9))):
+        assert usual_shares(attribute).sum() == pytest.approx(1)
