@@ -44,6 +44,7 @@ from understudy.synth.shared.margins import (
     public_records,
     rows_law,
     total_of,
+    total_variance,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.pair_choice import PairChoice, shrunk_departures
@@ -217,12 +218,16 @@ class OneLook:
                 one_cells[place[name]] = one.values.size
                 errors[place[name]] = independence.one_way_error(name, _mean_noise(one.mechanism))
         ends = np.array([[place[name] for name in pair] for pair in pairs])
+        # Where the number of rows is not public, every distance holds the error of its estimate too.
+        rows = 0.0 if unit.public_total else sqrt(2 / pi * total_variance(schema, measured))
+        explained = np.hypot(np.hypot(*errors[ends].T), rows)
+        most = np.array([independence.largest_departure(pair) for pair in pairs])
         return PairChoice(
             one_cells=one_cells,
             ends=ends,
             pair_cells=np.array([schema.cells(one.margin) for one in offered]),
-            departures=shrunk_departures(noisy.astype(float), np.hypot(*errors[ends].T), noise.variance),
-            most=np.array([independence.largest_departure(pair) for pair in pairs]),
+            departures=shrunk_departures(noisy.astype(float), explained, noise.variance, most),
+            most=most,
             noise=_mean_noise(currency.noise(left, schema, offered[0].margin, unit)),
             concentrated=currency.concentrated,
         )

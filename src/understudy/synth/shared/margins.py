@@ -193,12 +193,20 @@ def total_of(schema: Schema, records: int | None, measured: Sequence[Measurement
     """The number of records: public under ``replace``, else every noisy estimate of it, averaged by precision."""
     if records is not None:
         return float(records)
-    total, weight = 0.0, 0.0
-    for one in measured:
-        cells = int(schema.allowed(one.margin).sum()) if one.margin else 1
-        precision = 1.0 / (cells * max(one.mechanism.variance, LEAST_VARIANCE))
-        total, weight = total + precision * float(one.values.sum()), weight + precision
-    return total / weight
+    precisions = _total_precisions(schema, measured)
+    weighted = sum(one * float(table.values.sum()) for one, table in zip(precisions, measured, strict=True))
+    return weighted / sum(precisions)
+
+
+def total_variance(schema: Schema, measured: Sequence[Measurement]) -> float:
+    """The variance of that estimate."""
+    return 1.0 / sum(_total_precisions(schema, measured))
+
+
+def _total_precisions(schema: Schema, measured: Sequence[Measurement]) -> list[float]:
+    cells = [int(schema.allowed(one.margin).sum()) if one.margin else 1 for one in measured]
+    noise = [max(one.mechanism.variance, LEAST_VARIANCE) for one in measured]
+    return [1.0 / (count * variance) for count, variance in zip(cells, noise, strict=True)]
 
 
 def check_rows(draws: str, rows_by: str | None) -> None:

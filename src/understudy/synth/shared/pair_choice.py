@@ -101,14 +101,15 @@ def _with_edge(implied: Floats, first: int, second: int, strength: float) -> Flo
     return np.maximum(implied, np.maximum(through, through.T))
 
 
-def shrunk_departures(noisy: Floats, explained: Floats, variance: float) -> Floats:
+def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: Floats) -> Floats:
     """Departures from noisy distances: less what the noise of one-way margins explains, drawn towards their mean.
 
     Errors of one-way margins and departures add up like squares. What the noise of the look scatters the distances by
     is taken off by the rule of James and Stein: the largest of many noisy numbers is large mostly by its noise.
+    ``most``: how large each could be.
     """
     found = np.sign(noisy) * np.sqrt(np.maximum(noisy**2 - explained**2, 0.0))  # signs keep the mean what it is
     mean = float(found.mean())
     spread = float(found.var())
     kept = max(1.0 - variance / spread, 0.0) if spread > 0 else 0.0
-    return np.asarray(np.maximum(mean + kept * (found - mean), 0.0))
+    return np.asarray(np.clip(mean + kept * (found - mean), 0.0, most))
