@@ -30,6 +30,7 @@ BY_PRIOR = (
     "the noisy values alone do not determine this: over what noise and sampling can do it is far from linear, so the "
     "answer rests on its prior"
 )
+ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
 NO_FLOOR = "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio"
 
 
@@ -89,6 +90,8 @@ class Judged:
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
     ) -> None:
         """What no measured table determines is bounded where that can be done, or said not to be determined."""
+        if evidence.rough and estimand.of_counts:  # numbers of people are not held against the noisy values
+            self.lower(np.ones(len(self.names), bool), MODEL, ROUGH)
         beyond = np.asarray(evidence.modelled) > MODELLED
         if len(beyond) != len(self.names) or not beyond.any():
             return

@@ -42,7 +42,6 @@ MODELLED = 1e-6  # share of the squared gradient outside the span of the tables 
 DRAWN = 1500  # draws of a model, at least
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise
 MOST_WEIGHTED = 45  # parameters; importance weights in more dimensions are seldom even enough, and cost seconds
-MOST_CHAINED = 30  # parameters of a model that Markov chains finish in seconds
 MOST_NUMBERS = 40_000_000  # cells of the model times draws, and cells times groups: 320 MB each
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
 
@@ -122,7 +121,8 @@ class NoiseAware:
     """Everything a release says about a question, through its model; used by ``infer`` like any other evidence.
 
     ``exact`` is the posterior from the one best table, where a table holds the whole question: what remains where
-    importance weights are too uneven. Where there is none, Markov chains are run.
+    importance weights are too uneven. Where there is none, the normal approximation at the mode is used; it is held
+    against the noisy values alone like every answer (``settle``).
     """
 
     estimand: Estimand
@@ -134,7 +134,7 @@ class NoiseAware:
     raw: Raw | None = field(init=False, default=None)  # the same without any prior
     method: str = field(init=False, default="")
     effective: float = field(init=False, default=0.0)
-    rough: bool = field(init=False, default=False)  # drawn from the normal approximation, with nothing to check it
+    rough: bool = field(init=False, default=False)  # drawn from the normal approximation at the mode
     _parameters: Floats | None = field(init=False, default=None)  # of the draws, where noise entered by its variance
 
     def draws(self, size: int, rng: np.random.Generator) -> Drawn:
@@ -149,18 +149,13 @@ class NoiseAware:
             evidence = self.exact()
             self.method, self.warnings, self.raw = evidence.method, evidence.warnings, evidence.raw
             return evidence.draws(size, rng)
-        if not sample.accurate and posterior.dimension <= MOST_CHAINED:
-            from understudy.models.chains import draw_by_chains
-
-            sample = draw_by_chains(posterior, sample, seed=int(rng.integers(2**31)))
-            how = "Markov chains"
-        elif not sample.accurate:
+        if not sample.accurate:
             sample, how = normal_draws(posterior, size, rng), "Laplace approximation"
             self.rough = True
         self.effective = sample.effective
         self.method = f"noise-aware posterior of {len(self.local.tables)} noisy tables ({how})"
         parameters = sample.resample(size, rng)
-        self._parameters = None if how == "Markov chains" else parameters
+        self._parameters = parameters
         member = group_matrix(self.local, self.estimand)
         cells = posterior.shares(parameters)
         shares = cells @ member
