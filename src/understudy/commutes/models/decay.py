@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from understudy.commutes.models.gravity import GravityTree, default_decay, knots
+from understudy.commutes.models.gravity import KNOT_OCTAVES, GravityTree, default_decay, knots
 from understudy.core.arrays import Floats, Integers
 from understudy.privacy.mechanisms.place_bands import squared_cut
 
@@ -18,8 +18,8 @@ BANDS = len(BAND_EDGES) + 1
 ROUNDS = 30
 DAMPING = 0.7
 EFFECTS = (0.02, 50.0)  # no group differs from the whole by more
-MOST_LOOKED_AT = 24  # destinations of a group whose surroundings are looked at
-MOST_EXAMPLES = 40_000  # of all groups together, or four of each
+MOST_EXAMPLES = 40_000  # destinations whose surroundings are looked at, of all groups together
+LEAST_EXAMPLES = 4  # of each group, however many there are
 
 
 def band_of(squared: Floats) -> Integers:
@@ -33,14 +33,26 @@ def band_middles() -> Floats:
     return np.concatenate(([BAND_EDGES[0] / 2], inner, [BAND_EDGES[-1] * 1.2]))
 
 
-def choose_examples(groups: Integers, weights: Integers, count: int) -> Integers:
-    """A few destinations of each group, those with most jobs first: their surroundings stand for the group's."""
-    order = np.lexsort((-weights, groups))
-    order = order[weights[order] > 0]
-    sorted_groups = groups[order]
-    first = np.searchsorted(sorted_groups, np.arange(count), side="left")
-    position = np.arange(len(order)) - first[sorted_groups]
-    return np.asarray(order[position < min(MOST_LOOKED_AT, max(MOST_EXAMPLES // count, 4))])
+def choose_examples(tree: GravityTree, groups: Integers, weights: Integers, count: int) -> tuple[Integers, Floats]:
+    """Destinations whose surroundings stand for those of their group, and how many jobs each of them stands for.
+
+    All of a group, if there is room. Else a systematic sample of its jobs in the order of the tree, so that each part
+    of the group is looked at as often as it has jobs. The largest destinations alone lie in the middle of a city.
+    """
+    filled = tree.order[weights[tree.order] > 0].astype(np.int64)
+    room = max(MOST_EXAMPLES // count, LEAST_EXAMPLES)
+    order = filled[np.argsort(groups[filled], kind="stable")]
+    jobs = weights[order].astype(float)
+    members = np.bincount(groups[order], minlength=count)
+    total = np.bincount(groups[order], weights=jobs, minlength=count)
+    before = np.concatenate(([0.0], np.cumsum(total)))[groups[order]]
+    interval = (total / room)[groups[order]]  # jobs between two that are taken; the first is half of it from the start
+    upto = np.floor((np.cumsum(jobs) - before) / interval + 0.5 - 1e-9)
+    taken = np.diff(upto, prepend=0.0)
+    new_group = np.diff(groups[order], prepend=-1) != 0
+    taken[new_group] = upto[new_group]
+    stands_for = np.where(members[groups[order]] <= room, jobs, taken * interval)
+    return order[stands_for > 0], stands_for[stands_for > 0]
 
 
 def fit_decays(
@@ -50,17 +62,20 @@ def fit_decays(
     from understudy.commutes.models import regions_compiled as loops
 
     number = len(counts)
-    examples = choose_examples(groups, weights, number)
+    examples, share = choose_examples(tree, groups, weights, number)
     farthest = squared_cut(cut)
     seen = loops.exposures(
         tree.rank[examples], tree.points, tree.mass, tree.sums, tree.nodes, np.ones(len(knots())), farthest
     )
-    share, group = weights[examples].astype(float), groups[examples]
-    whole = np.maximum(counts.sum(axis=0), 0.0) + 1e-3
-    everyone = _fit(whole[None, :], seen, share, np.zeros(len(examples), dtype=np.int64))[0]
+    group = groups[examples]
+    together = np.zeros(len(examples), dtype=np.int64)
+    before = np.interp(band_middles(), knots(), default_decay())[None, :]
+    model = _expected(before, seen, share, together) * share.sum()
+    whole = leaned(counts.sum(axis=0)[None, :], model, noise * np.sqrt(number))
+    everyone = _fit(np.maximum(whole, 1e-9), seen, share, together)[0]
     if number == 1:
         return _curves(everyone[None, :])
-    totals = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    totals = np.maximum(np.bincount(group, weights=share, minlength=number), 1.0)[:, None]
     model = _expected(np.tile(everyone, (number, 1)), seen, share, group) * totals
     fitted = _fit(np.maximum(leaned(counts, model, noise), 1e-9), seen, share, group, start=everyone)
     return _curves(fitted)
@@ -107,12 +122,18 @@ def _fit(counts: Floats, seen: Floats, share: Floats, group: Integers, start: Fl
 def _expected(strengths: Floats, seen: Floats, share: Floats, group: Integers) -> Floats:
     """The share of the jobs of each group that the model expects in each band."""
     number = len(strengths)
-    bands = band_of(knots() ** 2)
-    into = np.zeros((len(bands), BANDS))
-    into[np.arange(len(bands)), bands] = 1.0
     pulls = seen * _curves(strengths)[group]
     total = pulls.sum(axis=1, keepdims=True)
     expected = np.zeros((number, BANDS))
-    np.add.at(expected, group, (pulls / np.maximum(total, 1e-300) * share[:, None]) @ into)
+    np.add.at(expected, group, (pulls / np.maximum(total, 1e-300) * share[:, None]) @ _bands_of_knots())
     by_group = np.bincount(group, weights=share, minlength=number)
     return np.asarray(expected / np.maximum(by_group[:, None], 1e-300))
+
+
+def _bands_of_knots() -> Floats:
+    """Which share of what is seen at each knot lies in each band. A knot stands for what lies around it, so of a knot
+    on an edge one half is in either band. All of it in the outer one would make every fitted commute too short."""
+    around = knots()[:, None] * 2.0 ** (np.array([-0.25, 0.25]) / KNOT_OCTAVES[1])
+    into = np.zeros((len(around), BANDS))
+    np.add.at(into, (np.arange(len(around))[:, None], band_of(around**2)), 0.5)
+    return into

@@ -1,0 +1,99 @@
+"""How far off synthetic commutes are, in miles, by the size of the destination: public files and generated cities.
+
+python benchmarks/bench_commute_accuracy.py --of dc ri city:1 --epsilon 0.5 2 --runs 4
+python benchmarks/bench_commute_accuracy.py --of dc --epsilon 0.5 --options decay_share=0
+
+Printed for each setting, one JSON line: the mean absolute error of the average commute to a destination for 1-4, 5-19,
+20-99 and 100+ jobs, and total variation of tract-to-tract flows, as means over the runs; and the first four for the
+baseline "everybody at the mean" of the whole file. ``dc`` and ``ri`` are the public LODES files in the folder
+``UNDERSTUDY_DATA`` (else ``../shared/data``). Noise is the real one, so no seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import understudy as us
+from understudy.demo.commuters import make_world
+
+SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**12))
+FILES = {"dc": ("dc_od_main_JT00_2019.csv.gz", "dc_xwalk.csv.gz"), "ri": ("ri_od_2019.parquet", "ri_blocks.parquet")}
+
+
+def opened(name: str) -> Any:
+    """A source by its name: a public file, or a generated world such as ``city:3``."""
+    if name in FILES:
+        folder = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data")) / "lodes"
+        flows, places = (str(folder / file) for file in FILES[name])
+        return us.open_commutes(flows, places=places)
+    size, _, seed = name.partition(":")
+    world = make_world(size, seed=int(seed))
+    return us.open_commutes(world.flows_table(), places=world.places)
+
+
+class Truth:
+    """The true average commute to every destination, and the true flows between tracts."""
+
+    def __init__(self, source: Any) -> None:
+        self.places = source.places
+        self.points = self.places.points()
+        self.tract = np.unique(self.places.area("tract"), return_inverse=True)[1].astype(np.int64)
+        pairs = source.flows().confidential_pairs()
+        self.size = np.bincount(pairs[1], pairs[2], len(self.places))
+        self.mean, self.flows = self.means(*pairs), self.tract_flows(*pairs)
+
+    def means(self, origins: np.ndarray, destinations: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+        miles = np.sqrt(((self.points[origins] - self.points[destinations]) ** 2).sum(axis=1))
+        return np.bincount(destinations, miles * jobs, len(self.places)) / np.maximum(self.size, 1)
+
+    def tract_flows(self, origins: np.ndarray, destinations: np.ndarray, jobs: np.ndarray) -> np.ndarray:
+        count = int(self.tract.max()) + 1
+        found = np.bincount(self.tract[origins] * count + self.tract[destinations], jobs, count**2)
+        return found / found.sum()
+
+    def errors(self, mean: np.ndarray) -> list[float]:
+        off = np.abs(mean - self.mean)
+        return [float(off[(self.size >= low) & (self.size <= high)].mean()) for low, high in SIZES]
+
+    def everybody_at_the_mean(self) -> list[float]:
+        return self.errors(np.full(len(self.mean), (self.mean * self.size).sum() / self.size.sum()))
+
+    def of_release(self, release: Any) -> list[float]:
+        pairs = release.coded()
+        return [*self.errors(self.means(*pairs)), float(np.abs(self.tract_flows(*pairs) - self.flows).sum() / 2)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--of", nargs="+", default=["dc", "ri", "city:1"])
+    parser.add_argument("--epsilon", nargs="+", default=["0.25", "0.5", "1", "2", "4.6", "10"])
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--delta", default="1e-5")
+    parser.add_argument("--options", nargs="*", default=[])
+    asked = parser.parse_args()
+    options = dict(one.split("=", 1) for one in asked.options)
+    warnings.simplefilter("ignore")  # no ledger: nothing is released
+    for name in asked.of:
+        source = opened(name)
+        truth = Truth(source)
+        print(json.dumps({"of": name, "everybody at the mean": np.round(truth.everybody_at_the_mean(), 3).tolist()}))
+        for epsilon in asked.epsilon:
+            start, found = time.process_time(), []
+            for _ in range(asked.runs):
+                budget = us.ApproxDP(epsilon=epsilon, delta=asked.delta)
+                found.append(truth.of_release(us.synthesize(source, method="commute", budget=budget, **options)))
+            row = {"of": name, "epsilon": epsilon, **options, "off": np.mean(found, axis=0).round(3).tolist()}
+            row["spread"] = np.std(found, axis=0, ddof=1).round(3).tolist() if asked.runs > 1 else None
+            print(json.dumps(row | {"cpu_s_per_run": round((time.process_time() - start) / asked.runs, 1)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
