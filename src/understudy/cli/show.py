@@ -60,7 +60,7 @@ def show_release(release: AnyRelease, folder: Path) -> None:
             ("tables", ", ".join(f"{rows:,} rows" for rows in release.rows)),
             ("method", release.provenance.method),
             ("guarantee", "NO GUARANTEE" if statement.protects_nobody else str(statement.guarantee)),
-            ("unit", statement.guarantee.protects(statement.unit)),
+            ("unit", statement.protected),
             ("account", "not tracked across runs" if statement.ledger is None else statement.ledger["account"]),
             *([("run", statement.ledger["run"])] if statement.ledger is not None else []),
             *(("note", note) for note in release.provenance.notes),

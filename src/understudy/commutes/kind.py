@@ -47,6 +47,7 @@ class Commutes:
     """Tables of jobs by origin and destination, made by the methods of ``commutes/methods``."""
 
     name: ClassVar[str] = "commutes"
+    record: ClassVar[str] = "job"
     uses: ClassVar[str] = "a release of commutes is read with flows(), evaluated, verified and mapped"
     other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
     domain_file: ClassVar[str] = PLACES
@@ -175,7 +176,7 @@ class Commutes:
             places=places,
             files=files,
             measurements=measurements_of(path / MEASUREMENTS),
-            statement=statement_of(manifest),
+            statement=statement_of(manifest, self.record),
             provenance=provenance_of(path, manifest, _draw),
         )
 

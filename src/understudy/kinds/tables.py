@@ -55,6 +55,7 @@ class Tables:
     """Tables under a schema, made by the methods of ``synth/methods``."""
 
     name: ClassVar[str] = DEFAULT
+    record: ClassVar[str] = "row"
     uses: ClassVar[str] = "a release of tables is read with frame(), sampled, exported, evaluated, asked and verified"
     other_domain: ClassVar[str] = "another schema than the one the data were opened with"
     domain_file: ClassVar[str] = SCHEMA

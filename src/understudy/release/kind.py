@@ -134,6 +134,7 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
     """One kind of release. It has no state: everything is in what it is given."""
 
     name: ClassVar[str]
+    record: ClassVar[str]  # what a record of the data is called, of which a unit has one or several
     uses: ClassVar[str]  # what such a release is for, told where a verb is for tables only
     other_domain: ClassVar[str]  # for a plan that was made for another domain than that of the data
     domain_file: ClassVar[str]  # in a release folder

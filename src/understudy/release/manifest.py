@@ -37,7 +37,7 @@ def manifest_text(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "package_version": provenance.package_version,
         "unit": statement.unit.to_json(),
-        "unit_in_words": statement.guarantee.protects(statement.unit),
+        "unit_in_words": statement.protected,
         "guarantee": statement.guarantee.to_json(),
         "guarantee_in_words": str(statement.guarantee),
         "warnings": list(statement.warnings),
@@ -104,14 +104,15 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
 # reader of the folder turns it into words.
 
 
-def statement_of(manifest: Mapping[str, Any]) -> Statement:
-    """What a manifest promises."""
+def statement_of(manifest: Mapping[str, Any], record: str = "row") -> Statement:
+    """What a manifest promises; ``record`` is what a record of the data is called."""
     ledger = {key: value for key, value in manifest["ledger"].items() if key != "tracked"}
     return Statement(
         unit=Unit.from_json(manifest["unit"]),
         guarantee=definition_from_json(manifest["guarantee"]),
         ledger=ledger if manifest["ledger"]["tracked"] else None,
         warnings=tuple(text_in(warning) for warning in manifest["warnings"]),
+        record=record,
     )
 
 

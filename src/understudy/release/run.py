@@ -204,9 +204,13 @@ def resume_run(
 def _finish(kind: AnyKind, run: Run, domain: Any, *, gate: ChargingGate, stream: Stream, charge: Charge) -> Any:
     plan, destination = run.plan, run.destination
     work = Workshop(
-        plan=plan, stream=stream, journal=run.journal, out=destination.out,
-        statement=partial(_state_promise, plan, stream, charge), provenance=partial(_record_run, plan, gate),
-    )  # fmt: skip
+        plan=plan,
+        stream=stream,
+        journal=run.journal,
+        out=destination.out,
+        statement=partial(_state_promise, plan, stream, charge, kind.record),
+        provenance=partial(_record_run, plan, gate),
+    )
     with run.kept_if_it_fails(kind.resumed_with):
         release = kind.make(domain, gate, work)
         if plan.adaptive and charge is not None and destination.ledger is not None:
@@ -313,13 +317,16 @@ def _require_same(made: Plan, plan: Plan) -> None:
         )
 
 
-def _state_promise(plan: Plan, stream: Stream, charge: Charge, warnings: tuple[str, ...] = ()) -> Statement:
+def _state_promise(
+    plan: Plan, stream: Stream, charge: Charge, record: str, warnings: tuple[str, ...] = ()
+) -> Statement:
     """What a release promises, and who paid; test randomness promises nothing."""
     return Statement(
         unit=plan.unit,
         guarantee=plan.budget if stream.secure else NonPrivate(),
         ledger=charge,
         warnings=warnings if stream.secure else (TEST_RANDOMNESS, *warnings),
+        record=record,
     )
 
 

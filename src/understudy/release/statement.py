@@ -28,6 +28,13 @@ class Statement:
     """Account, run, head and sequence of the charge; ``None``: not tracked across runs."""
     warnings: tuple[str, ...] = ()
     """What everybody who is handed the release must be told."""
+    record: str = "row"
+    """What a record of the confidential data is called."""
+
+    @property
+    def protected(self) -> str:
+        """Who is protected, in words."""
+        return self.guarantee.protects(self.unit, self.record)
 
     @property
     def protects_nobody(self) -> bool:
@@ -48,7 +55,7 @@ class Statement:
             tracked = f"Privacy account: {self.ledger['account']}, run {self.ledger['run']}."
         warnings = tuple(f"WARNING: {text}." for text in self.warnings)
         drawn = of_the_raw_draw(self.guarantee)
-        said = (f"Guarantee: {self.guarantee}.", *([drawn] if drawn else []), self.guarantee.protects(self.unit))
+        said = (f"Guarantee: {self.guarantee}.", *([drawn] if drawn else []), self.protected)
         return (*warnings, *said, tracked)
 
 

@@ -171,7 +171,7 @@ def _presence(subject: Summary) -> str:
 
 def _unit_details(subject: Summary) -> str:
     statement = subject.statement
-    said = statement.guarantee.protects(statement.unit)
+    said = statement.protected
     return said if statement.protects_nobody else f"{_neighbours(subject)} {said}"
 
 

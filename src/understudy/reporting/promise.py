@@ -119,10 +119,11 @@ def _protected(subject: Summary) -> str:
     if isinstance(subject.statement.guarantee, NonPrivate):
         return "Nobody. These tables come with no formal guarantee: treat them as if they were the confidential data."
     unit = subject.statement.unit
-    rows = "one row" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} rows"
+    record = subject.statement.record
+    rows = f"one {record}" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} {record}s"
     who = f"Everybody in the data, one at a time: one person, with {rows}"
     if unit.kind == "replace":
-        return f"{who}. All values of that person are protected; that the table has so many rows is public."
+        return f"{who}. All values of that person are protected; that the table has so many {record}s is public."
     return f"{who}. All values of that person are protected, and whether the person is in the data at all."
 
 
@@ -167,7 +168,8 @@ def _not_protected(subject: Summary) -> tuple[str, ...]:
     )
     lines.append("What the schema says (possible values, bins, impossible combinations): it was public beforehand.")
     if not unit.enforced:
-        rows = "one row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
+        record = subject.statement.record
+        rows = f"one {record}" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} {record}s"
         lines.append(f"Somebody with more than {rows} in the data: the limit was assumed, not enforced.")
     return tuple(lines)
 
@@ -220,7 +222,7 @@ def exact_lines(subject: Summary) -> list[tuple[str, str]]:
     if provenance.plan is None:  # anybody's tables: nothing is known of their unit, their noise or their making
         return [("Guarantee", str(statement.guarantee)), ("Composed from", composed), ("Privacy account", account)]
     if statement.protects_nobody:
-        said = statement.guarantee.protects(statement.unit)
+        said = statement.protected
         return [("Guarantee", str(statement.guarantee)), ("Unit", said), ("Composed from", composed),
                 ("Privacy account", account)]  # fmt: skip
     drawn = of_the_raw_draw(statement.guarantee)

@@ -67,7 +67,7 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
             part=GUARANTEE,
             name="Unit of privacy",
             status=status,
-            claim=statement.guarantee.protects(statement.unit),
+            claim=statement.protected,
             evidence="The sensitivity of every query is derived from the unit by the program, never typed in. "
             + (
                 "The rows of a unit are bounded by the engine."

@@ -82,6 +82,19 @@ def test_a_folder_of_an_unknown_kind_is_refused(release, tmp_path, kind):
         us.read_release(folder)
 
 
+def test_the_unit_is_called_a_job(world, tmp_path):
+    source = us.open_commutes(world.flows_table(), places=world.places)
+    made = us.synthesize(source, budget=us.ApproxDP(epsilon=2, delta="1e-5"), out=tmp_path / "r")
+    told = json.loads((tmp_path / "r" / "manifest.json").read_text())["unit_in_words"]
+    assert "one unit (one job; assumed, not enforced)" in told
+    assert "The number of jobs is public" in told
+    assert told in (tmp_path / "r" / "README.md").read_text().replace("\\", "")
+    for statement in (made.statement, us.read_release(tmp_path / "r").statement):
+        assert statement.protected == told
+    page = us.report(made, audience="public", to=tmp_path / "report.html").read_text()
+    assert "one person, with one job" in page
+
+
 def test_codes_and_texts_agree(release):
     origins, destinations, jobs = release.coded()
     table = release.flows()

@@ -62,15 +62,20 @@ class Unit:
         """Whether the engine bounds the rows of a unit (else the bound rests on the steward's word)."""
         return self.unit_id is not None
 
-    def describe(self) -> str:
+    def describe(self, record: str = "row") -> str:
         """Say who is protected, in words.
+
+        Parameters
+        ----------
+        record
+            What a record of the data is called.
 
         Returns
         -------
         str
             One or two sentences, as manifests and reports show them.
         """
-        rows = "one row" if self.rows_per_unit == 1 else f"up to {self.rows_per_unit} rows"
+        rows = f"one {record}" if self.rows_per_unit == 1 else f"up to {self.rows_per_unit} {record}s"
         sure = f"identified by {self.unit_id}" if self.unit_id else "assumed, not enforced"
         who = f"one unit ({rows}; {sure})"
         values = f"all values of {who}"
@@ -79,8 +84,8 @@ class Unit:
             known = f"Known for everybody and not protected: {', '.join(self.fixed)}. "
             values = f"every other value of {who}"
         if self.kind == "replace":
-            return f"{known}Protected: {values}. The number of rows is public."
-        return f"{known}Protected: presence and {values}. The number of rows is not public."
+            return f"{known}Protected: {values}. The number of {record}s is public."
+        return f"{known}Protected: presence and {values}. The number of {record}s is not public."
 
     def to_json(self) -> dict[str, object]:
         """The unit as plain values, for plans, ledgers and manifests.
@@ -163,20 +168,22 @@ class Definition:
         """The name of the guarantee in words."""
         return TITLES[self.name]
 
-    def protects(self, unit: Unit) -> str:
+    def protects(self, unit: Unit, record: str = "row") -> str:
         """Say who is protected by it, in words.
 
         Parameters
         ----------
         unit
             The unit of the release.
+        record
+            What a record of the data is called.
 
         Returns
         -------
         str
             One or two sentences.
         """
-        return unit.describe()
+        return unit.describe(record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +287,7 @@ class NonPrivate(Definition):
 
     name: ClassVar[str] = "none"
 
-    def protects(self, unit: Unit) -> str:  # noqa: ARG002 - nobody, whatever the unit
+    def protects(self, unit: Unit, record: str = "row") -> str:  # noqa: ARG002 - nobody, whatever the unit
         return NOBODY
 
 
