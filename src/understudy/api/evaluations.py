@@ -29,11 +29,14 @@ def evaluate(
     targets: Sequence[str] = (),
     ways: Sequence[int] = WAYS,
     parts: Sequence[str] = PARTS,
+    thorough: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure how useful and how risky a release is, against the confidential data. The findings are internal.
 
-    A commuting release is compared by distances, flows and jobs; there is no risk part.
+    Without a holdout the plan of the release is run again on random halves of the data, charged to nobody, to tell what
+    an intruder gains because somebody took part. A commuting release is compared by distances, flows and jobs; there is
+    no risk part.
 
     Parameters
     ----------
@@ -53,6 +56,8 @@ def evaluate(
         Of how many attributes the compared tables are.
     parts
         ``utility``, ``risk`` or both; what is left out is empty.
+    thorough
+        Whether the plan of the release may be run again as often as is useful, whatever it takes.
     progress
         Called while it works, with what is done and what there is to do.
 
@@ -90,7 +95,14 @@ def evaluate(
     if kind is None:
         raise InputError("evaluate needs a release: read one with read_release, or wrap a synthetic table.")
     asked = EvaluationRequest(
-        holdout=holdout, models=models, keys=keys, targets=targets, ways=ways, parts=parts, progress=progress
+        holdout=holdout,
+        models=models,
+        keys=keys,
+        targets=targets,
+        ways=ways,
+        parts=parts,
+        thorough=thorough,
+        progress=progress,
     )
     return kind.evaluate(release, confidential, asked)
 
@@ -103,6 +115,7 @@ def attack(
     keys: Sequence[str] = (),
     targets: Sequence[str] = (),
     only: Sequence[str] | None = None,
+    thorough: bool = False,
     progress: Progress | None = None,
 ) -> Section:
     """Attack a release with the confidential data in hand: the risk part of ``evaluate``, or some attacks of it.
@@ -119,13 +132,16 @@ def attack(
         What an intruder knows of a person, and wants to learn. By default each attribute is a target once.
     only
         The names of the attacks to play; all of them by default.
+    thorough
+        Whether the plan of the release may be run again as often as is useful, whatever it takes.
     progress
         Called with the attacks that are done and the number of all.
 
     Returns
     -------
     Section
-        Findings, and a table ``attacks`` with success, baseline, control and residual risk. Internal.
+        Findings, and tables: ``first_screen`` (three sentences), ``person_part`` (what an intruder gains because
+        somebody took part) and ``attacks`` (success, baseline, control, residual risk), among others. Internal.
 
     Raises
     ------
@@ -145,6 +161,7 @@ def attack(
     from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.risk import chosen_attacks, evaluate_risk
     from understudy.kinds.tables import opened
+    from understudy.release.refitting import refitting
     from understudy.release.table_release import require_table
 
     chosen_attacks(only)  # an unknown name is refused before anything is read
@@ -155,7 +172,9 @@ def attack(
         holdout=None if holdout is None else opened(holdout, made.schema),
         keys=keys,
         targets=targets,
+        thorough=thorough,
         progress=progress,
+        **refitting(made),
     )
     return evaluate_risk(comparison, only=only)
 
@@ -204,17 +223,10 @@ def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
 
     Impossible combinations are let through: an evaluation counts them.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    from understudy.evaluation.inputs.records import with_nulls
 
     source: Any = open_source(data, replace(schema, impossible=()), **reading)
-    codes, rows = source.confidential_table()
-    columns = {}
-    for attribute in schema.attributes:  # what stands for missing in a file is a null from here on
-        column = rows[attribute.name].combine_chunks()
-        missing = codes.columns[attribute.name] == attribute.missing_code
-        columns[attribute.name] = pc.if_else(pa.array(missing), None, column) if missing.any() else column
-    return pa.table(columns)
+    return with_nulls(*source.confidential_table())
 
 
 def read_synthetic(path: str | Path, schema: Schema | None = None, **reading: Any) -> AnyRelease:

@@ -10,15 +10,17 @@ import typer
 import understudy as us
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import document, show_findings
+from understudy.cli.internal import document, show_findings, show_first_screen
 from understudy.cli.options import (
     AsJson,
     Confidential,
+    Details,
     Holdout,
     Keys,
     OneRelease,
     ReleaseSchema,
     Targets,
+    Thorough,
     files_of,
     read_names,
 )
@@ -53,14 +55,16 @@ def attack(
     out: Annotated[
         Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
     ] = None,
+    thorough: Thorough = False,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """Attack a release with the confidential data in hand: who and what is at risk. Keep the result inside.
 
     Example: `understudy attack release/ --confidential people.parquet --keys region,sex,age --targets income`
 
-    Each attack is also played with the release's margins alone (baseline) and, given a holdout, on people who are not
-    in the data (control). The residual risk is what it gains over them.
+    What counts is what an intruder gains because somebody took part. It is measured on a holdout, or by running the
+    plan of the release again on random halves of the data, inside and charged to nobody.
     """
     folder = None if out is None else api.check_evaluation_target(out)
     how = reading.options()
@@ -73,6 +77,7 @@ def attack(
             keys=read_names(keys),
             targets=read_names(targets),
             only=read_names(only) or None,
+            thorough=thorough,
             progress=progress,
         )
     if folder is not None:
@@ -83,7 +88,12 @@ def attack(
         print_json({"audience": whole["audience"], "release": whole["release"], **whole["risk"]})
         return
     say(INTERNAL, style="bold red")
-    _show(section)
+    show_first_screen(section, most=SHOWN)
+    if details or only:
+        _show(section)
+    else:
+        show_findings("Warnings", section, only=("problem", "warning"))
+        say("--details shows the tables of all attacks under their names in the literature, and all findings.")
     if folder is not None:
         say(f"All tables and figures are in {folder}")
 

@@ -11,20 +11,22 @@ import typer
 import understudy as us
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import document, plain_rows, show_findings
+from understudy.cli.internal import document, plain_rows, show_findings, show_first_screen
 from understudy.cli.options import (
     AsJson,
     Confidential,
+    Details,
     Holdout,
     Keys,
     Models,
     ReleaseSchema,
     Targets,
+    Thorough,
     files_of,
     read_names,
 )
 from understudy.cli.output import print_json, say, show_table, working
-from understudy.core.result import INTERNAL, Evaluation
+from understudy.core.result import INTERNAL, Evaluation, Section
 from understudy.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 SHOWN = 8
 COMMUTES = ("commutes", "workers", "destinations", "mean_absolute_error", "bias", "at_overall_average")
+IN_SHORT = 3
 WAYS = ("way", "tables", "mean_s_pmse", "worst_table", "worst_s_pmse", "good", "usable", "poor", "k_marginal_score")
 
 
@@ -62,6 +65,8 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
     ] = None,
+    thorough: Thorough = False,
+    details: Details = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure how useful and how risky a release is, against the confidential data. Keep the result inside.
@@ -89,6 +94,7 @@ def evaluate(
                 targets=read_names(targets),
                 ways=read_ways(ways),
                 parts=part or api.PARTS,
+                thorough=thorough,
                 progress=progress,
             )
         results.append((name, release, evaluation))
@@ -104,7 +110,14 @@ def evaluate(
         return
     say(INTERNAL, style="bold red")
     for name, _, evaluation in results:
-        show_evaluation(name, evaluation)
+        if details:
+            show_evaluation(name, evaluation)
+        elif len(results) == 1:
+            show_in_short(name, evaluation)
+        else:
+            first = evaluation.risk.frames.get("first_screen")
+            for row in [] if first is None else first.to_pylist()[:1]:
+                say(f"{name}. {row['title']}: {row['sentence']}")
     if "tradeoff" in together:
         columns = ("release", "guarantee", "epsilon", "s_pmse_2", "s_pmse_3", "k_marginal_2", "k_marginal_3")
         _show_frame("Utility against epsilon", together["tradeoff"], columns, len(results))
@@ -130,8 +143,40 @@ def read_ways(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def show_in_short(name: str, evaluation: Evaluation) -> None:
+    """One screen: how useful, the three sentences about risk, what warns. The rest is in files and with --details."""
+    utility, risk = evaluation.utility, evaluation.risk
+    say(f"\n{name}: how useful", style="bold")
+    if "commute_distance" in utility.frames:
+        heading = "Average commute of a destination, in miles"
+        _show_frame(heading, utility.frames["commute_distance"], COMMUTES, IN_SHORT)
+    for line in _useful(utility)[: 2 * IN_SHORT]:
+        say(line)
+    show_first_screen(risk, most=IN_SHORT)
+    warned = [one for one in (*risk.findings, *utility.findings) if one.severity in ("problem", "warning")]
+    for finding in sorted(warned, key=lambda one: one.severity)[:IN_SHORT]:
+        say(f"{finding.severity}: {finding.title}")
+    left = len(warned) - IN_SHORT
+    say(f"{f'{left} more warnings, and all' if left > 0 else 'All'} tables and findings: --details, or --out FOLDER.")
+
+
+def _useful(utility: Section) -> list[str]:
+    lines = [
+        f"Tables of {row['way']} attributes: {row['good']:,} good, {row['usable']:,} usable, {row['poor']:,} poor; "
+        f"mean S_pMSE {row['mean_s_pmse']:.3g} (1 is a correct model, below 10 good), worst {row['worst_table']} "
+        f"({row['worst_s_pmse']:.3g})"
+        for row in (utility.frames["ways"].to_pylist() if "ways" in utility.frames else ())
+    ]
+    models = utility.frames["regression_models"].to_pylist() if "regression_models" in utility.frames else ()
+    return lines + [
+        f"Regression {row['model']}: mean overlap of intervals {row['mean_overlap']:.3g} (1 is the same)"
+        for row in models
+        if row["mean_overlap"] is not None
+    ]
+
+
 def show_evaluation(name: str, evaluation: Evaluation) -> None:
-    """The most telling tables of an evaluation, and its findings."""
+    """All telling tables of an evaluation, and its findings."""
     utility = evaluation.utility
     frames = (
         ("commute_distance", f"{name}: average commute of a destination, in miles", COMMUTES),
@@ -157,6 +202,7 @@ def show_evaluation(name: str, evaluation: Evaluation) -> None:
             if title == "tables":
                 frame = frame.sort_by([("s_pmse", "descending")])
             _show_frame(heading, frame, columns, SHOWN)
+    show_first_screen(evaluation.risk, most=20)
     for heading, section in (("Utility: findings", utility), ("Risk: findings", evaluation.risk)):
         show_findings(heading, section)
     if "omissions" in utility.frames:

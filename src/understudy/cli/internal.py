@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from understudy.api import finding_row
-from understudy.cli.output import show_table
+from understudy.cli.output import say, show_table
 from understudy.core.result import Evaluation, Section
 
 
@@ -36,9 +37,52 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | bool | list) else str(value)
 
 
-def show_findings(heading: str, section: Section) -> None:
-    order = ("problem", "warning", "info", "good")
-    listed = sorted(section.findings, key=lambda finding: order.index(finding.severity))
+LIGHTS = {"red": "red", "amber": "yellow", "green": "green"}
+LINE = ("light", "attack", "in_the_data", "not_in_the_data", "more", "most_allowed", "told_false")
+GROUPS = ("first", "second", "third")
+DOTS = 50  # of 20 people each
+
+
+def show_first_screen(section: Section, *, most: int) -> None:
+    """Three sentences with small pictures, then a line for each attack in everyday words, the lights first."""
+    if "first_screen" not in section.frames:
+        return
+    for row in section.frames["first_screen"].to_pylist():
+        say(f"\n{row['title']}", style="bold")
+        say(row["sentence"])
+        if row["of_1000"] is not None:
+            say(_dots(row))
+    lines = section.frames["in_everyday_words"].to_pylist()
+    more = f" (first {most} of {len(lines)}; --details shows all)" if len(lines) > most else ""
+    show_table(
+        f"Attacks, right in 1,000 tries{more}",
+        [name.replace("_", " ") for name in LINE],
+        [tuple(_light(row[name]) if name == "light" else row[name] for name in LINE) for row in lines[:most]],
+        right=[name.replace("_", " ") for name in LINE[2:]],
+    )
+    if "not measured" in {row["light"] for row in lines[:most]}:
+        say("Not measured: these attacks tell what a person's taking part adds only with a --holdout.")
+
+
+def _light(light: str) -> Any:
+    from rich.text import Text
+
+    return Text(light, style=LIGHTS.get(light, "dim"))
+
+
+def _dots(row: Mapping[str, Any]) -> str:
+    """Fifty signs for a thousand people, and what the signs mean."""
+    groups = [(sign, row[name], row[f"{name}_means"]) for sign, name in zip("#+o", GROUPS, strict=True)]
+    drawn = "".join(sign * round(count / (1000 / DOTS)) for sign, count, _ in groups)
+    legend = ", ".join(f"{sign} {meaning}" for sign, count, meaning in groups if count)
+    return f"{drawn[:DOTS]:.<{DOTS}}  {legend}".rstrip()
+
+
+def show_findings(
+    heading: str, section: Section, *, only: tuple[str, ...] = ("problem", "warning", "info", "good")
+) -> None:
+    wanted = [finding for finding in section.findings if finding.severity in only]
+    listed = sorted(wanted, key=lambda finding: only.index(finding.severity))
     if listed:
         show_table(
             heading,

@@ -41,6 +41,11 @@ Holdout = Annotated[
     list[str] | None,
     typer.Option(metavar="FILE", help="People of the same population who were not used; may be repeated."),
 ]
+Thorough = Annotated[
+    bool,
+    typer.Option("--thorough", help="Run the plan again as often as is useful, whatever it takes (default: 45 CPU s)."),
+]
+Details = Annotated[bool, typer.Option("--details", help="Show every table and finding.")]
 Models = Annotated[
     list[str] | None, typer.Option(metavar="'Y ~ A + B'", help="A regression to compare; may be repeated.")
 ]

@@ -154,6 +154,7 @@ class EvaluationRequest:
     targets: Sequence[str] = ()
     ways: Sequence[int] = WAYS
     parts: Sequence[str] = PARTS
+    thorough: bool = False
     progress: Progress | None = None
 
     @property

@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from understudy.core.result import Finding, Section
 from understudy.errors import InputError, unknown_name
+from understudy.evaluation.board import board_frames
 from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.person import person_part
 from understudy.evaluation.shared.attack import Attack, attacks
 from understudy.evaluation.shared.results import ATTACKS, Collected, frame
 from understudy.evaluation.shared.success import LEVEL, Z
@@ -52,8 +54,11 @@ def evaluate_risk(comparison: Comparison, *, only: Sequence[str] | None = None) 
         found.add(attack().run(comparison))
         if comparison.progress is not None:
             comparison.progress(done + 1, len(names))
-    found.findings = [*_headlines(found.attacked), *found.findings]
+    if only is None:
+        found.add(person_part(comparison, found.attacked))
+    found.findings = [*_headlines(found.attacked), *_chosen_keys(comparison), *found.findings]
     section = found.section()
+    section = replace(section, frames={**board_frames(section), **section.frames})
     return section if ATTACKS in section.frames else replace(section, frames={**section.frames, ATTACKS: frame([])})
 
 
@@ -114,11 +119,29 @@ def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
                     f"{against}{many}{note}"
                 ),
                 value=row["residual"],
-                severity="warning" if row["residual"] > NOTABLE and _surely(row, subjects[name]) else "info",
+                # What margins do not tell may be true of the whole population; that is no risk of a person.
+                severity="warning"
+                if row["personal"] and row["residual"] > NOTABLE and _surely(row, subjects[name])
+                else "info",
                 reference="residual risk (Giomi et al. 2023), Wilson intervals of 95%",
             )
         )
     return findings
+
+
+def _chosen_keys(comparison: Comparison) -> list[Finding]:
+    if comparison.keys or len(comparison.names) < 2:
+        return []
+    return [
+        Finding(
+            code="risk.keys",
+            title=(
+                f"no keys were given: records are matched on {', '.join(comparison.matching_keys)}, chosen by "
+                "the names of the attributes; elsewhere an intruder knows everything but the attribute they want"
+            ),
+            value=None,
+        )
+    ]
 
 
 def _surely(row: Mapping[str, Any], subjects: int) -> bool:

@@ -254,6 +254,7 @@ class Tables:
         from understudy.evaluation.inputs.comparison import compare
         from understudy.evaluation.risk import evaluate_risk
         from understudy.evaluation.utility import evaluate_utility
+        from understudy.release.refitting import refitting
 
         comparison = compare(
             release,
@@ -263,7 +264,9 @@ class Tables:
             ways=asked.ways,
             keys=asked.keys,
             targets=asked.targets,
+            thorough=asked.thorough,
             progress=asked.progress,
+            **refitting(release),
         )
         return Evaluation(
             utility=evaluate_utility(comparison) if "utility" in asked.parts else Section(),

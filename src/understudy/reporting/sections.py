@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from understudy.core.result import Evaluation, Section
+from understudy.figures.evaluation.first_screen import thousand
 from understudy.figures.evaluation_figure import drawable, figures
+from understudy.figures.house_style import house_style
 from understudy.figures.promise import beliefs, noise_by_table, proved_profile
 from understudy.inference.answer import Answer
 from understudy.inference.labels import REFUSED, VALID, worst
@@ -28,7 +30,11 @@ CAPTIONS = {
     "densities": ("Numbers", "Original and synthetic distributions."),
     "propensity_scores": ("Can a classifier tell?", "How a model that tries to tell rows apart scores them."),
     "forest": ("Regressions", "Coefficients and their intervals, from the original and from the synthetic rows."),
-    "risk_by_attribute": ("Every attack", "What an intruder gains beyond guessing, with intervals; red: above 0."),
+    "risk_by_attribute": (
+        "Every attack",
+        "How often each attack is right beyond guessing from the shares of each answer, with intervals. This may be "
+        "true of people who took part and of people who did not; red marks what is surely not.",
+    ),
     "attacker_ranges": ("What an intruder's range is", "The ranks an intruder is left with, copy by copy."),
     "help_or_confusion": ("Help or confusion?", "Whether more copies narrow an intruder's range or blur it."),
     "membership_roc": ("Was somebody in the data?", "Right against false accusations; the diagonal is guessing."),
@@ -44,6 +50,10 @@ UTILITY_TABLES = {
     "omissions": "What was not computed, and why",
 }
 RISK_TABLES = {
+    "in_everyday_words": "Every attack in everyday words, per 1,000 people",
+    "person_part": "What an intruder gains because somebody took part",
+    "false_disclosures": "False disclosures: claims made, right and wrong",
+    "names_in_the_literature": "The attacks and their names in the literature",
     "attacks": "Attacks: success, baseline, control, residual risk",
     "attribution": "What could be attributed, by attribute",
     "attribution_levels": "Levels that carry the risk",
@@ -59,6 +69,14 @@ COLUMNS = {
     "propensity": ("classifier", "form", "s_pmse", "pmse", "auc", "band", "null"),
     "regression_models": (
         "model", "family", "mean_overlap", "same_sign_percent", "same_significance_percent", "covered",
+    ),
+    "in_everyday_words": (
+        "light", "attack", "in_the_data", "not_in_the_data", "more", "more_low", "more_high", "most_allowed",
+        "told_false",
+    ),
+    "person_part": (
+        "attack", "subject", "by", "times", "inside", "outside", "gain", "gain_low", "gain_high", "most_allowed",
+        "light",
     ),
     "attacks": (
         "attack", "subject", "guesses", "success", "baseline", "control", "residual", "residual_low", "residual_high",
@@ -78,6 +96,16 @@ class Part:
     more: tuple[Grid, ...] = ()
     findings: Grid | None = None
     in_short: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A sentence of the first screen with its number and its picture."""
+
+    title: str
+    number: str
+    sentence: str
+    picture: Picture
 
 
 def made_of(subject: Summary) -> Part:
@@ -163,8 +191,8 @@ def utility_of(evaluation: Evaluation) -> Part:
 def risk_of(evaluation: Evaluation, *, copies: int) -> Part:
     # With one copy there is nothing for further copies to narrow or to blur.
     without = ("help_or_confusion",) if copies == 1 else ()
-    part = _part(evaluation.risk, evaluation, RISK_TABLES, "risk", without=without)
-    return replace(part, in_short=_gained(evaluation.risk))
+    without = ("first_screen", *without)  # it is at the top of the page
+    return _part(evaluation.risk, evaluation, RISK_TABLES, "risk", without=without)
 
 
 def _worth(section: Section) -> tuple[str, ...]:
@@ -186,23 +214,21 @@ def _attributes(way: int) -> str:
     return {1: "one attribute", 2: "two attributes", 3: "three attributes"}.get(way, f"{way} attributes")
 
 
-def _gained(section: Section) -> tuple[str, ...]:
-    """How many attacks got anything beyond guessing, and the one that got most."""
-    frame = section.frames.get("attacks")
-    rows = [] if frame is None else [row for row in frame.to_pylist() if row["residual"] is not None and row["guesses"]]
-    if not rows:
+def first_screen_of(evaluation: Evaluation) -> tuple[Said, ...]:
+    """The three sentences about risk, each with a thousand people."""
+    frame = evaluation.risk.frames.get("first_screen")
+    if frame is None:
         return ()
-    beyond = sum(row["residual_low"] > 0 for row in rows)
-    most = max(rows, key=lambda row: float(row["residual_low"]))
-    tried = len({row["attack"] for row in rows})
-    return (
-        f"{tried} attacks on {len(rows)} subjects (attributes, copies, sets of keys). Residual risk is what an "
-        "intruder gains beyond guessing: 0 is nothing, 1 everything.",
-        f"For {beyond or 'none'} of the {len(rows)} the whole 95 % interval lies above 0"
-        f"{f' (about {len(rows) / 40:.0f} would by chance)' if len(rows) >= 40 else ''}. The clearest gain is "
-        f"{most['residual']:.3f} ({most['residual_low']:.3f} to {most['residual_high']:.3f}): "
-        f"{most['attack'].replace('_', ' ')}, {most['subject']}.",
-    )
+    with house_style():
+        return tuple(
+            Said(
+                title=row["title"],
+                number="" if row["of_1000"] is None else f"{row['of_1000']:,}{'' if place else ' more'}",
+                sentence=row["sentence"],
+                picture=picture(f"people-{place}", row["title"], row["sentence"], thousand(place, row)),
+            )
+            for place, row in enumerate(frame.to_pylist())
+        )
 
 
 def _part(

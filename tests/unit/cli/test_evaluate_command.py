@@ -14,10 +14,19 @@ def release(folder, run):
 
 
 def test_it_prints_tables_and_says_internal(release, run):
-    text = run("evaluate release --confidential people.csv --part utility --model", "age ~ sex").stdout
+    text = run("evaluate release --confidential people.csv --part utility --details --model", "age ~ sex").stdout
     assert text.startswith("INTERNAL")
     for heading in ("S_pMSE of tables", "Worst tables", "Can a classifier tell?", "Regressions"):
         assert heading in text
+
+
+def test_by_default_it_is_one_screen(release, run):
+    text = run("evaluate release --confidential people.csv --model", "age ~ sex").stdout
+    assert len(text.splitlines()) <= 40
+    for words in ("how useful", "Because somebody took part", "About people like them", "Told something false"):
+        assert words in text
+    assert "The guarantee allows at most" in text
+    assert "residual" not in text
 
 
 def test_json_is_one_document(release, run):

@@ -118,6 +118,14 @@ def frames() -> dict[str, pa.Table]:
                 for n in range(1, 200)
             )
         ),
+        "first_screen": table(
+            *(
+                {"title": f"t{n}", "sentence": "s", "of_1000": 30 if n else None}
+                | {"first": 20, "first_means": "right", "second": 10, "second_means": "more"}
+                | {"third": 0, "third_means": ""}
+                for n in range(3)
+            )
+        ),
         "tradeoff": table(
             *({"release": f"r{e}", "epsilon": e, "s_pmse_2": 5.0, "s_pmse_3": 3.0} for e in (0.1, 1.0, None)),
         ),

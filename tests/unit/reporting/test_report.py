@@ -137,7 +137,7 @@ def test_an_internal_report_says_so_and_stays_outside(release, evaluation, peopl
     assert not (tmp_path / "board-registry.json").exists()
     for heading in ("Utility: what", "Risk: what", "Every pair of attributes", "Attacks: success"):
         assert heading in page
-    for in_short in ("tables of two attributes", "the whole 95 % interval lies above 0"):
+    for in_short in ("tables of two attributes", "What the release does to 1,000 people", "Told something false"):
         assert in_short in page
     made(people, out=tmp_path / "release")
     with pytest.raises(DisclosureError, match="release folder"):

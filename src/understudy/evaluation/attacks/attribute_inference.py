@@ -17,7 +17,7 @@ from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Tally, independent_guesses
+from understudy.evaluation.shared.success import DECIDED, Tally, independent_guesses
 
 PEOPLE = 2000
 
@@ -29,22 +29,26 @@ class AttributeInference:
     name: ClassVar[str] = "attribute_inference"
     summary: ClassVar[str] = "a target guessed from the nearest synthetic records of all copies"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Guess a missing answer from the most similar synthetic rows"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
-            people = comparison.some_people(len(scene.people), PEOPLE, "attribute_inference")
+            chosen = comparison.some_people(len(scene.people), PEOPLE, "attribute_inference")
             tallies = {}
             for target in comparison.attacked:
                 if not comparison.known(target):
                     continue
+                people = chosen[comparison.undecided(scene.people.take(chosen), target)]
+                if not len(people):
+                    tallies[target] = Tally(successes=0, guesses=0, asked=0, note=DECIDED)
+                    continue
                 guess, agreed, worth = infer(comparison, scene, target, people)
                 truth = scene.people.codes[people, comparison.names.index(target)]
                 right = guess == truth
-                tallies[target] = Tally(
-                    successes=int(right.sum()), guesses=len(people), asked=PEOPLE, independent=worth
-                )
+                tallies[target] = Tally(successes=int(right.sum()), guesses=len(people), independent=worth)
                 if scene.people is comparison.people and scene.tables is comparison.tables:
                     column = np.concatenate([copy.codes[:, comparison.names.index(target)] for copy in scene.tables])
                     commonest = int(np.bincount(column).argmax())

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.core.arrays import Integers
+from understudy.core.arrays import Flags, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Tally, independent_guesses
+from understudy.evaluation.shared.success import DECIDED, Tally, independent_guesses
 
 
 class Claims:
@@ -40,13 +40,24 @@ class Claims:
         self.present = s_key[people_key] > 0
         self.claim = self.present & (most[people_key] == s_key[people_key])
         self.correct = self.claim & (s[own] == s_key[people_key])
-        self.independent = independent_guesses(np.bincount(people_key[self.claim], minlength=cells))
+        self.key = people_key
         self.certain = self.correct & (d[own] == d_key[people_key])
         with np.errstate(invalid="ignore", divide="ignore"):
             chance = s[own] / s_key[people_key]
         self.chance = np.where(self.present, chance, 0.0)
         shares = np.bincount(people, minlength=levels) / max(len(people), 1)
         self.base = float(np.sum(shares**2))
+
+    def tally(self, undecided: Flags) -> Tally:
+        """Claims about people whose value the public schema leaves open. Equal keys are told the same."""
+        claim = self.claim & undecided
+        return Tally(
+            successes=int(np.sum(self.correct & undecided)),
+            guesses=int(claim.sum()),
+            asked=int(undecided.sum()),
+            independent=independent_guesses(np.bincount(self.key[claim])) if claim.any() else None,
+            note="" if undecided.any() else DECIDED,
+        )
 
     def measures(self) -> dict[str, float | None]:
         def percent(flags: Any) -> float:
@@ -74,6 +85,9 @@ class Attribution:
     name: ClassVar[str] = "attribution"
     summary: ClassVar[str] = "values told by equal keys: DiS, DiSCO, DiSDiO, DCAP and the three TCAPs"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Read a missing answer where all synthetic rows with the same known answers agree"
+    believed_by: ClassVar[str] = "whoever knows the other answers of a person and trusts rows that agree"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
@@ -85,13 +99,12 @@ class Attribution:
                 kind = "holdout"
             tallies = {}
             for number, target, claims in _claims(comparison, scene):
-                rows.append({"tables": kind, "copy": number, "target": target, **claims.measures()})
-                tallies[f"{target}, copy {number}"] = Tally(
-                    successes=int(claims.correct.sum()),
-                    guesses=int(claims.claim.sum()),
-                    asked=claims.people,
-                    independent=claims.independent,  # people with the same keys are told the same
-                )
+                tally = claims.tally(comparison.undecided(scene.people, target))
+                rows.append({
+                    "tables": kind, "copy": number, "target": target, **claims.measures(),
+                    "open": tally.people, "right": tally.successes, "wrong": tally.guesses - tally.successes,
+                })  # fmt: skip
+                tallies[f"{target}, copy {number}"] = tally
                 if kind == "release":
                     levels.extend(_levels(comparison, scene, target, number, claims))
             return tallies
@@ -127,7 +140,7 @@ def _levels(comparison: Comparison, scene: Scene, target: str, copy: int, claims
     codes = scene.people.codes[:, comparison.names.index(target)]
     people, right = (
         np.bincount(codes, minlength=attribute.size),
-        np.bincount(codes[claims.correct], minlength=attribute.size),
+        np.bincount(codes[claims.correct & comparison.undecided(scene.people, target)], minlength=attribute.size),
     )
     return [
         {"target": target, "level": level, "copy": copy, "people": int(people[code]), "disclosed": int(right[code])}
@@ -140,20 +153,26 @@ def _findings(rows: list[dict[str, Any]]) -> list[Finding]:
     real = [row for row in rows if row["tables"] == "release"]
     if not real:
         return []
-    worst = max(real, key=lambda row: row["DiSCO"])
-    null = next(
-        r for r in rows if r["tables"] == "null" and (r["copy"], r["target"]) == (worst["copy"], worst["target"])
-    )
+    worst = max(real, key=lambda row: _percent(row, "right"))
+    same = [r for r in rows if (r["copy"], r["target"]) == (worst["copy"], worst["target"])]
+    null = next((row for row in same if row["tables"] == "null"), None)
+    if null is None:  # a refit has no baseline
+        return []
     return [
         Finding(
             code="risk.attribution.DiSCO",
             title=(
-                f"{worst['target']}: for {worst['DiSCO']:.2f}% of the people equal keys tell the true value, for "
-                f"{worst['false_claims']:.2f}% a false one; independent attributes: {null['DiSCO']:.2f}% and "
-                f"{null['false_claims']:.2f}%"
+                f"{worst['target']}: for {_percent(worst, 'right'):.2f}% of the people equal keys tell the true value, "
+                f"for {_percent(worst, 'wrong'):.2f}% a false one; independent attributes: "
+                f"{_percent(null, 'right'):.2f}% and {_percent(null, 'wrong'):.2f}%"
             ),
-            value=worst["DiSCO"],
+            value=_percent(worst, "right"),
             severity="info",
-            reference="DiSCO of Raab, Nowok and Dibben 2024; the null release is the baseline",
+            reference="DiSCO of Raab, Nowok and Dibben 2024, without values that the public schema decides",
         )
     ]
+
+
+def _percent(row: dict[str, Any], what: str) -> float:
+    """Of the people whose value is open."""
+    return 100 * float(row[what]) / row["open"] if row["open"] else 0.0

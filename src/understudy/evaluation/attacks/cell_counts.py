@@ -34,6 +34,8 @@ class CellCounts:
     name: ClassVar[str] = "cell_counts"
     summary: ClassVar[str] = "what a synthetic count tells about the real one: medians, empty cells"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Read off how many people are in a small group"
+    believed_by: ClassVar[str] = "whoever takes synthetic counts for real ones"
 
     def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []

@@ -31,6 +31,7 @@ class ClosestRecord:
     name: ClassVar[str] = "closest_record"
     summary: ClassVar[str] = "distance to the closest synthetic record and its ratio to the next; outliers apart"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Find a synthetic row that is closer to a person than any other person is"
 
     def run(self, comparison: Comparison) -> Section:
         columns = list(range(len(comparison.names)))

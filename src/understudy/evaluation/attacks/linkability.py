@@ -30,6 +30,9 @@ class Linkability:
     name: ClassVar[str] = "linkability"
     summary: ClassVar[str] = "two halves of a person's attributes joined through a synthetic record"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Join two files about the same person through a synthetic row"
+    believed_by: ClassVar[str] = "whoever has two files without names"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         if len(comparison.names) < 2:

@@ -28,9 +28,14 @@ class Matching:
 
     name: ClassVar[str] = "matching"
     summary: ClassVar[str] = "expected, true and false match rates on the keys"
-    needs: ClassVar[tuple[str, ...]] = ("keys",)
+    needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Take the only synthetic row with a person's known answers for theirs"
+    believed_by: ClassVar[str] = "whoever knows the keys of a person and finds one row"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
+        if len(comparison.names) < 2:
+            return section_of()
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
@@ -53,7 +58,7 @@ def match_counts(comparison: Comparison, people: Records, copy: Records) -> tupl
     """Of each person: synthetic records with their keys, and of those the ones that agree in everything."""
     shape = comparison.schema.shape()
     found = []
-    for names in (comparison.keys, comparison.names):
+    for names in (comparison.matching_keys, comparison.names):
         (own, other), cells = cell_numbers([people.codes, copy.codes], comparison.columns(names), shape)
         found.append(np.bincount(other, minlength=cells)[own].astype(np.float64))
     return found[0], found[1]

@@ -39,6 +39,7 @@ class Membership:
     name: ClassVar[str] = "membership"
     summary: ClassVar[str] = "who was in the data, by nearest distance and density ratio"
     needs: ClassVar[tuple[str, ...]] = ("holdout",)
+    question: ClassVar[str] = "Tell whether a person was in the data"
 
     def run(self, comparison: Comparison) -> Section:
         assert comparison.outsiders is not None  # noqa: S101 - needs says so
@@ -67,7 +68,9 @@ class Membership:
                 {"score": score, "false_positive_rate": float(x), "true_positive_rate": float(y)}
                 for x, y in zip(at, np.interp(at, false, true), strict=True)
             ]
-            outcomes.append(Outcome(attack=self.name, subject=score, release=_tally(found), baseline=_tally(base)))
+            outcomes.append(
+                Outcome(attack=self.name, subject=score, release=_tally(found), baseline=_tally(base), personal=True)
+            )
             findings.append(_finding(score, auc.value, epsilon, comparison.claimed))
         return section_of(
             outcomes=tuple(outcomes),

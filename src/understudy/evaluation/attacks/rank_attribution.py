@@ -2,8 +2,10 @@
 
 The intruder links each person to the nearest synthetic records on the other attributes, in ranks, and reads the ranks
 of the attribute from them: a set of ranks from each of M copies, and from all copies the range they span. Several
-copies may help, by agreeing near the truth, or confuse, by agreeing elsewhere or on nothing. Ranks are reverse-mapped
-first: a synthetic rank stands for the original value that has it, so margins that differ a little make no miss.
+copies may help, by agreeing near the truth, or confuse, by agreeing elsewhere or on nothing. The synthetic attribute is
+reverse-mapped first: a value of rank k stands for the original value of rank k. Ranges, values, hits and claims are all
+about that original value, so a monotone change of the synthetic values, or margins that differ, hide nothing. People
+whose value follows from the public schema are not asked about.
 
 What "narrow" means here. The ranks from M copies span a range; over all people a share c of those ranges holds the
 truth. The range from one copy is shorter and holds it less often; widened on both sides by the least h with which it
@@ -21,12 +23,11 @@ import numpy as np
 from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
-from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.neighbours import Neighbours, Summaries
-from understudy.evaluation.shared.ranks import mid_rank_matrix, mid_ranks, same_size
+from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.ranks import mid_rank_matrix, mid_ranks, ranks_among, same_size
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Tally, independent_guesses
+from understudy.evaluation.shared.success import DECIDED, Tally, independent_guesses
 
 MOST_PEOPLE = 20_000  # whose attributes are guessed; they are looked for among all synthetic records
 SHOWN_PEOPLE = 200  # in the table of ranges
@@ -41,6 +42,9 @@ class RankAttribution:
         "an attribute guessed from the synthetic records nearest in the others' ranks, M copies together"
     )
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Guess where a person stands in one answer, knowing all their others"
+    believed_by: ClassVar[str] = "whoever knows the original file but for one answer"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         summary: list[dict[str, Any]] = []
@@ -53,6 +57,9 @@ class RankAttribution:
                 if not comparison.known(target):
                     continue
                 guess = attack_attribute(comparison, scene, target)
+                if not len(guess.people):
+                    tallies[target] = Tally(successes=0, guesses=0, asked=0, note=DECIDED)
+                    continue
                 right = int(np.sum(guess.value == guess.true_code))
                 tallies[target] = Tally(successes=right, guesses=len(guess.value), independent=guess.independent)
                 if real:
@@ -156,26 +163,32 @@ def attack_attribute(comparison: Comparison, scene: Scene, target: str) -> Guess
     """Link on what is known, read the target."""
     column = comparison.names.index(target)
     known = comparison.columns(comparison.known(target))
-    n = len(scene.people)
-    chosen = comparison.some_people(n, MOST_PEOPLE, "rank_attribution")
-    ranks = mid_rank_matrix(scene.people.positions[:, known])[chosen]
+    everybody = comparison.reference(scene.people)
+    n = len(everybody)
+    chosen = comparison.some_people(len(scene.people), MOST_PEOPLE, "rank_attribution")
+    chosen = chosen[comparison.undecided(scene.people.take(chosen), target)]
+    ranks = ranks_among(scene.people.positions[chosen][:, known], everybody.positions[:, known])
     true_code = scene.people.codes[chosen, column]
-    people_ranks = mid_ranks(scene.people.positions[:, column])
-    of_rank = np.sort(people_ranks)  # reverse mapping: the original value of a rank, as its own mid-rank
+    all_ranks = mid_ranks(everybody.positions[:, column])
+    of_rank = np.argsort(everybody.positions[:, column], kind="stable")  # whose original value has a rank
     together: list[float] = []
     low, high, hits, pooled = [], [], [], np.zeros((len(chosen), comparison.schema.shape()[column]), np.int64)
     for copy in scene.tables:
         sized = copy.take(same_size(len(copy), n, comparison.seed))
-        linked = linked_ranks(ranks, sized, known, column, pooled.shape[1])
-        low.append(of_rank[np.floor(linked.low).astype(np.int64) - 1])
-        high.append(of_rank[np.floor(linked.high).astype(np.int64) - 1])
+        # Reverse mapping: a synthetic value of rank k stands for the original value of rank k, whatever it says itself.
+        mapped = of_rank[np.floor(mid_ranks(sized.positions[:, column])).astype(np.int64) - 1]
+        tree = Neighbours(mid_rank_matrix(sized.positions[:, known]))
+        codes = everybody.codes[mapped, column]
+        linked = tree.summaries(tree.nearest(ranks), all_ranks[mapped], codes, pooled.shape[1])
+        low.append(linked.low)
+        high.append(linked.high)
         hits.append(linked.table[np.arange(len(chosen)), true_code] > 0)
         pooled += linked.table
         together.append(independent_guesses(np.bincount(linked.first)))
     return Guesses(
         people=chosen,
         size=n,
-        true_rank=people_ranks[chosen],
+        true_rank=ranks_among(scene.people.positions[chosen][:, [column]], everybody.positions[:, [column]])[:, 0],
         true_code=true_code,
         low=np.array(low),
         high=np.array(high),
@@ -183,13 +196,6 @@ def attack_attribute(comparison: Comparison, scene: Scene, target: str) -> Guess
         pooled=pooled,
         independent=float(np.mean(together)),
     )
-
-
-def linked_ranks(ranks: Floats, copy: Records, known: list[int], column: int, levels: int) -> Summaries:
-    """What each person's linked records say of the target: its ranks, and how many have which code."""
-    tree = Neighbours(mid_rank_matrix(copy.positions[:, known]))
-    target_ranks = mid_ranks(copy.positions[:, column])
-    return tree.summaries(tree.nearest(ranks), target_ranks, copy.codes[:, column], levels)
 
 
 def _finding(worst: dict[str, Any], copies: int) -> Finding:

@@ -34,6 +34,7 @@ class RankLinkage:
     name: ClassVar[str] = "rank_linkage"
     summary: ClassVar[str] = "synthetic clones of people, by ranks over all attributes"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Find a person's double among the synthetic rows"
 
     def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []

@@ -39,6 +39,7 @@ class ShadowModels:
     name: ClassVar[str] = "shadow_models"
     summary: ClassVar[str] = "one person told by running the synthesizer with and without them"
     needs: ClassVar[tuple[str, ...]] = ("synthesizer",)
+    question: ClassVar[str] = "Tell whether one unusual person was in the data, by making the release many times"
 
     def run(self, comparison: Comparison) -> Section:
         assert comparison.synthesizer is not None  # noqa: S101 - needs says so
@@ -53,6 +54,7 @@ class ShadowModels:
                     subject=f"record {victim}",
                     release=Tally(successes=found["right"], guesses=guesses, note="right guesses; a coin gets half"),
                     baseline=Tally(successes=guesses // 2, guesses=guesses, note="a coin"),
+                    personal=True,
                 )
             )
             findings.append(

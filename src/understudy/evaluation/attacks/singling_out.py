@@ -30,6 +30,7 @@ class SinglingOut:
     name: ClassVar[str] = "singling_out"
     summary: ClassVar[str] = "statements that are true of exactly one person, by one attribute and by several"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Describe somebody so that exactly one person fits"
 
     def run(self, comparison: Comparison) -> Section:
         columns = list(range(len(comparison.names)))

@@ -44,6 +44,7 @@ class Uniqueness:
     name: ClassVar[str] = "uniqueness"
     summary: ClassVar[str] = "unique people whose cell holds exactly one synthetic record (replicated uniques)"
     needs: ClassVar[tuple[str, ...]] = ()
+    question: ClassVar[str] = "Find somebody who is alone in the data and alone among the synthetic rows"
 
     def run(self, comparison: Comparison) -> Section:
         outcomes = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -17,12 +19,21 @@ from understudy.core.formula import parse_formula
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, SchemaError
-from understudy.evaluation.inputs.records import Records, null_copies, records_of, refuse_overlap, span_of
+from understudy.evaluation.inputs.records import (
+    Records,
+    decided_by_schema,
+    null_copies,
+    records_of,
+    refuse_overlap,
+    span_of,
+)
 from understudy.models.design import check_functions
-from understudy.privacy.promise.definition import ApproxDP, ProbabilisticDP, PureDP
+from understudy.privacy.promise.conversion import cdp_epsilon
+from understudy.privacy.promise.definition import ZCDP, ApproxDP, ProbabilisticDP, PureDP
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import Release
 
+DELTA_OF_ZCDP = Fraction(1, 10**6)  # at which a concentrated guarantee is read as an approximate one
 NULLS = ("auto", "formula", "permutation", "copies")
 
 
@@ -62,10 +73,20 @@ class Comparison:
     """What an intruder wants to know."""
     synthesizer: Callable[[Any], Any] | None = None
     """Makes a synthetic Arrow table from one, for the shadow-model attack."""
+    refit: Callable[[pa.Table, int], Release] | None = None
+    """Runs the plan of the release on other rows; the number decides the draws."""
+    no_refit: str = ""
+    """Why it cannot be run again."""
+    seconds: float = 45.0
+    """CPU time for such runs."""
+    thorough: bool = False
+    """Whether such runs may take as long as they need."""
     seed: int = 0
     """Decides which people are attacked, where not all are."""
     progress: Progress | None = None
     """Called while it works, with what is done and what there is to do."""
+    whole: Comparison | None = None
+    """In a refit: the comparison that it is a part of."""
 
     @property
     def schema(self) -> Schema:
@@ -101,14 +122,30 @@ class Comparison:
             return None
         return records_of(self.holdout, self.holdout_rows, self.schema)
 
+    def in_refit(
+        self, *, people: Integers, outsiders: Integers, tables: tuple[Records, ...], targets: tuple[str, ...]
+    ) -> Comparison:
+        """The same people beside other tables: some as people in the data, others as people who are not."""
+        part = replace(self, whole=self, targets=targets, refit=None, progress=None, keys=self.keys)
+        vars(part).update(people=self.people.take(people), outsiders=self.people.take(outsiders), tables=tables)
+        return part
+
+    def reference(self, people: Records) -> Records:
+        """Among whom these people are ranked: themselves, or in a refit everybody who might have been in it."""
+        return people if self.whole is None else self.whole.people
+
     @property
     def claimed(self) -> tuple[float, float] | None:
-        """Epsilon and delta that the release states."""
+        """Epsilon and delta that the release states or that follow from what it states."""
         stated = self.release.statement.guarantee
         if isinstance(stated, PureDP):
             return float(stated.epsilon), 0.0
-        if isinstance(stated, ApproxDP | ProbabilisticDP):
+        if isinstance(stated, ProbabilisticDP):
+            stated = stated.implied()
+        if isinstance(stated, ApproxDP):
             return float(stated.epsilon), float(stated.delta)
+        if isinstance(stated, ZCDP):
+            return float(cdp_epsilon(stated.rho, DELTA_OF_ZCDP)), float(DELTA_OF_ZCDP)
         return None
 
     def covered(self, *margins: Iterable[str]) -> bool | None:
@@ -169,12 +206,18 @@ class Comparison:
         return np.sort(shuffled(table.rows, purpose)[:most])
 
     @property
+    def public(self) -> tuple[str, ...]:
+        """Attributes that are known of everybody, by the unit of the guarantee: nobody need learn them."""
+        return tuple(name for name in self.names if name in self.release.statement.unit.fixed)
+
+    @property
     def attacked(self) -> tuple[str, ...]:
-        """Attributes to be learned: the targets, or every attribute that is not a key."""
-        return self.targets or tuple(name for name in self.names if name not in self.keys) or self.names
+        """Attributes to be learned: the targets, or every attribute that is neither a key nor public."""
+        left = tuple(name for name in self.names if name not in self.keys and name not in self.public)
+        return self.targets or left or self.names
 
     def known(self, target: str) -> tuple[str, ...]:
-        """Say what the intruder knows of a person: the keys, or everything but the target.
+        """Say what the intruder knows of a person: the keys and what is public, or everything but the target.
 
         Parameters
         ----------
@@ -186,7 +229,30 @@ class Comparison:
         tuple[str, ...]
             Names of attributes.
         """
-        return tuple(name for name in self.keys or self.names if name != target)
+        wanted = {*self.keys, *self.public} if self.keys else set(self.names)
+        return tuple(name for name in self.names if name in wanted and name != target)
+
+    @cached_property
+    def matching_keys(self) -> tuple[str, ...]:
+        """The keys, or those that others usually know of a person, going by the names of the attributes."""
+        return self.keys or usual_keys(self.schema, self.public)
+
+    def undecided(self, people: Records, target: str) -> Flags:
+        """Tell for whom the public schema leaves the target open, given what the intruder knows.
+
+        Parameters
+        ----------
+        people
+            The people who are attacked.
+        target
+            What the intruder wants to know.
+
+        Returns
+        -------
+        Flags
+            One for each person.
+        """
+        return ~decided_by_schema(self.schema, people.codes, target, self.known(target))
 
     def columns(self, names: tuple[str, ...]) -> list[int]:
         """Find the columns of some attributes.
@@ -270,6 +336,29 @@ class Comparison:
         return np.sort(self.generator(purpose).choice(count, most, replace=False))
 
 
+USUAL = re.compile(
+    r"age|birth|born|sex|gender|region|area|county|district|municipal|town|city|zip|post|country|nation|citizen|race|"
+    r"ethnic|marital|married|household|occupation|education|school|degree|urban|place|state",
+    re.IGNORECASE,
+)
+MOST_USUAL = 6
+
+
+def usual_keys(schema: Schema, public: Sequence[str] = ()) -> tuple[str, ...]:
+    """What others usually know of a person, by the names and labels of attributes; else the first few attributes.
+
+    At least one attribute is left to be learned.
+
+    >>> from understudy.core.schema import Attribute
+    >>> names = ("income", "sex", "age", "smokes")
+    >>> usual_keys(Schema(attributes=tuple(Attribute(name=name, levels=("a", "b")) for name in names)))
+    ('sex', 'age')
+    """
+    most = min(MOST_USUAL, len(schema.names) - 1)
+    named = [one.name for one in schema.attributes if one.name in public or USUAL.search(f"{one.name} {one.label}")]
+    return schema.margin((named or list(schema.names[:3]))[:most])
+
+
 def shuffled(count: int, purpose: str | int, *more: str | int) -> Integers:
     """A random order of 0 .. count-1, the same every time it is asked for: evaluations can be repeated."""
     words = SeededStream(2026).words(count, "utility", purpose, *more)
@@ -288,6 +377,9 @@ def compare(
     keys: Sequence[str] = (),
     targets: Sequence[str] = (),
     synthesizer: Callable[[Any], Any] | None = None,
+    refit: Callable[[pa.Table, int], Release] | None = None,
+    no_refit: str = "",
+    thorough: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -297,7 +389,9 @@ def compare(
     are. ``null`` is how propensity scores are standardised: by formula, by ``permutations``, by pairs of copies, or
     (auto) as fits the classifier. ``keys`` are what an intruder knows and ``targets`` what they want to learn; by
     default each attribute is a target and all others are keys. ``synthesizer`` (a callable from an Arrow table to a
-    synthetic one) adds the shadow-model attack. ``seed`` decides which people are attacked where not all are.
+    synthetic one) adds the shadow-model attack. ``refit`` runs the plan of the release on other rows; the number is of
+    the run. Without it ``no_refit`` says why. ``thorough`` lets refits take as long as they need. ``seed`` decides
+    which people are attacked where not all are.
     """
     if not isinstance(release, Release):
         raise InputError(f"a release is needed, not a {type(release).__name__}; wrap any synthetic table with us.wrap.")
@@ -306,7 +400,7 @@ def compare(
     chosen_models = (models,) if isinstance(models, str) else tuple(models)
     for model in chosen_models:
         check_functions(schema, parse_formula(model, schema.names))
-    _check_names(schema, keys, targets)
+    _check_names(release, keys, targets)
     copies = tuple(release.coded(copy) for copy in range(1, release.copies + 1))
     for number, copy in enumerate(copies, start=1):
         if not copy.rows:
@@ -327,6 +421,9 @@ def compare(
         keys=schema.margin(keys),
         targets=schema.margin(targets),
         synthesizer=synthesizer,
+        refit=refit,
+        no_refit=no_refit,
+        thorough=thorough,
         seed=seed,
         progress=progress,
     )
@@ -348,7 +445,8 @@ def _check_measures(release: Release, ways: Sequence[int], null: str, permutatio
     return chosen
 
 
-def _check_names(schema: Schema, keys: Sequence[str], targets: Sequence[str]) -> None:
+def _check_names(release: Release, keys: Sequence[str], targets: Sequence[str]) -> None:
+    schema = release.schema
     for what, names in (("keys", keys), ("targets", targets)):
         if isinstance(names, str):
             raise InputError(f"{what} ({names!r}) must be a list of attribute names.")
@@ -356,6 +454,9 @@ def _check_names(schema: Schema, keys: Sequence[str], targets: Sequence[str]) ->
     both = sorted(set(keys) & set(targets))
     if both:
         raise InputError(f"'{both[0]}' is both a key and a target; an intruder who knows it need not learn it.")
+    public = sorted(set(targets) & set(release.statement.unit.fixed))
+    if public:
+        raise InputError(f"'{public[0]}' is public for every person by the unit of the release; it is no target.")
 
 
 def _read(source: Any, schema: Schema, what: str) -> tuple[CodedTable, pa.Table]:

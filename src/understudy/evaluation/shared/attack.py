@@ -28,7 +28,12 @@ class Scene:
 
 
 class Attack(Protocol):
-    """One attack on a release."""
+    """One attack on a release.
+
+    Three attributes may be added. ``question``: the attack in everyday words. ``believed_by``: who could believe what
+    it claims. ``of_one_person``: whether its success depends on the person and the tables only, so that the bound of a
+    guarantee holds for it (see ``evaluation/person.py``).
+    """
 
     name: ClassVar[str]
     """The name of the attack."""
@@ -102,7 +107,8 @@ def play_scenes(comparison: Comparison, attack: str, game: Callable[[Scene], Map
         One outcome for each subject.
     """
     release = game(Scene(people=comparison.people, tables=comparison.tables))
-    baseline = game(Scene(people=comparison.people, tables=comparison.independent_tables))
+    in_refit = comparison.whole is not None  # there people are compared with people, and guessing does not matter
+    baseline = release if in_refit else game(Scene(people=comparison.people, tables=comparison.independent_tables))
     control = None
     if comparison.outsiders is not None:
         control = game(Scene(people=comparison.outsiders, tables=comparison.tables))

@@ -43,6 +43,20 @@ def mid_rank_matrix(values: Floats) -> Floats:
     return np.column_stack([mid_ranks(column) for column in values.T])
 
 
+def ranks_among(values: Floats, everybody: Floats) -> Floats:
+    """Mid-ranks of some rows among everybody's, column by column; each value occurs among everybody's.
+
+    >>> ranks_among(np.array([[30.0], [10.0]]), np.array([[30.0], [10.0], [30.0], [20.0]])).tolist()
+    [[3.5], [1.0]]
+    """
+    columns = []
+    for some, all_of_them in zip(values.T, everybody.T, strict=True):
+        ordered = np.sort(all_of_them)
+        below, upto = (np.searchsorted(ordered, some, side=side) for side in ("left", "right"))
+        columns.append((below + upto + 1) / 2.0)
+    return np.column_stack(columns)
+
+
 def same_size(rows: int, wanted: int, seed: int) -> Integers:
     """Which records make a table of ``wanted`` rows (Ruiz et al., section 3.1).
 

@@ -17,6 +17,7 @@ from understudy.core.result import Estimate
 from understudy.errors import InputError
 
 LEVEL = 0.95
+DECIDED = "the public schema decides it for everybody"  # so that nobody can learn it from a release
 Z = 1.959963984540054
 
 
@@ -62,6 +63,11 @@ class Tally:
         x, m = self.successes * worth, self.guesses * worth
         spread = x * (m - x) / m if m else 0.0
         return (x + Z**2 / 2) / (m + Z**2), Z / (m + Z**2) * math.sqrt(spread + Z**2 / 4)
+
+    @property
+    def people(self) -> int:
+        """How many were asked about."""
+        return self.guesses if self.asked is None else self.asked
 
     @property
     def told(self) -> str:
@@ -112,6 +118,8 @@ class Outcome:
     """What guessing from margins achieves."""
     control: Tally | None = None
     """What it achieves on people who are not in the data."""
+    personal: bool = False
+    """Whether the attack itself is about who was in the data, so that its baseline is a coin."""
 
     @property
     def residual(self) -> Estimate:
@@ -133,17 +141,23 @@ class Outcome:
             "subject": self.subject,
             "successes": self.release.successes,
             "guesses": self.release.guesses,
-            "asked": self.release.guesses if self.release.asked is None else self.release.asked,
+            "wrong": self.release.guesses - self.release.successes,
+            "asked": self.release.people,
             "success": attack.value,
             "success_low": attack.low,
             "success_high": attack.high,
             "baseline": baseline.value,
             "baseline_guesses": self.baseline.guesses,
             "control": None if control is None else control.value,
+            "control_successes": None if self.control is None else self.control.successes,
             "control_guesses": None if self.control is None else self.control.guesses,
+            "control_asked": None if self.control is None else self.control.people,
+            "independent": self.release.independent,
+            "control_independent": None if self.control is None else self.control.independent,
             "residual": left.value,
             "residual_low": left.low,
             "residual_high": left.high,
             "against": "baseline" if self.control is None else "control",
+            "personal": self.personal or self.control is not None,
             "note": self.release.told,
         }

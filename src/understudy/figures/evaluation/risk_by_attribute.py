@@ -14,7 +14,7 @@ MOST = 40
 @figures.add
 @draws_from("attacks")
 def risk_by_attribute(frames: Frames) -> Drawing:
-    """Every subject of every attack, the greatest first; red where the whole interval lies above 0.
+    """Every subject of every attack, the greatest first; red where people in the data are surely told more of.
 
     Where no guess could be made there is nothing to draw, unless that is so everywhere.
     """
@@ -24,12 +24,12 @@ def risk_by_attribute(frames: Frames) -> Drawing:
     canvas = Canvas(7.2, 0.24 * len(rows) + 1.2)
     axis = canvas.axes[0, 0]
     for place, row in enumerate(rows):
-        colour = BAD if row["residual_low"] > 0 else ORIGINAL
+        colour = BAD if row["residual_low"] > 0 and row.get("personal") else ORIGINAL
         axis.plot([row["residual_low"], row["residual_high"]], [place, place], color=colour, linewidth=1.6)
         axis.plot(row["residual"], place, "o", color=colour, markersize=4)
     axis.axvline(0, color="k", linewidth=0.6)
     axis.set_yticks(range(len(rows)), [shortened(f"{row['attack']}: {row['subject']}", 50) for row in rows], fontsize=7)
     axis.set_ylim(len(rows) - 0.5, -0.5)
     axis.set_xlim(-1.05, 1.05)
-    axis.set_xlabel("residual risk (0: nothing beyond guessing, 1: everything)")
+    axis.set_xlabel("success beyond guessing (0: nothing, 1: everything)")
     return canvas.finished(pa.Table.from_pylist(rows))

@@ -97,14 +97,14 @@ def test_replicated_uniques(people, copy):
 def test_the_table_of_key_sets_and_the_records_at_risk(people, copy):
     found = Uniqueness().run(compared(people, copy, keys=("v0", "v1")))
     table = found.frames["uniqueness"]
-    assert table["keys"] == ["v0 x v1 x v2", "v0 x v1", "v0", "v1"]
+    assert table["keys"].to_pylist() == ["v0 x v1 x v2", "v0 x v1", "v0", "v1"]
     d = np.array([np.sum((people == person).all(axis=1)) for person in people])
     s = np.array([np.sum((copy == person).all(axis=1)) for person in people])
     risky = np.flatnonzero((d == 1) & (s == 1))
-    assert found.frames["records_at_risk"]["record"].tolist() == risky.tolist()
-    assert table["repU"][0] == pytest.approx(100 * len(risky) / len(people))
+    assert found.frames["records_at_risk"]["record"].to_pylist() == risky.tolist()
+    assert table["repU"][0].as_py() == pytest.approx(100 * len(risky) / len(people))
     assert table["repU_null"] == table["repU"]  # here the null release is the release
-    levels = found.frames["levels_at_risk"]
+    levels = found.frames["levels_at_risk"].to_pydict()
     by_name = dict(
         zip(zip(levels["attribute"], levels["level"], strict=True), levels["replicated_uniques"], strict=True)
     )

@@ -1,0 +1,421 @@
+"""The person's part: what an intruder gains because somebody took part, apart from what is true of people like them.
+
+Attacks succeed on people in the data and on people like them who are not. Only the difference is due to taking part.
+With a holdout it is measured on the release itself. Without one, the same plan is run again on random halves of the
+data, inside the building and charged to nobody, and within each such refit the people kept are compared with the people
+left out. Comparing the release with a refit instead would change many people at once, and no bound would hold.
+
+Bound. A person of a refit is as likely to be kept as to be left out, and a refit with them and one with somebody else
+in their place are neighbours in the sense of the guarantee. So for every attack whose success depends on the person and
+the synthetic tables only, the chances p of success satisfy p_in <= e^epsilon p_out + delta and, for the failures,
+1 - p_out <= e^epsilon (1 - p_in) + delta (docs/theory/risk.md has the proof). Refits are independent given the data, so
+means over refits have Student intervals. Only a lower limit above the bound is an alarm, and it is one about the
+software: no person's behaviour can cause it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.core.arrays import Flags, Floats, Integers
+from understudy.core.result import Finding, Section
+from understudy.core.table import CodedTable
+from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records, records_of, with_nulls
+from understudy.evaluation.shared.attack import attacks
+from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.results import Collected, frame
+from understudy.evaluation.shared.success import LEVEL, Tally
+
+FEWEST_REFITS = 4
+USUAL_REFITS = 16  # enough for an interval
+MOST_REFITS = 60  # where a gain looks greater than the guarantee allows, or everything is asked for
+MOST_PEOPLE = 2_000  # whom the refits are asked about
+MOST_TARGETS = 3  # the attributes that are told best
+RARE = 0.05  # the share of people called rare: those farthest from anybody else
+NOTABLE = 0.05  # a gain that is surely above this is a red light
+FALSE_ALARM = 1e-3  # of all comparisons with the bound together
+MEMBERSHIP = "membership"
+PERSON_PART = "person_part"
+# By attack and subject, of each refit: successes and people asked about, among those kept and among those left out.
+Counts = dict[tuple[str, str], list[tuple[int, int, int, int]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """Success on people in the data and on others like them, as shares, and the difference with its interval."""
+
+    inside: float
+    outside: float
+    low: float
+    high: float
+    limit: float | None  # the most that the guarantee allows inside, given the success outside
+    above_limit: bool = False
+
+    @property
+    def value(self) -> float:
+        return self.inside - self.outside
+
+    @property
+    def light(self) -> str:
+        """Red for a gain that is surely notable, or that no guarantee allows; amber for one that is surely there."""
+        if self.above_limit or self.low > NOTABLE:
+            return "red"
+        return "amber" if self.low > 0 else "green"
+
+
+def most_allowed(outside: float, claimed: tuple[float, float] | None) -> float | None:
+    """The greatest chance of success inside that (epsilon, delta) allows, given the chance outside.
+
+    >>> round(most_allowed(0.1, (1.0, 0.0)), 4), round(most_allowed(0.9, (1.0, 0.0)), 4), most_allowed(0.5, None)
+    (0.2718, 0.9632, None)
+    """
+    if claimed is None:
+        return None
+    epsilon, delta = claimed
+    growth = math.exp(min(epsilon, 700.0))
+    return min(1.0, growth * outside + delta, 1 - (1 - outside - delta) / growth)
+
+
+def gain_over_refits(
+    counts: Sequence[tuple[int, int, int, int]], claimed: tuple[float, float] | None, *, compared: int = 1
+) -> Gain:
+    """The gain over refits with Student's interval; ``compared`` says among how many such gains it is looked at.
+
+    ``counts`` has of each refit the successes and the people asked about, kept and then left out.
+
+    >>> found = gain_over_refits([(50, 100, 40, 100), (60, 100, 40, 100), (55, 100, 45, 100)], (1.0, 0.0))
+    >>> round(found.value, 4), found.low > 0, found.above_limit
+    (0.1333, False, False)
+    """
+    table = np.array(counts, np.float64)
+    inside, outside = table[:, 0] / table[:, 1], table[:, 2] / table[:, 3]
+    difference = inside - outside
+    spread = float(difference.std(ddof=1)) / math.sqrt(len(table))
+    half = _student(len(table), (1 - LEVEL) / compared / 2) * spread
+    above = False
+    if claimed is not None:
+        growth, alpha = math.exp(min(claimed[0], 700.0)), FALSE_ALARM / (4 * compared)
+        success_in = 1 - _at_most(1 - inside, table[:, 1], alpha)
+        failure_out = 1 - _at_most(outside, table[:, 3], alpha)
+        above = success_in > growth * _at_most(outside, table[:, 3], alpha) + claimed[1]
+        above |= failure_out > growth * _at_most(1 - inside, table[:, 1], alpha) + claimed[1]
+    mean = float(outside.mean())
+    return Gain(
+        inside=float(inside.mean()),
+        outside=mean,
+        low=float(difference.mean()) - half,
+        high=float(difference.mean()) + half,
+        limit=most_allowed(mean, claimed),
+        above_limit=above,
+    )
+
+
+def _student(refits: int, tail: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(refits - 1, 1 - tail))
+
+
+def _at_most(shares: Floats, people: Floats, alpha: float) -> float:
+    """An upper limit for the mean of the shares that refits gave, exceeded with probability about ``alpha``.
+
+    Clopper and Pearson's, for as many independent answers as the spread between refits says, and fewer because that
+    spread is estimated. Where no refit had a success, each refit counts as one answer: for shares in [0, 1] with mean
+    mu, all of n are 0 with probability (1 - mu)^n at most.
+    """
+    from scipy.special import betaincinv, ndtri
+
+    refits, mean = len(shares), float(shares.mean())
+    if mean == 0:
+        return 1 - float(alpha ** (1 / refits))
+    if mean == 1:
+        return 1.0
+    by_chance = mean * (1 - mean) / float(people.mean())
+    clustered = max(1.0, float(shares.var(ddof=1)) / by_chance)
+    estimated = (_student(refits, alpha) / float(ndtri(1 - alpha))) ** 2
+    answers = max(float(people.sum()) / clustered / estimated, 1.0)
+    return float(betaincinv(mean * answers + 1, max((1 - mean) * answers, 1e-9), 1 - alpha))
+
+
+def gain_over_holdout(release: Tally, control: Tally, claimed: tuple[float, float] | None) -> Gain:
+    """The gain on the release itself: two shares of people, each with Wilson's interval (Newcombe 1998).
+
+    It tells nothing about other draws of the noise, so it is never set against the bound of the guarantee.
+    """
+    sides = (release, control)
+    one, other = (Tally(successes=one.successes, guesses=one.people, independent=_worth(one)).rate for one in sides)
+    inside, outside = (side.successes / max(side.people, 1) for side in (release, control))
+    down = math.hypot(inside - one.low, other.high - outside)
+    up = math.hypot(one.high - inside, outside - other.low)
+    gain = inside - outside
+    return Gain(inside=inside, outside=outside, low=gain - down, high=gain + up, limit=most_allowed(outside, claimed))
+
+
+def _worth(side: Tally) -> float | None:
+    """Answers that come in clusters are worth fewer; people who got no answer count as they are."""
+    if side.independent is None or not side.guesses:
+        return None
+    return side.independent + side.people - side.guesses
+
+
+@dataclass(slots=True)
+class _Refits:
+    """What the refits said, as far as they got."""
+
+    rare: Flags
+    counts: Counts = field(default_factory=dict)
+    nearness: list[Floats] = field(default_factory=list)
+    kept: list[Flags] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    @property
+    def all_counts(self) -> Counts:
+        """Also of membership: a person is accused if a refit lies nearer to them than the others do on average.
+
+        The other refits are drawn independently of this one, so they are knowledge of the intruder that is the same
+        for people kept and left out. Rare people are also taken alone.
+        """
+        if len(self) < 2:
+            return self.counts
+        nearness, kept = np.array(self.nearness), np.array(self.kept)
+        accused = nearness > (nearness.sum(axis=0) - nearness) / (len(self) - 1)
+        counts: Counts = dict(self.counts)
+        for subject, chosen in (("everybody", np.ones(len(self.rare), bool)), ("the rarest people", self.rare)):
+            counts[MEMBERSHIP, subject] = [
+                (int(said[inside].sum()), int(inside.sum()), int(said[~inside].sum()), int((~inside).sum()))
+                for said, inside in zip(accused[:, chosen], kept[:, chosen], strict=True)
+                if inside.any() and not inside.all()
+            ]
+        return counts
+
+
+def person_part(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> Section:
+    """The gain of every attack that tells it, by the holdout if there is one, else by refits; and why not, if not."""
+    found = Collected()
+    if comparison.outsiders is not None:
+        rows = _by_holdout(comparison, attacked)
+        how = "the people of the holdout"
+    elif comparison.refit is None:
+        return _not_measured(comparison.no_refit or "there is no holdout, and no way to make the release again")
+    else:
+        refits = _run(comparison, _told_best(comparison, attacked))
+        if len(refits) < FEWEST_REFITS:
+            return _not_measured(
+                f"making the release again takes about {refits.seconds / max(len(refits), 1):.0f} CPU seconds, and "
+                f"{FEWEST_REFITS} times would take more than {comparison.seconds:.0f}; ask for a thorough evaluation, "
+                "or give a holdout"
+            )
+        rows = _by_refits(comparison, refits)
+        how = f"{len(refits)} runs of the same plan on random halves of the data ({refits.seconds:.0f} CPU seconds)"
+    found.frames[PERSON_PART] = frame(rows)
+    found.findings += _findings(rows, how)
+    return found.section()
+
+
+def _not_measured(reason: str) -> Section:
+    title = f"what an intruder gains because somebody took part was not measured: {reason}"
+    return Section(findings=(Finding(code="risk.person.not_measured", title=title, value=None),))
+
+
+def _told_best(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The attributes that the release tells most about, beyond its margins."""
+    told = {row["subject"]: row["residual"] for row in attacked if row["attack"] == "attribute_inference"}
+    best = sorted(comparison.attacked, key=lambda name: -told.get(name, -1.0))[:MOST_TARGETS]
+    return comparison.schema.margin(best)
+
+
+def _run(comparison: Comparison, targets: tuple[str, ...]) -> _Refits:
+    """As many refits as are useful and as the CPU budget allows."""
+    people = comparison.some_people(len(comparison.people), MOST_PEOPLE, "refits")
+    refits = _Refits(rare=_rare(comparison, people))
+    rows = with_nulls(comparison.original, comparison.original_rows)
+    started = time.process_time()
+    for number, kept in enumerate(_halves(comparison)):
+        tables = _refit(comparison, rows, kept, number)
+        one = comparison.in_refit(
+            people=people[kept[people]], outsiders=people[~kept[people]], tables=tables, targets=targets
+        )
+        _play(one, refits)
+        refits.nearness.append(_nearness(comparison, people, tables))
+        refits.kept.append(kept[people])
+        refits.seconds = time.process_time() - started
+        if comparison.progress is not None:
+            comparison.progress(number + 1, USUAL_REFITS)
+        each = refits.seconds / len(refits)
+        needed = each * max(FEWEST_REFITS, len(refits) + 1)
+        if not comparison.thorough and needed > comparison.seconds:
+            break
+        if not comparison.thorough and len(refits) >= USUAL_REFITS and not _suspicious(comparison, refits):
+            break
+    return refits
+
+
+def _suspicious(comparison: Comparison, refits: _Refits) -> bool:
+    """Whether some success is greater than the guarantee allows, so far.
+
+    An alarm needs a lower limit above the bound, hence a mean above it: to stop only where there is none raises no
+    further false alarms.
+    """
+    for counts in refits.all_counts.values():
+        inside, asked, outside, others = np.sum(counts, axis=0)
+        limit = most_allowed(outside / others, comparison.claimed)
+        if limit is not None and inside / asked > limit:
+            return True
+    return False
+
+
+def _halves(comparison: Comparison) -> Iterator[Flags]:
+    """Who is kept. Halves of a fixed size where that is public, within what is public of everybody; else fair coins.
+
+    So a half with a person, and one with somebody else in their place (or with nobody), are neighbours.
+    """
+    from understudy.evaluation.shared.record_cells import cell_numbers
+
+    count = len(comparison.people)
+    coins = comparison.release.statement.unit.kind == "add_remove"
+    columns = comparison.columns(comparison.public)
+    (stratum,), strata = cell_numbers([comparison.people.codes], columns, comparison.schema.shape())
+    for number in range(MOST_REFITS):
+        generator = comparison.generator(f"half {number}")
+        if coins:
+            yield generator.uniform(size=count) < 0.5
+            continue
+        order = np.lexsort((generator.uniform(size=count), stratum))
+        sizes = np.bincount(stratum, minlength=strata)
+        taken = (sizes + generator.integers(0, 2, strata)) // 2  # of an odd number the smaller or the larger half
+        place = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        kept = np.empty(count, bool)
+        kept[order] = place < np.repeat(taken, sizes)
+        yield kept
+
+
+def _refit(comparison: Comparison, rows: pa.Table, kept: Flags, number: int) -> tuple[Records, ...]:
+    assert comparison.refit is not None  # noqa: S101 - asked before
+    made = comparison.refit(rows.filter(pa.array(kept)), number)
+    coded: list[CodedTable] = [made.coded(copy) for copy in range(1, made.copies + 1)]
+    return tuple(records_of(codes, made.frame(copy), comparison.schema) for copy, codes in enumerate(coded, start=1))
+
+
+def _play(one: Comparison, refits: _Refits) -> None:
+    """Every attack that speaks of one person at a time, on the people kept and on the people left out."""
+    for name in attacks:
+        attack = attacks[name]
+        if not getattr(attack, "of_one_person", False):
+            continue
+        for row in attack().run(one).frames.get("attacks", frame([])).to_pylist():
+            if row["asked"] and row["control_asked"]:
+                counts = (row["successes"], row["asked"], row["control_successes"], row["control_asked"])
+                refits.counts.setdefault((name, row["subject"]), []).append(counts)
+
+
+def _nearness(comparison: Comparison, people: Integers, tables: tuple[Records, ...]) -> Floats:
+    """How near the closest synthetic record is to each person; greater is nearer."""
+    columns = list(range(len(comparison.names)))
+    tree = Neighbours(
+        np.concatenate([table.positions for table in tables]),
+        nominal=comparison.nominal(columns),
+        weights=comparison.spans(columns),
+    )
+    nearness: Floats = -tree.k_nearest(comparison.people.positions[people], 1)[:, 0]
+    return nearness
+
+
+def _rare(comparison: Comparison, people: Integers) -> Flags:
+    """The people farthest from anybody else in the data."""
+    columns = list(range(len(comparison.names)))
+    tree = Neighbours(
+        comparison.people.positions, nominal=comparison.nominal(columns), weights=comparison.spans(columns)
+    )
+    company = tree.k_nearest(comparison.people.positions[people], 2)[:, 1]  # the first is the person
+    rare: Flags = company >= np.quantile(company, 1 - RARE, method="higher")
+    return rare
+
+
+def _by_refits(comparison: Comparison, refits: _Refits) -> list[dict[str, Any]]:
+    found = {subject: counts for subject, counts in refits.all_counts.items() if len(counts) >= FEWEST_REFITS}
+    return [
+        {
+            "attack": name, "subject": subject, "by": "refits", "times": len(counts),
+            "people": round(float(np.mean([one[1] for one in counts]))),
+            **_numbers(gain_over_refits(counts, comparison.claimed, compared=len(found))),
+        }
+        for (name, subject), counts in found.items()
+    ]  # fmt: skip
+
+
+def _by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    rows = []
+    for row in attacked:
+        if not row["asked"] or not row["control_asked"]:
+            continue
+        release = Tally(
+            successes=row["successes"], guesses=row["guesses"], asked=row["asked"], independent=row["independent"]
+        )
+        control = Tally(
+            successes=row["control_successes"],
+            guesses=row["control_guesses"],
+            asked=row["control_asked"],
+            independent=row["control_independent"],
+        )
+        gain = gain_over_holdout(release, control, comparison.claimed)
+        about = {"attack": row["attack"], "subject": row["subject"], "by": "holdout", "times": 1}
+        rows.append({**about, "people": row["asked"], **_numbers(gain)})
+    return rows
+
+
+def _numbers(gain: Gain) -> dict[str, Any]:
+    return {
+        "inside": gain.inside, "outside": gain.outside, "gain": gain.value, "gain_low": gain.low,
+        "gain_high": gain.high, "most_allowed": None if gain.limit is None else gain.limit - gain.outside,
+        "above_bound": gain.above_limit, "light": gain.light,
+    }  # fmt: skip
+
+
+def _findings(rows: Sequence[Mapping[str, Any]], how: str) -> list[Finding]:
+    if not rows:
+        return []
+    worst = max(rows, key=lambda row: row["gain_low"])
+    bound = (
+        "this release has no guarantee, so there is no bound"
+        if worst["most_allowed"] is None
+        else f"the guarantee allows at most {worst['most_allowed']:.3f}"
+    )
+    found = [
+        Finding(
+            code="risk.person",
+            title=(
+                f"the clearest gain because somebody took part: {worst['attack'].replace('_', ' ')} "
+                f"[{worst['subject']}], {worst['gain']:.3f} ({worst['gain_low']:.3f} to {worst['gain_high']:.3f}) "
+                f"by {how}; {bound}"
+            ),
+            value=worst["gain"],
+            severity="warning" if worst["gain_low"] > NOTABLE else "info",
+        )
+    ]
+    for row in rows:
+        if row["above_bound"]:
+            found.append(
+                Finding(
+                    code="risk.person.above_bound",
+                    title=(
+                        f"{row['attack'].replace('_', ' ')} [{row['subject']}] gains more than the guarantee allows: "
+                        "the software that made the release does not keep its promise; do not publish it, and report "
+                        "this"
+                    ),
+                    value=row["gain"],
+                    severity="problem",
+                    reference=f"false alarms below {FALSE_ALARM:g} for all comparisons together",
+                )
+            )
+    return found

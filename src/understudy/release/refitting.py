@@ -1,0 +1,42 @@
+"""Making a release again from other rows: inside the building, charged to nobody, and never written.
+
+The plan is made anew for the number of rows, and run with repeatable randomness. What comes out states "no guarantee",
+so that it cannot pass for a release even if it were kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from understudy.engines.opening import open_source
+from understudy.privacy.randomness.streams import SeededStream
+from understudy.release.lifecycle import Destination
+from understudy.release.run import start_run
+from understudy.release.value import Release
+from understudy.synth.shared.method import Request, configure
+
+
+def refitting(release: Release) -> dict[str, Any]:
+    """How a release can be made again: ``refit``, a function of rows and of a number for its draws; or ``no_refit``."""
+    plan = release.provenance.plan
+    if plan is None:
+        return {"no_refit": "there is no holdout, and the release was not made here, so it cannot be made again"}
+    if plan.unit.unit_id is not None or plan.unit.rows_per_unit > 1:
+        return {"no_refit": "there is no holdout, and persons have several rows, which random halves would tear apart"}
+
+    def refit(rows: pa.Table, number: int) -> Release:
+        request = Request(
+            budget=plan.budget,
+            unit=plan.unit,
+            copies=plan.copies,
+            rows=None if plan.rows is None else max(plan.rows // 2, 1),
+            records=None if plan.records is None else rows.num_rows,
+        )
+        again = configure(plan.method, plan.options).plan(release.schema, request)
+        seed = int(np.random.SeedSequence([number]).generate_state(1, np.uint64)[0])
+        return start_run(open_source(rows, release.schema), again, Destination(), stream=SeededStream(seed))
+
+    return {"refit": refit}

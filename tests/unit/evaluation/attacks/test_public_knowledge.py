@@ -1,0 +1,124 @@
+"""What the paper says of ranks, and what the public schema decides: neither may be told as something else."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import understudy as us
+from understudy.evaluation.inputs.comparison import compare
+from understudy.evaluation.risk import evaluate_risk
+
+GRID = tuple(range(0, 1001, 50))
+NUMBERS = us.Schema(attributes=tuple(us.Attribute(name=name, edges=GRID) for name in "abc"))
+LEVELS = us.Schema(attributes=tuple(us.Attribute(name=name, levels=tuple(range(60)), ordered=True) for name in "abc"))
+CHILDREN = us.Schema(
+    attributes=(
+        us.Attribute(name="age", edges=(0, 15, 40, 65, 100), integer=True),
+        us.Attribute(name="region", levels=("north", "south")),
+        us.Attribute(name="smokes", levels=("no", "yes", "not asked")),
+    ),
+    impossible=(
+        us.Impossible(conditions=(("age", us.Condition(below=15)), ("smokes", us.Condition(levels=("no", "yes"))))),
+        us.Impossible(conditions=(("age", us.Condition(above=15)), ("smokes", us.Condition(levels=("not asked",))))),
+    ),
+)
+
+
+def risk(schema, synthetic, data, *, only=None, **settings):
+    comparison = compare(us.wrap(synthetic, schema), us.open_source(data, schema), **settings)
+    return evaluate_risk(comparison, only=only)
+
+
+def children(rows: int, seed: int) -> pa.Table:
+    """Half of the people are children, and nothing but the schema tells anything about smoking."""
+    draw = np.random.default_rng(seed)
+    age = np.where(draw.uniform(size=rows) < 0.5, draw.integers(0, 15, rows), draw.integers(15, 100, rows))
+    smokes = np.where(age < 15, "not asked", np.where(draw.uniform(size=rows) < 0.5, "yes", "no"))
+    return pa.table({"age": age, "region": np.array(["north", "south"])[draw.integers(0, 2, rows)], "smokes": smokes})
+
+
+def numbers(rows: int = 300) -> np.ndarray:
+    draw = np.random.default_rng(1)
+    return np.column_stack([draw.permutation(rows) + 50.0 for _ in range(3)])
+
+
+@pytest.mark.parametrize("transform", [lambda x: x, lambda x: np.sqrt(x) * 20, lambda x: x + 400, lambda x: 2 * x])
+def test_a_monotone_transform_of_numbers_hides_nothing(transform):
+    """Its permutation is the identity, so the attacker of the paper is perfect whatever the values are."""
+    data = numbers()
+    tables = [pa.table(dict(zip("abc", table.T, strict=True))) for table in (data, transform(data))]
+    found = risk(NUMBERS, tables[1], tables[0], only=("rank_attribution",)).frames
+    for row in found["rank_attribution"].to_pylist():
+        assert (row["hit_one_copy"], row["claims"], row["correct"], row["false"]) == (1.0, 300, 300, 0)
+        assert row["rank_error_one_copy"] == 0
+    assert all(row["successes"] == 300 for row in found["attacks"].to_pylist())
+
+
+def test_a_monotone_transform_of_levels_hides_nothing():
+    draw = np.random.default_rng(2)
+    one = draw.permutation(np.repeat(np.arange(30), 10))
+    data = np.column_stack([one, (one * 7) % 30, (one * 11) % 30])  # each attribute tells the others
+    tables = [pa.table(dict(zip("abc", table.T, strict=True))) for table in (data, 2 * data + 1)]
+    found = risk(LEVELS, tables[1], tables[0], only=("rank_attribution",)).frames
+    for row in found["rank_attribution"].to_pylist():
+        assert (row["claims"], row["correct"], row["false"]) == (300, 300, 0)
+
+
+def test_what_the_schema_decides_is_no_success_and_no_claim():
+    """The release knows nothing beyond the schema: the same law, other people."""
+    found = risk(CHILDREN, children(2000, 1), children(2000, 2))
+    rows = {(row["attack"], row["subject"].split(",")[0]): row for row in found.frames["attacks"].to_pylist()}
+    adults = int(np.sum(np.array(children(2000, 2)["age"]) >= 15))
+    for attack in ("attribution", "attribute_inference", "rank_attribution"):
+        row = rows[attack, "smokes"]
+        assert row["asked"] <= adults, attack
+        assert row["residual_low"] < 0 < row["residual_high"], attack
+    worst = {finding.code: finding for finding in found.findings}["risk.rank_attribution.worst"]
+    assert "smokes" not in worst.title or worst.value < 0.6
+
+
+def test_the_baseline_obeys_the_schema_and_keeps_the_margins():
+    synthetic = children(3000, 3)
+    comparison = compare(us.wrap(synthetic, CHILDREN), us.open_source(children(500, 4), CHILDREN))
+    (table,) = comparison.independent_tables
+    child, not_asked = table.codes[:, 0] == 0, table.codes[:, 2] == 2
+    assert np.array_equal(child, not_asked)
+    assert abs(child.mean() - np.mean(np.array(synthetic["age"]) < 15)) < 0.05  # 5 standard errors of 3000 rows
+
+
+def test_attributes_that_everybody_knows_are_not_learned():
+    data = children(400, 5)
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(
+            us.open_source(data, CHILDREN), method="independent", budget=us.PureDP(epsilon=1),
+            unit=us.Unit(kind="replace", fixed=("region",)),
+        )  # fmt: skip
+    comparison = compare(release, us.open_source(data, CHILDREN), keys=("age",))
+    assert comparison.attacked == ("smokes",)
+    assert comparison.known("smokes") == ("age", "region")
+
+
+def test_a_true_correlation_is_no_warning():
+    """An independent sample of the same population tells much about everybody and nothing about anybody."""
+    draw = np.random.default_rng(6)
+
+    def people(rows):
+        one = draw.integers(0, 8, rows)
+        return pa.table({"a": one, "b": (one + (draw.uniform(size=rows) < 0.1)) % 60, "c": draw.integers(0, 5, rows)})
+
+    found = risk(LEVELS, people(1500), people(1500))
+    assert [finding for finding in found.findings if finding.severity in ("warning", "problem")] == []
+    assert max(row["success"] for row in found.frames["attacks"].to_pylist()) > 0.8  # and it is not hidden
+
+
+def test_without_keys_the_usual_ones_are_chosen_and_said():
+    data = children(500, 7)
+    found = risk(CHILDREN, children(500, 8), data)
+    tried = {row["attack"] for row in found.frames["attacks"].to_pylist()}
+    assert "matching" in tried
+    chosen = {finding.code: finding.title for finding in found.findings}["risk.keys"]
+    assert "age, region" in chosen

@@ -1,0 +1,172 @@
+"""The person's part: people kept against people left out of the same refit, and the bound of the guarantee."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import understudy as us
+from understudy.demo.people import make_people, small_schema
+from understudy.evaluation import person
+from understudy.evaluation.inputs.comparison import compare
+from understudy.evaluation.person import gain_over_refits, most_allowed, person_part
+from understudy.evaluation.risk import evaluate_risk
+
+SCHEMA = us.Schema(
+    attributes=(
+        us.Attribute(name="a", levels=tuple(range(12))),
+        us.Attribute(name="b", levels=tuple(range(12))),
+        us.Attribute(name="c", levels=tuple(range(12))),
+    )
+)
+
+
+def table(rows: int, seed: int) -> pa.Table:
+    draw = np.random.default_rng(seed)
+    return pa.table({name: draw.integers(0, 12, rows) for name in "abc"})
+
+
+def release_of(made: pa.Table, *, epsilon: float | None = None, unit: us.Unit | None = None) -> us.Release:
+    """Somebody's table that says it had a guarantee."""
+    from dataclasses import replace
+
+    release = us.wrap(made, SCHEMA)
+    guarantee = us.NonPrivate() if epsilon is None else us.PureDP(epsilon=epsilon)
+    return replace(release, statement=replace(release.statement, guarantee=guarantee, unit=unit or us.Unit()))
+
+
+def compared(release, data, **settings):
+    return compare(release, us.open_source(data, SCHEMA), **settings)
+
+
+def rows_of(section) -> dict[tuple[str, str], dict]:
+    return {(row["attack"], row["subject"]): row for row in section.frames["person_part"].to_pylist()}
+
+
+def test_the_bound_is_the_greatest_chance_that_the_guarantee_allows():
+    """Both inequalities hold with equality for randomized response, the worst mechanism of its epsilon."""
+    for epsilon in (0.1, 1.0, 3.0):
+        lie = 1 / (1 + math.exp(epsilon))
+        assert most_allowed(lie, (epsilon, 0.0)) == pytest.approx(1 - lie)
+        assert most_allowed(1 - lie, (epsilon, 0.0)) == pytest.approx(1 - lie * math.exp(-epsilon))
+    assert most_allowed(0.2, (0.0, 0.1)) == pytest.approx(0.3)
+    assert most_allowed(0.2, None) is None
+
+
+def test_randomized_response_is_no_alarm_and_more_than_it_is():
+    """The mechanism that meets its bound exactly: 200 times 10 refits, false alarms at most 1e-3 each.
+
+    More than 3 have a probability below 1e-4. A mechanism of twice the epsilon is found in nine cases of ten.
+    """
+    draw = np.random.default_rng(1)
+    alarms = {1.0: 0, 2.0: 0}
+    for truth in alarms:
+        lie = 1 / (1 + math.exp(truth))
+        for _ in range(200):
+            counts = [(draw.binomial(200, 1 - lie), 200, draw.binomial(200, lie), 200) for _ in range(10)]
+            alarms[truth] += gain_over_refits(counts, (1.0, 0.0)).above_limit
+    assert alarms[1.0] <= 3
+    assert alarms[2.0] >= 180
+
+
+def test_certainty_in_every_refit_is_no_alarm_at_a_large_epsilon():
+    assert not gain_over_refits([(40, 40, 2, 40)] * 20, (20.0, 0.0)).above_limit
+    assert gain_over_refits([(40, 40, 2, 40)] * 20, (0.5, 0.0)).above_limit
+
+
+@pytest.mark.parametrize(
+    "unit", [us.Unit(), us.Unit(kind="add_remove"), us.Unit(kind="replace", fixed=("a",))], ids=["n", "coins", "fixed"]
+)
+def test_halves_are_neighbours_of_halves(unit):
+    data = table(301, 2)
+    made = compared(release_of(table(301, 3), epsilon=1, unit=unit), data)
+    halves = np.array(list(person._halves(made)))
+    assert len(np.unique(halves, axis=0)) == person.MOST_REFITS
+    assert abs(halves.mean() - 0.5) < 0.02
+    sizes = halves.sum(axis=1)
+    if unit.kind == "add_remove":
+        assert len(set(sizes)) > 5
+    elif unit.fixed:
+        codes = made.people.codes[:, 0]
+        for value in range(12):
+            of_stratum = halves[:, codes == value].sum(axis=1)
+            assert set(of_stratum) <= {np.sum(codes == value) // 2, -(-np.sum(codes == value) // 2)}
+    else:
+        assert set(sizes) <= {150, 151}
+
+
+def test_a_synthesizer_that_copies_is_an_alarm_about_the_software():
+    data = table(400, 4)
+    copied = compared(release_of(data, epsilon=1), data, refit=lambda rows, _: us.wrap(rows, SCHEMA))
+    found = person_part(copied, [])
+    member = rows_of(found)["membership", "the rarest people"]
+    assert member["above_bound"]
+    assert member["light"] == "red"
+    problems = [finding for finding in found.findings if finding.severity == "problem"]
+    assert "software" in problems[0].title
+
+
+def test_a_synthesizer_that_ignores_its_data_gains_nothing():
+    data = table(400, 5)
+    blind = compared(
+        release_of(table(400, 6), epsilon=1), data, refit=lambda _, number: us.wrap(table(200, number), SCHEMA)
+    )
+    found = person_part(blind, [])
+    assert {row["above_bound"] for row in rows_of(found).values()} == {False}
+    assert "red" not in {row["light"] for row in rows_of(found).values()}
+    assert [finding for finding in found.findings if finding.severity != "info"] == []
+
+
+def test_without_a_guarantee_no_bound_is_stated():
+    data = table(300, 7)
+    open_copy = compared(release_of(data), data, refit=lambda rows, _: us.wrap(rows, SCHEMA))
+    found = person_part(open_copy, [])
+    assert {row["most_allowed"] for row in rows_of(found).values()} == {None}
+    assert {row["above_bound"] for row in rows_of(found).values()} == {False}
+    assert rows_of(found)["membership", "everybody"]["light"] == "red"
+
+
+def test_a_holdout_is_used_where_it_is_given():
+    data, others = table(400, 8), table(400, 9)
+    never = SimpleNamespace(__call__=None)
+    made = compared(release_of(data), data, holdout=us.open_source(others, SCHEMA), refit=never)
+    found = evaluate_risk(made)
+    rows = found.frames["person_part"].to_pylist()
+    assert {row["by"] for row in rows} == {"holdout"}
+    best = max(rows, key=lambda row: row["gain_low"])
+    assert best["light"] == "red"
+    assert best["most_allowed"] is None
+
+
+def test_a_release_that_cannot_be_made_again_says_so():
+    data = make_people(200)
+    release = us.wrap(data.select(list(small_schema().names)), small_schema())
+    found = us.attack(release, data)
+    assert "person_part" not in found.frames
+    assert "not made here" in {one.code: one.title for one in found.findings}["risk.person.not_measured"]
+    assert "not made here" in found.frames["first_screen"].to_pylist()[0]["sentence"]
+
+
+def test_refits_of_a_plan_keep_its_bound_and_say_the_same_twice():
+    data, schema = make_people(600), small_schema()
+    people = us.open_source(data, schema)
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(people, method="independent", budget=us.PureDP(epsilon=1), copies=2)
+        first, second = (us.attack(release, people).frames for _ in range(2))
+    assert first["person_part"].to_pylist() == second["person_part"].to_pylist()
+    rows = first["person_part"].to_pylist()
+    assert {row["by"] for row in rows} == {"refits"}
+    assert not any(row["above_bound"] for row in rows)
+    assert all(row["most_allowed"] > row["gain"] for row in rows)
+    three = first["first_screen"].to_pylist()
+    assert [row["title"] for row in three] == [
+        "Because somebody took part",
+        "About people like them",
+        "Told something false",
+    ]
+    assert "The guarantee allows at most" in three[0]["sentence"]
