@@ -125,13 +125,39 @@ class Comparison:
     def in_refit(
         self, *, people: Integers, outsiders: Integers, tables: tuple[Records, ...], targets: tuple[str, ...]
     ) -> Comparison:
-        """The same people beside other tables: some as people in the data, others as people who are not."""
+        """Put the same people beside other tables: some as people in the data, others as people who are not.
+
+        Parameters
+        ----------
+        people, outsiders
+            Numbers of the people kept and of the people left out.
+        tables
+            The synthetic tables of the refit.
+        targets
+            What an intruder wants to know.
+
+        Returns
+        -------
+        Comparison
+            A part of this one.
+        """
         part = replace(self, whole=self, targets=targets, refit=None, progress=None, keys=self.keys)
         vars(part).update(people=self.people.take(people), outsiders=self.people.take(outsiders), tables=tables)
         return part
 
     def reference(self, people: Records) -> Records:
-        """Among whom these people are ranked: themselves, or in a refit everybody who might have been in it."""
+        """Say among whom people are ranked: themselves, or in a refit everybody who might have been in it.
+
+        Parameters
+        ----------
+        people
+            The people who are attacked.
+
+        Returns
+        -------
+        Records
+            Those among whom they are ranked.
+        """
         return people if self.whole is None else self.whole.people
 
     @property
