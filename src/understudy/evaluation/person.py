@@ -35,7 +35,7 @@ from understudy.evaluation.shared.results import Collected, frame
 from understudy.evaluation.shared.success import LEVEL, Tally
 
 FEWEST_REFITS = 4
-USUAL_REFITS = 16  # enough for an interval
+USUAL_REFITS = 12  # enough for an interval
 MOST_REFITS = 60  # where a gain looks greater than the guarantee allows, or everything is asked for
 MOST_PEOPLE = 2_000  # whom the refits are asked about
 MOST_TARGETS = 3  # the attributes that are told best

@@ -77,7 +77,7 @@ class Comparison:
     """Runs the plan of the release on other rows; the number decides the draws."""
     no_refit: str = ""
     """Why it cannot be run again."""
-    seconds: float = 45.0
+    seconds: float = 20.0
     """CPU time for such runs."""
     thorough: bool = False
     """Whether such runs may take as long as they need."""
