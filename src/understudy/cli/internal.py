@@ -73,7 +73,7 @@ def _light(light: str) -> Any:
 def _dots(row: Mapping[str, Any]) -> str:
     """Fifty signs for a thousand people, and what the signs mean."""
     groups = [(sign, row[name], row[f"{name}_means"]) for sign, name in zip("#+o", GROUPS, strict=True)]
-    drawn = "".join(sign * round(count / (1000 / DOTS)) for sign, count, _ in groups)
+    drawn = "".join(sign * (count and max(1, round(count * DOTS / 1000))) for sign, count, _ in groups)
     legend = ", ".join(f"{sign} {meaning}" for sign, count, meaning in groups if count)
     return f"{drawn[:DOTS]:.<{DOTS}}  {legend}".rstrip()
 

@@ -58,7 +58,8 @@ def evaluate_risk(comparison: Comparison, *, only: Sequence[str] | None = None) 
         found.add(person_part(comparison, found.attacked))
     found.findings = [*_headlines(found.attacked), *_chosen_keys(comparison), *found.findings]
     section = found.section()
-    section = replace(section, frames={**board_frames(section), **section.frames})
+    if only is None:
+        section = replace(section, frames={**board_frames(section), **section.frames})
     return section if ATTACKS in section.frames else replace(section, frames={**section.frames, ATTACKS: frame([])})
 
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from understudy.engines.opening import open_source
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.release.lifecycle import Destination
-from understudy.release.run import start_run
-from understudy.release.value import Release
+from understudy.release.run import Destination, start_run
+from understudy.release.table_release import Release
 from understudy.synth.shared.method import Request, configure
 
 
@@ -37,6 +36,8 @@ def refitting(release: Release) -> dict[str, Any]:
         )
         again = configure(plan.method, plan.options).plan(release.schema, request)
         seed = int(np.random.SeedSequence([number]).generate_state(1, np.uint64)[0])
-        return start_run(open_source(rows, release.schema), again, Destination(), stream=SeededStream(seed))
+        source = open_source(rows, release.schema)
+        made: Release = start_run(source, again, Destination(), stream=SeededStream(seed))
+        return made
 
     return {"refit": refit}
