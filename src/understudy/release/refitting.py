@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from understudy.engines.opening import open_source
@@ -35,9 +34,8 @@ def refitting(release: Release) -> dict[str, Any]:
             records=None if plan.records is None else rows.num_rows,
         )
         again = configure(plan.method, plan.options).plan(release.schema, request)
-        seed = int(np.random.SeedSequence([number]).generate_state(1, np.uint64)[0])
         source = open_source(rows, release.schema)
-        made: Release = start_run(source, again, Destination(), stream=SeededStream(seed))
+        made: Release = start_run(source, again, Destination(), stream=SeededStream(number))
         return made
 
     return {"refit": refit}
