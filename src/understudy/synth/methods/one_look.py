@@ -69,7 +69,13 @@ LOOKING, LOOKING_EPSILON = Fraction(1, 12), Fraction(1, 6)
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneLook:
-    """Pairs chosen from one noisy look at all of them."""
+    """Pairs chosen from one noisy look at all of them.
+
+    Raises
+    ------
+    InputError
+        If an option is not what it should be, or options do not go together.
+    """
 
     name: ClassVar[str] = "one_look"
     summary: ClassVar[str] = "pairs chosen from one noisy look at all of them; for many attributes, in seconds"
@@ -77,15 +83,19 @@ class OneLook:
     inference: ClassVar[str] = "selection not modelled"
 
     strata: str = ""
-    """Attributes whose cells get a model each, with the same pairs for all."""
+    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
+    all rows. The same pairs are chosen for all."""
     model_cells: int = MODEL_CELLS
-    """The largest model, in cells of all its tables."""
+    """The largest model that may be fitted, in cells of all its tables together."""
     rows_by: str | None = None
-    """``rounding`` (the default) or ``multinomial``."""
+    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
+    (independent rows; the default of ``draws = posterior``)."""
     draws: str = "fit"
-    """``fit``, or ``posterior`` for copies that differ as the noise-aware posterior does."""
+    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
+    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
     refine: str = ""
-    """As in ``ipf``."""
+    """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
+    income:10``. A tenth of the budget pays for it."""
 
     def __post_init__(self) -> None:
         check_refined(self.refine, self.draws)
