@@ -76,10 +76,11 @@ def settle(
             np.clip(alone.value - alone.half, lowest, highest),
             np.clip(alone.value + alone.half, lowest, highest),
         )
-    # Noise can put all of an interval where no share can be: what is left of it is then one point, and the posterior's
-    # far end is taken instead.
+    # Noise can put all of an interval where no share can be: it is then taken around the nearest share that can.
     empty = ~(high > low)
-    low, high = np.where(empty, np.minimum(low, found.low), low), np.where(empty, np.maximum(high, found.high), high)
+    with np.errstate(invalid="ignore"):
+        low = np.where(empty, np.clip(inside - alone.half, lowest, highest), low)
+        high = np.where(empty, np.clip(inside + alone.half, lowest, highest), high)
     used = alone.determined & ~same
     return Settled(
         centre=np.where(used, inside, found.centre),

@@ -11,6 +11,8 @@ import pytest
 import understudy as us
 from understudy.errors import UnsupportedError
 from understudy.inference.regression import Model
+from understudy.inference.settle import Settled, settle
+from understudy.inference.unshrunk import Raw
 from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(
@@ -179,3 +181,17 @@ def test_a_question_that_would_take_gigabytes_is_refused_at_once():
         )
     with pytest.raises(UnsupportedError, match=r"too many to be drawn in seconds|parameters; at most|cells; at most"):
         us.infer(release, "a0 ~ a1 + a2 + a3 + a4 + a5 + a6", event="a")
+
+
+def test_noise_that_puts_a_share_far_below_0_leaves_an_interval_with_width():
+    """The posterior of a sparse prior had its upper end at 10^-20 there."""
+    away = np.tile([[0.01, -0.01]], (300, 1)) * np.linspace(0.1, 2, 300)[:, None]
+    raw = Raw(shares=np.array([-0.05, 1.05]), deviations=lambda size, _: away[:size])
+    sparse = np.full(1, 1e-20)
+    posterior = Settled(
+        centre=sparse, low=sparse, high=sparse, spread=sparse, by_prior=np.zeros(1, bool), alone=np.zeros(1, bool)
+    )
+    found = settle(posterior, raw, lambda shares: shares[:, :1], (0.0, 1.0), level=0.95, rng=np.random.default_rng(1))
+    assert found.alone[0]
+    assert found.low[0] == 0
+    assert 0.015 < found.high[0] < 0.02
