@@ -16,7 +16,7 @@ from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.shared.method import configure
 
 EPSILON = us.PureDP(epsilon=1)
-MARGIN_METHODS = ("ipf", "mst", "aim", "independent")
+MARGIN_METHODS = ("ipf", "mst", "aim", "one_look", "independent")
 
 
 def schema_of(sizes, **rules):
@@ -124,7 +124,12 @@ def test_a_choice_with_more_noise_than_is_sampled_is_refused_when_it_is_planned(
 
 @pytest.mark.parametrize(
     ("sizes", "method"),
-    [([8, 10, 2, 4, 3, 7, 6, 8], "aim"), ([100, 100, 100], "aim"), ([2] * 20, "aim"), ([1000, 1000], "histogram")],
+    [
+        ([8, 10, 2, 4, 3, 7, 6, 8], "one_look"),
+        ([100, 100, 100], "one_look"),
+        ([2] * 20, "one_look"),
+        ([1000, 1000], "histogram"),
+    ],
 )
 def test_too_many_cells_for_one_model_are_no_reason_to_measure_them_all(sizes, method):
     assert us.plan(schema_of(sizes), method="auto", budget=EPSILON).method == method

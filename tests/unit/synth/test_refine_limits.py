@@ -11,7 +11,7 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.randomness.streams import SecureStream
 
 EPSILON = us.PureDP(epsilon=1)
-METHODS = ("ipf", "aim", "mst")
+METHODS = ("ipf", "aim", "mst", "one_look")
 
 
 def grid(name, bins):

@@ -49,7 +49,9 @@ def utility(method, epsilon, **options):
 
 
 @pytest.mark.parametrize(
-    ("method", "bound"), [("ipf", 4.0), ("mst", 3.5), ("aim", 5.0), ("auto", 4.0)], ids=["ipf", "mst", "aim", "auto"]
+    ("method", "bound"),
+    [("ipf", 4.0), ("mst", 3.5), ("aim", 5.0), ("one_look", 5.0), ("auto", 4.0)],
+    ids=["ipf", "mst", "aim", "one_look", "auto"],
 )
 def test_close_to_the_fit_without_noise(method, bound):
     exact = utility("ipf", None)

@@ -11,11 +11,11 @@ from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.methods.aim import Aim
 from understudy.synth.methods.histogram import MAX_CELLS, Histogram
 from understudy.synth.methods.independent import Independent
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.methods.mst import Mst
+from understudy.synth.methods.one_look import OneLook
 from understudy.synth.shared.expected_error import expected_error
 from understudy.synth.shared.margins import check_copies, check_rows, rows_law
 from understudy.synth.shared.method import Request, Synthesis, check_request, configure, synthesizers
@@ -25,18 +25,19 @@ CLEARLY_BETTER = 0.5
 NOT_WORTH_IT = 0.8
 MOST_ATTRIBUTES = 16
 MODEL_CELLS = 500_000
-MOST_CHOSEN = 60  # attributes whose pairs are chosen adaptively; beyond, a tree of pairs is all that is looked for
+MOST_CHOSEN = 60  # attributes whose pairs are all looked at; beyond, a tree of pairs is all that is looked for
 
 
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """Picks ``histogram``, ``ipf``, ``independent``, ``aim`` or ``mst`` by schema, unit and budget, never by the data.
+    """Picks ``histogram``, ``ipf``, ``independent``, ``one_look`` or ``mst`` by schema, unit and budget.
 
     The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
     two-way tables themselves; those are measured all where one model can hold them (one-way margins alone, where the
-    number of rows is public and noise would leave two-way tables clearly more wrong); otherwise they are chosen
-    adaptively, or as a tree where attributes are very many. The plan it makes is the chosen method's own.
+    number of rows is public and noise would leave two-way tables clearly more wrong). Otherwise ``one_look`` chooses
+    those that are worth their noise, inside its run and for a charge: it can end with one-way margins, a tree or more.
+    Where attributes are very many, a tree is looked for. The plan it makes is the chosen method's own.
     """
 
     name: ClassVar[str] = "auto"
@@ -83,8 +84,11 @@ class Auto:
         if len(schema.names) > MOST_CHOSEN:
             reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is all that is looked for."
             return _with_reason(Mst(**self._shared).plan(schema, request), reason)
-        plan = Aim(**self._shared).plan(schema, request)
-        return _with_reason(plan, "aim: all two-way tables together are too large for one model, so they are chosen.")
+        plan = OneLook(**self._shared).plan(schema, request)
+        reason = (
+            "one_look: all two-way tables together are too large for one model, so those worth their noise are chosen."
+        )
+        return _with_reason(plan, reason)
 
     @property
     def _shared(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def people(rows=6000, seed=0):
     return CodedTable(schema=SCHEMA, columns={"sex": rng.integers(0, 2, rows), "income": income, "job": job})
 
 
-METHODS = ("ipf", "aim", "mst")
+METHODS = ("ipf", "aim", "mst", "one_look")
 
 
 def run(table, budget=None, unit="add_remove", seed=1, method="ipf", stream=None, **options):
