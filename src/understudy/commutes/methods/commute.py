@@ -106,7 +106,8 @@ class Commute:
     """How the prior is calibrated: ``exact`` (the exact privacy loss), ``theorem`` (Theorem 4.4; with ``shrink``
     Theorem 5.2) or ``accept_reject``."""
     mechanism: str = "urn"
-    """``urn`` draws from the Dirichlet posterior; ``geometric`` adds noise to every cell."""
+    """``urn`` draws from the Dirichlet posterior; ``geometric`` adds noise to every cell, which is more exact for
+    destinations with many jobs (see the benchmarks)."""
     decay_share: str = "0.05"
     """The part of epsilon that measures how many jobs there are by distance; 0 measures nothing and takes a fixed
     decay."""
