@@ -36,7 +36,7 @@ from understudy.release.folder import hash_file, write_release
 from understudy.release.kind import WrittenTables
 from understudy.release.memory import BYTES_PER_VALUE, available_memory
 from understudy.release.table_release import Release, require_table
-from understudy.synth.shared.method import Request, Synthesis, configure
+from understudy.synth.shared.method import Redrawing, Request, Synthesis, configure
 
 BLOCK_ROWS = 2**20
 PART_BLOCKS = 8  # one fit serves a whole part, and the codes of its blocks are in memory together
@@ -135,7 +135,7 @@ class Recipe:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most and value > most):
                 raise InputError(f"{name} ({value!r}) must be a whole number from 1 to {most or 1000:,}.")
         Request(budget=plan.budget, unit=plan.unit, copies=copies)
-        again = hasattr(configure(plan.method, plan.options), "again") and release.measurements
+        again = isinstance(configure(plan.method, plan.options), Redrawing) and release.measurements
         if release.fitted is None and not again:
             raise UnsupportedError(
                 f"rows of method '{plan.method}' are drawn from the data themselves, so another draw is another "
@@ -181,7 +181,7 @@ class Recipe:
     def again(self, rows: int, copies: int, stream: Any) -> Synthesis:
         plan = replace(self.plan, rows=rows, copies=copies)
         synthesizer: Any = configure(plan.method, plan.options)
-        made: Synthesis = synthesizer.again(plan, self.schema, self.measurements, self.records, stream)
+        made: Synthesis = synthesizer.redraw(plan, self.schema, self.measurements, self.records, stream)
         return made
 
     def blocks(self, key: TravellingKey, copy: int, part: int) -> Iterator[pa.Table]:

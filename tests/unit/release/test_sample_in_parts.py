@@ -29,7 +29,7 @@ RNG = np.random.default_rng(1)
 ROWS = pa.table({
     "a": RNG.choice(["x", "y"], 400), "b": RNG.choice(["p", "q", None], 400), "c": RNG.integers(0, 2001, 400),
 })  # fmt: skip
-METHODS = [name for name in synthesizers if hasattr(synthesizers[name], "again")]
+METHODS = [name for name in synthesizers if hasattr(synthesizers[name], "redraw")]
 
 
 def make(method: str = "independent", **asked) -> us.Release:

@@ -213,7 +213,7 @@ class Aim:
     def _refined(self) -> Refined:
         return Refined(method=replace(self, refine=""), refine=self.refine)
 
-    def again(
+    def redraw(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""

@@ -166,9 +166,9 @@ class Histogram:
             return self._run_plain(plan, schema, gate)
         first = int(schema.allowed().sum()) == 2 and plan.unit.public_total
         measured = gate.measure([query_of(step, "first" if first else "all") for step in plan.steps])
-        return self.again(plan, schema, measured, gate.records if plan.unit.public_total else None, stream)
+        return self.redraw(plan, schema, measured, gate.records if plan.unit.public_total else None, stream)
 
-    def again(
+    def redraw(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""

@@ -50,8 +50,8 @@ class Independent:
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return self._ipf().run(plan, schema, gate, stream)
 
-    def again(
+    def redraw(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
     ) -> Synthesis:
         """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
-        return self._ipf().again(plan, schema, measured, records, stream)
+        return self._ipf().redraw(plan, schema, measured, records, stream)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, get_type_hints
+from typing import Any, ClassVar, Protocol, get_type_hints, runtime_checkable
 
 from understudy.core.field_docs import field_docs
 from understudy.core.measurement import Draw, Measurement
@@ -138,6 +138,36 @@ class Synthesizer(Protocol):
         -------
         Synthesis
             The tables, and the public values behind them.
+        """
+        ...
+
+
+@runtime_checkable
+class Redrawing(Protocol):
+    """A method whose rows follow from measurements alone, so that more of them can be drawn from a release."""
+
+    def redraw(
+        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
+    ) -> Synthesis:
+        """Make tables from the measurements of an earlier run. This is post-processing: it costs no privacy.
+
+        Parameters
+        ----------
+        plan
+            The plan of that run, with as many rows and copies as are wanted now.
+        schema
+            The public schema.
+        measured
+            What was measured.
+        records
+            The number of records where it is public.
+        stream
+            Where randomness comes from.
+
+        Returns
+        -------
+        Synthesis
+            The tables.
         """
         ...
 
