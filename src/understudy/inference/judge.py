@@ -206,7 +206,10 @@ class Judged:
 def spread_of_records(estimand: Estimand, drawn: Drawn, records: float, rng: np.random.Generator) -> Floats:
     """The standard error that the records themselves would leave, around the mean of the posterior."""
     centre = drawn.shares.mean(axis=0)
-    moved = np.maximum(centre + sampled(centre, max(records, 1.0), SIMULATED, rng), 0)
+    possible = centre > 0
+    moved = np.zeros((SIMULATED, len(centre)))
+    moved[:, possible] = centre[possible] + sampled(centre[possible], max(records, 1.0), SIMULATED, rng)
+    moved = np.maximum(moved, 0)
     with np.errstate(all="ignore"):
         try:
             values = estimand.evaluate(moved)

@@ -50,13 +50,12 @@ class Unshrunk:
 
 
 def sampled(centre: Floats, records: float, size: int, rng: np.random.Generator) -> Floats:
-    """Deviations of shares by the sampling of people.
+    """Deviations of the shares of possible groups by the sampling of people.
 
     A group in which nobody was seen may have somebody (up to three, at 95 percent): up to two more people in every
     possible group, and a twentieth of all people together, keep an interval from having no width.
     """
-    possible = centre != 0
-    held = np.maximum(centre, 0) * records + possible * min(UNSEEN, EXTRA * records / max(1, int(possible.sum())))
+    held = np.maximum(centre, 0) * records + min(UNSEEN, EXTRA * records / len(centre))
     held = held / held.sum()
     return np.asarray(rng.multinomial(max(1, round(records)), held, size=size) / records - held)
 

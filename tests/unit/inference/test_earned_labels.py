@@ -12,7 +12,7 @@ import understudy as us
 from understudy.errors import UnsupportedError
 from understudy.inference.regression import Model
 from understudy.inference.settle import Settled, settle
-from understudy.inference.unshrunk import Raw
+from understudy.inference.unshrunk import Raw, sampled
 from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(
@@ -195,3 +195,9 @@ def test_noise_that_puts_a_share_far_below_0_leaves_an_interval_with_width():
     assert found.alone[0]
     assert found.low[0] == 0
     assert 0.015 < found.high[0] < 0.02
+
+
+def test_a_group_of_which_nobody_was_seen_may_have_somebody():
+    """A noisy count of exactly 0 with hardly any noise had an interval of no width."""
+    away = sampled(np.array([0.0, 0.4, 0.6]), 1000, 400, np.random.default_rng(1))
+    assert np.quantile(np.abs(away[:, 0]), 0.95) >= 0.002
