@@ -140,7 +140,7 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
     for kind, name in ((Gate, "public"), (FlowGate, "sizes")):
         patch.setattr(kind, name, _noting(recording, name, getattr(kind, name)))
     for kind in (Gate, FlowGate):
-        get = kind.__dict__["records"].fget
+        get = kind.records.fget  # their own, or that of the gate they are kinds of
         patch.setattr(kind, "records", property(_noting(recording, "records", get)))
 
 
