@@ -99,7 +99,6 @@ def by_reading(batches: dict[int, list[list]]) -> dict[tuple[str, str], list[lis
 def run(path: Path, only: str, most: int, seconds: float) -> None:
     """Everything not yet in the file, evenly over the cells, until it is done or so many CPU seconds are spent."""
     warnings.simplefilter("ignore")
-    sys.modules["numpyro"] = None  # type: ignore[assignment]  # chains take as long as a hundred answers: counted
     ask.disagreements = lambda _: ()  # a quarter of the time; it never moves an interval, and never speaks here
     done = read([path])
     names = only.split(";") if only else list(CASES)

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 import understudy as us
 from understudy.core.measurement import Measurement
-from understudy.errors import MissingExtraError
 from understudy.inference.ask import delta_method
 from understudy.inference.combining import combine
 from understudy.inference.estimands import Estimand, make_estimand
@@ -227,8 +226,6 @@ def asked(release: us.Release, question: str, outside: bool, rng: np.random.Gene
     text, options = QUESTIONS[question]
     try:
         answer = us.infer(release, text, draws=DRAWS, rng=rng, **options)
-    except MissingExtraError:
-        return Found(by="infer", question=question, hit=None, width=None, said="chains")
     except us.UnderstudyError:
         return Found(by="infer", question=question, hit=None, width=None, said="refused")
     ends = tuple(np.array([getattr(one, side) for one in answer.estimates]) for side in ("low", "high"))

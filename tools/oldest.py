@@ -4,7 +4,7 @@
     python tools/oldest.py > constraints.txt
 
 ``make oldest`` runs the tests with them: a lower bound that nobody has tried is a promise that nobody has kept.
-Tools of the developers (the extra ``dev``) are not held back; users never meet them.
+Tools of the developers (the extras ``dev`` and ``crosscheck``) are not held back; users never meet them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tomllib
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
+FOR_DEVELOPERS = ("dev", "crosscheck")
 LOWER_BOUND = re.compile(r"(?P<name>[A-Za-z0-9_-]+)>=(?P<version>[0-9.]+)")
 
 
@@ -21,7 +22,10 @@ def oldest_versions(text: str) -> dict[str, str]:
     """The lower bound of every dependency in the text of a pyproject.toml, by name."""
     project = tomllib.loads(text)["project"]
     extras = project.get("optional-dependencies", {})
-    wanted = [*project["dependencies"], *(line for extra, lines in extras.items() if extra != "dev" for line in lines)]
+    wanted = [
+        *project["dependencies"],
+        *(line for extra, lines in extras.items() if extra not in FOR_DEVELOPERS for line in lines),
+    ]
     return {found["name"]: found["version"] for line in wanted if (found := LOWER_BOUND.match(line))}
 
 

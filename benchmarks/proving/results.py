@@ -213,7 +213,6 @@ def _reason(text: str) -> str:
         "told apart": "terms that cannot be told apart",
         "does not determine": "not determined by the release",
         "not public": "the number of records is not public",
-        "extra:": "needs Markov chains (extra mcmc)",
         "too many": "too large",
         "at most": "too large",
         "refused for method": "method refused",

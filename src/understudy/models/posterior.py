@@ -11,8 +11,8 @@ used; what their shape does to the tails of a quantity is put back at the end (`
 
 Draws come from a t distribution at the mode and are weighted by target over proposal; a few rounds move the proposal to
 the weighted moments. The effective sample size decides whether the result is accurate (``LEAST_EFFECTIVE``); if not,
-a Markov chain is needed (``models/chains.py``). The total n is a parameter where it is not public, with a prior that
-makes every value of F (not of F/n) as likely beforehand for one n as for another. See docs/theory/noise-aware.md.
+the draws are not used (``inference/noise_aware.py``). The total n is a parameter where it is not public, with a prior
+that makes every value of F (not of F/n) as likely beforehand for one n as for another. See docs/theory/noise-aware.md.
 """
 
 from __future__ import annotations
