@@ -27,10 +27,12 @@ from understudy.privacy.randomness.streams import SeededStream
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 EPSILON, DELTA, FALSE_ALARM = 1.5, 1e-5, 1e-5
 TRIALS = 6_000
+FAR_HOMES = {"rings": 28}  # most of the farthest ring; an area holds the whole far side
+NEAR_PEOPLE, FAR_PEOPLE = 27, 10_000  # with the fixed decay both sides pull about alike, and rings end between them
 SETTINGS = {
     "areas": {"coarsen": "area:side"},
     "areas by distance": {"coarsen": "areas:side:3,half"},
-    "rings": {"blend": "none", "decay_level": "none"},
+    "rings": {"blend": "none", "decay_share": "0", "home_share": "0"},
     "pure": {"coarsen": "area:side", "budget": us.PureDP(epsilon="1.5")},
 }
 
@@ -45,22 +47,22 @@ class World:
         count = len(latitude)
         self.ids = np.array([f"p{number:05d}" for number in range(count)])
         sides = ["s"] * (TRIALS + 40) + ["t"] * 40
-        people = np.concatenate([np.zeros(TRIALS), np.full(80, 10_000)]).astype(np.int64)
+        people = np.concatenate([np.zeros(TRIALS), np.full(40, NEAR_PEOPLE), np.full(40, FAR_PEOPLE)]).astype(np.int64)
         self.places = make_places(
             self.ids, latitude, longitude, areas={"half": ["w"] * (TRIALS + 40) + ["e"] * 40, "side": sides},
             population=people,
         )  # fmt: skip
         self.coins = np.random.default_rng(17).integers(0, 2, TRIALS).astype(bool)
-        homes = np.where(self.coins, TRIALS + 40, TRIALS) + np.arange(TRIALS) % 40
+        homes = np.where(self.coins, TRIALS + 79, TRIALS)  # the farthest home of all, or the nearest
         pairs = {"origin": self.ids[homes], "destination": self.ids[:TRIALS], "jobs": np.ones(TRIALS, np.int64)}
         self.source = us.open_commutes(pa.table(pairs), places=self.places)
 
-    def guesses(self, release) -> np.ndarray:
-        """Whether each destination's synthetic worker lives on the far side."""
+    def guesses(self, release, far_homes) -> np.ndarray:
+        """Whether each destination's synthetic worker lives in one of so many farthest homes."""
         origins, destinations, jobs = release.coded(1)
         assert (jobs == 1).all()
         found = np.empty(TRIALS, bool)
-        found[destinations] = origins >= TRIALS + 40
+        found[destinations] = origins >= TRIALS + 80 - far_homes
         return found
 
 
@@ -73,7 +75,7 @@ def shown(world, setting, seed):
     """A lower bound of epsilon from one run, whichever way round the guess tells more."""
     options = {"budget": us.ApproxDP(epsilon=str(EPSILON), delta=str(DELTA)), **SETTINGS[setting]}
     release = us.synthesize(world.source, method="commute", stream=SeededStream(seed), **options)
-    guess, coins = world.guesses(release), world.coins
+    guess, coins = world.guesses(release, FAR_HOMES.get(setting, 40)), world.coins
     hits, members = int(guess[coins].sum()), int(coins.sum())
     alarms, others = int(guess[~coins].sum()), int((~coins).sum())
     return epsilon_lower_bound(hits, members, alarms, others, delta=DELTA, alpha=FALSE_ALARM)

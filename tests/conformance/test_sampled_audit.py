@@ -78,6 +78,7 @@ SETTINGS = {
     ("aim", "add_remove"): Setting(choose=12, test=40),
     ("mst", "replace"): Setting(choose=8, test=40),  # a sixth pays for choices
     ("mst", "add_remove"): Setting(choose=8, test=40),
+    ("one_look", "replace"): Setting(choose=8, test=60),  # a look at all pairs is paid for too
 }
 
 

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import understudy as us
 from understudy.cli.main import app
 from understudy.engines.systems.spark.source import SparkSource, closure, share
+from understudy.engines.systems.spark.tasks import Broadcast
 from understudy.errors import DisclosureError, InputError, InternalError, SchemaError
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.folder import read_release
@@ -207,7 +208,7 @@ def test_a_key_is_in_no_temporary_file_and_no_event_log(spark, spark_folder, tmp
 def test_a_task_with_a_key_never_grows_so_large_that_it_would_be_broadcast(spark):
     threshold = spark.sparkContext._jvm.PythonUtils.getBroadcastThreshold(spark.sparkContext._jsc)
     big = np.random.default_rng(1).bytes(300_000)
-    assert hasattr(share(spark, big), "destroy")  # public values may be, and are if they are large
+    assert isinstance(share(spark, big), Broadcast)  # public values may be, and are if they are large
     with pytest.raises(InternalError, match="too large"):
         closure(np.random.default_rng(1).bytes(600_000), with_key=True)
     from understudy.engines.systems.spark.source import CLOSURE_BYTES

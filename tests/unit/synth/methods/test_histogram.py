@@ -88,10 +88,11 @@ def test_the_row_count_under_add_remove_is_noisy_and_not_the_truth():
     assert len(counts) > 3
 
 
-def test_an_empty_table_gives_an_empty_or_small_release():
+def test_an_empty_table_is_refused_where_its_size_is_public_and_gives_a_small_release_elsewhere():
     empty = np.zeros((3, 10), dtype=int)
-    assert make(empty, budget=us.PureDP(epsilon=1)).frame().num_rows == 0  # n is public, and it is 0
-    assert make(empty, budget=us.PureDP(epsilon=1), rows=10).frame().num_rows == 10
+    for rows in (None, 10):
+        with pytest.raises(InputError, match="the data have no rows"):
+            make(empty, budget=us.PureDP(epsilon=1), rows=rows)
     assert make(empty, budget=us.PureDP(epsilon=1), unit="add_remove").frame().num_rows < 100
 
 
