@@ -277,7 +277,7 @@ class _ColumnEncoder:
 
     def _number_marks(self, values: pa.Array) -> Marks:
         kind = values.type
-        if pa.types.is_integer(kind) and max(abs(edge) for edge in self.edges) < 2**63:
+        if pa.types.is_integer(kind):
             whole = pc.fill_null(values, 0)
             if kind != pa.uint64() or (len(whole) and pc.max(whole).as_py() < 2**63):
                 return self._bin_whole(as_numpy(whole).astype(np.int64))
@@ -311,8 +311,10 @@ class _ColumnEncoder:
         return np.full(len(values), NOT_DATE, np.int64)
 
     def _bin_whole(self, values: NDArray[np.int64]) -> Marks:
-        # v >= e exactly when v >= ceil(e), so whole numbers are never rounded to doubles.
-        lower = np.array([math.ceil(edge) for edge in self.edges[:-1]], np.int64)
+        # v >= e exactly when v >= ceil(e), so whole numbers are never rounded to doubles. No value reaches an edge above
+        # 64 bits, and every value is above one below them.
+        reached = [max(math.ceil(edge), -(2**63)) for edge in self.edges[:-1] if edge < 2**63]
+        lower = np.array(reached or [2**63 - 1], np.int64)
         marks = self._bin(values, lower, math.ceil(self.edges[0]), math.floor(self.edges[-1]))
         return self._mark_special(values, marks)
 

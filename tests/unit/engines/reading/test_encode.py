@@ -59,6 +59,17 @@ def test_bins_are_exact_for_integers_floats_and_text(edges, data):
 
 
 @pytest.mark.parametrize(
+    "edges", [(-LARGE, 1e20), (-2e20, -1e20), (1e20, 2e20), (-1e20, 0, 1e20), (-float(2**63), float(2**63)), (0, 2**63)]
+)
+def test_whole_numbers_are_not_rounded_where_an_edge_is_beyond_64_bits(edges):
+    values = [-(2**63), -LARGE - 1, -LARGE, 0, LARGE + 1, 2**63 - 1]
+    attribute = Attribute(name="x", edges=edges, outside="missing", missing=True)
+    codes = [exact_code(edges, value) for value in values]
+    expected = [attribute.missing_code if code is None else code for code in codes]
+    assert codes_of(attribute, pa.array(values, pa.int64())) == expected
+
+
+@pytest.mark.parametrize(
     "kind", [pa.int8(), pa.uint8(), pa.int16(), pa.int32(), pa.uint64(), pa.float32(), pa.float16()]
 )
 def test_every_width_of_numbers(kind):
