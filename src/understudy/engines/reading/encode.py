@@ -311,8 +311,8 @@ class _ColumnEncoder:
         return np.full(len(values), NOT_DATE, np.int64)
 
     def _bin_whole(self, values: NDArray[np.int64]) -> Marks:
-        # v >= e exactly when v >= ceil(e), so whole numbers are never rounded to doubles. No value reaches an edge above
-        # 64 bits, and every value is above one below them.
+        # v >= e exactly when v >= ceil(e), so whole numbers are never rounded to doubles. No value reaches an edge
+        # above 64 bits, and every value is above one below them.
         reached = [max(math.ceil(edge), -(2**63)) for edge in self.edges[:-1] if edge < 2**63]
         lower = np.array(reached or [2**63 - 1], np.int64)
         marks = self._bin(values, lower, math.ceil(self.edges[0]), math.floor(self.edges[-1]))

@@ -59,7 +59,7 @@ def test_bins_are_exact_for_integers_floats_and_text(edges, data):
 
 
 @pytest.mark.parametrize(
-    "edges", [(-LARGE, 1e20), (-2e20, -1e20), (1e20, 2e20), (-1e20, 0, 1e20), (-float(2**63), float(2**63)), (0, 2**63)]
+    "edges", [(-LARGE, 1e20), (-2e20, -1e20), (1e20, 2e20), (-1e20, 0, 1e20), (-float(2**63), float(2**63))]
 )
 def test_whole_numbers_are_not_rounded_where_an_edge_is_beyond_64_bits(edges):
     values = [-(2**63), -LARGE - 1, -LARGE, 0, LARGE + 1, 2**63 - 1]
