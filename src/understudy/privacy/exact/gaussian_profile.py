@@ -114,6 +114,16 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     sure = 2 * cdp_rho(epsilon, delta)
     low = largest_kept(lambda mu2: gaussian_delta(Fraction(mu2), epsilon) <= delta, float_down(sure))
     margin = MARGIN
-    while margin < 1 and gaussian_epsilon(max(Fraction(low) * (1 - margin), sure), delta) > epsilon:  # tails cancel
+    while margin < 1 and not _stays_within(Fraction(low), margin, sure, epsilon, delta):  # tails cancel
         margin = max(4 * margin, WIDE_MARGIN)
     return max(Fraction(low) * (1 - margin), sure)
+
+
+def _stays_within(low: Fraction, margin: Fraction, sure: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether epsilon is kept at several points up to and above the one that is used.
+
+    Scales of noise are rounded up, so what is converted back is a little less than what was found here. Where tails
+    nearly cancel, rounding makes the bound go up and down on that way: then one point would say nothing of the next.
+    """
+    points = (low * (1 - margin * part) for part in (Fraction(1, 2), Fraction(3, 4), 1, Fraction(5, 4), Fraction(3, 2)))
+    return all(gaussian_epsilon(max(point, sure), delta) <= epsilon for point in points)
