@@ -43,7 +43,7 @@ LEAST_PRIOR = 1e-6  # records: with none at all, tables could not say how to sha
 LEAST_SPREAD = 0.5  # records: rows are whole, so an error far below one is none, however small the noise
 MANY_TABLES = 10.0  # tables in which a cell lies, from which on a sweep costs more than it brings
 SWEEP = 5  # quasi-Newton iterations that a sweep is worth
-NEAR = 1.0  # noise standard deviations: what sweeps leave below it, quasi-Newton steps try to remove
+NEAR = 1.0  # noise standard deviations: from what sweeps leave below it, quasi-Newton steps need no other start
 BETWEEN = 4  # sweeps between two looks at what is still wrong
 
 
@@ -205,8 +205,12 @@ class Problem:
             beliefs, _ = self.beliefs(vector)
             residual = self._remaining(vector, beliefs, task)
             left, used = left - times, used + times
-        if tolerance < residual <= NEAR:
-            found, more = self._by_newton(vector, task, max_iterations // SWEEP)
+        # Sweeps creep where many tables overlap; quasi-Newton steps do not. From afar they may need a fresh start.
+        starts = [vector] if residual <= NEAR else [vector, np.zeros(self._basis.length)]
+        for begin in starts:
+            if residual <= tolerance:
+                break
+            found, more = self._by_newton(begin, task, max_iterations)
             reached, _ = self.beliefs(found)
             error = self._remaining(found, reached, task)
             used += more
