@@ -10,9 +10,10 @@ nothing to protect. See docs/decisions/0012-exploration-is-not-charged.md.
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from fractions import Fraction
@@ -22,13 +23,13 @@ from typing import Any
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.exact_numbers import Number, read_exact
+from understudy.core.folders import explained_disk_errors, release_above
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.errors import InputError
+from understudy.errors import DisclosureError, InputError
 from understudy.explore.population import coded
 from understudy.explore.rehearsal import check_level, check_whole, listed_names, unit_of_rehearsal
 from understudy.explore.sweep import Measurer, Point, Sweep, check_questions
-from understudy.explore.sweep_store import SweepStore
 from understudy.explore.tradeoff_result import INTERNAL_NOTE, PUBLIC_NOTE, Tradeoff
 from understudy.privacy.promise.definition import Unit
 from understudy.synth.shared.method import synthesizers
@@ -267,3 +268,73 @@ def _start_worker(sweep: Sweep, table: CodedTable) -> None:
 
 def _measure_in_worker(point: Point) -> dict[str, Any]:
     return _measurers[0].measure(point)
+
+
+# Where a sweep keeps what it has measured, so that an interrupted one goes on where it stopped.
+#
+# The folder is internal: it is for its owner alone, says so in its README, and can never lie in a release.
+
+REQUEST, MEASURED = "sweep.json", "measured.jsonl"
+KEY = ("method", "epsilon", "copies", "repeat")
+
+
+class SweepStore:
+    """One folder: what was asked, and one line for each point that is done."""
+
+    def __init__(self, folder: Path, request: Mapping[str, Any], *, note: str) -> None:
+        self.folder = Path(os.path.abspath(folder))
+        inside = release_above(self.folder)
+        if inside is not None:
+            raise DisclosureError(
+                f"{folder} lies in the release folder {inside}; an exploration is internal. Choose a folder outside."
+            )
+        if not self.folder.parent.is_dir():
+            raise InputError(f"{folder} cannot be written: {self.folder.parent} does not exist; create it first.")
+        with explained_disk_errors(self.folder):
+            if self.folder.exists():
+                self._check_same(request)
+            else:
+                self.folder.mkdir(mode=0o700)
+                (self.folder / "README.txt").write_text(note, encoding="utf-8")
+                self._write(REQUEST, json.dumps(request, indent=2))
+
+    def _check_same(self, request: Mapping[str, Any]) -> None:
+        try:
+            known = json.loads((self.folder / REQUEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise InputError(f"{self.folder} exists and is not the folder of a sweep; choose another folder.") from None
+        if known != json.loads(json.dumps(request)):
+            odd = [key for key in request if not isinstance(known, dict) or known.get(key) != request[key]]
+            raise InputError(
+                f"{self.folder} holds another sweep (it differs in {', '.join(odd) or 'its version'}); choose another "
+                "folder, or ask for the same again to go on with it."
+            )
+
+    def _write(self, name: str, text: str) -> None:
+        with open(self.folder / name, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def measured(self) -> dict[Point, dict[str, Any]]:
+        """What is done. A line that a crash cut short is measured again."""
+        path = self.folder / MEASURED
+        if not path.is_file():
+            return {}
+        found: dict[Point, dict[str, Any]] = {}
+        for text in path.read_text(encoding="utf-8").splitlines():
+            try:
+                line = json.loads(text)
+                found[Point(**{key: line[key] for key in KEY})] = line
+            except (ValueError, KeyError, TypeError):
+                continue
+        return found
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        with explained_disk_errors(self.folder):
+            path = self.folder / MEASURED
+            torn = path.is_file() and not path.read_bytes().endswith(b"\n")
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(("\n" if torn else "") + json.dumps(line, allow_nan=False) + "\n")
+                file.flush()
+                os.fsync(file.fileno())

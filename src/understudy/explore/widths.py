@@ -22,9 +22,9 @@ from understudy.explore.population import Population
 from understudy.explore.rehearsal import Setup, prior_of, published, rehearse, seeds
 from understudy.inference.answer import Answer
 from understudy.inference.ask import ask
-from understudy.inference.beta_binomial import BetaBinomialPosterior, beta_binomial
 from understudy.inference.estimands import FIRST, Estimand
 from understudy.inference.evidence import possible_cells
+from understudy.inference.exact import BetaBinomialPosterior, beta_binomial
 from understudy.release.table_release import Release
 
 MOST_EXACT = 250  # records and rows up to which every outcome is summed

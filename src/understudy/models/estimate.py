@@ -18,13 +18,16 @@ for each effect (``models.contrasts``): the same optimum, and none of the direct
 
 Two ways lead there. Where the cliques hold few tables each, sweeps over the tables (``models.sweeps``), which get near
 from anywhere. Where one clique holds many, a sweep would be many passes over it, and quasi-Newton steps
-(``models.lbfgs``) come first; they also end what sweeps have brought near.
+(``minimise``) come first; they also end what sweeps have brought near.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +36,6 @@ from understudy.core.arrays import Floats
 from understudy.errors import InternalError
 from understudy.models.contrasts import EffectBasis, from_effects, second_moments, to_effects
 from understudy.models.junction_tree import JunctionTree, Margin
-from understudy.models.lattice import Lattice
-from understudy.models.lbfgs import minimise
 from understudy.models.propagation import Propagation, axes_outside, spread
 from understudy.models.sweeps import Sweeps
 
@@ -278,3 +279,206 @@ def _host(tree: JunctionTree, margin: Margin) -> int:
     if host is None:
         raise InternalError(f"no clique holds {' x '.join(margin)}.")
     return host
+
+
+# Minimise a smooth convex function by limited-memory BFGS.
+#
+# Why not scipy's: it handles bounds, and its bookkeeping for them took as long as the function itself on the tens of
+# thousands of parameters of a large model.
+
+MEMORY = 10
+SUFFICIENT = 1e-4  # Armijo's constant
+SHORTEST = 2.0**-30
+ROUNDING = 1e-14
+
+
+def minimise(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    *,
+    small: Callable[[Floats], bool],
+    max_iterations: int,
+) -> tuple[Floats, int]:
+    """The point where ``small(gradient)`` holds, or where ``max_iterations`` ended; and the iterations used."""
+    point = start
+    value, slope = objective(point)
+    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=MEMORY)
+    for iteration in range(max_iterations):
+        if small(slope):
+            return point, iteration
+        direction = -_apply_inverse(pairs, slope)
+        descent = _dot(direction, slope)
+        if descent >= 0:  # rounding has spoiled the memory: start over from steepest descent
+            pairs.clear()
+            direction, descent = -slope, -_dot(slope, slope)
+        length = 1.0 if pairs else min(1.0, 1.0 / max(float(np.abs(slope).max()), 1e-300))
+        while True:
+            moved = point + length * direction
+            new_value, new_slope = objective(moved)
+            # Near the bottom the decrease drowns in the rounding of the value, which must not stop the iteration.
+            if new_value <= value + SUFFICIENT * length * descent + ROUNDING * abs(value):
+                break
+            length /= 2
+            if length < SHORTEST:
+                return point, iteration  # no progress possible in floating point
+        step, change = moved - point, new_slope - slope
+        curvature = _dot(step, change)
+        if curvature > 0:
+            pairs.append((step, change, curvature))
+        point, value, slope = moved, new_value, new_slope
+    return point, max_iterations
+
+
+def _dot(one: Floats, other: Floats) -> float:
+    """A dot product in this thread.
+
+    BLAS shares even vectors of some thousand numbers out over all processors; on a busy machine the waiting took most
+    of the time of a fit.
+    """
+    return float(np.einsum("i,i->", one, other))
+
+
+def _apply_inverse(pairs: deque[tuple[Floats, Floats, float]], slope: Floats) -> Floats:
+    """The two-loop recursion (Nocedal and Wright 2006, Algorithm 7.4)."""
+    result = slope.copy()
+    weights = []
+    for step, change, curvature in reversed(pairs):
+        weight = _dot(step, result) / curvature
+        result -= weight * change
+        weights.append(weight)
+    if pairs:
+        _, change, curvature = pairs[-1]
+        result *= curvature / _dot(change, change)
+    for (step, change, curvature), weight in zip(pairs, reversed(weights), strict=True):
+        result += (weight - _dot(change, result) / curvature) * step
+    return result
+
+
+# Many margins of one clique at the price of few: partial sums are shared.
+#
+# To sum a clique of 147,000 cells to each of its 21 pairs one at a time is 21 passes over it. Removing the largest
+# attribute first leaves a table ten times smaller that serves many margins; sharing such partial sums makes two or
+# three passes of it. The same paths, walked backwards, add many small tables onto the clique. Where margins are very
+# small (pairs of binary attributes), the calls cost more than the sums: then several margins are taken together from
+# a common table of at most SMALL cells, by one sparse matrix of zeros and ones.
+
+SMALL = 1024
+
+
+class Lattice:
+    """Paths of partial sums from a clique down to each of its margins."""
+
+    def __init__(self, clique: Margin, sizes: Mapping[str, int], margins: Sequence[Margin]) -> None:
+        self._clique = clique
+        self._sizes = sizes
+        self._margins = [tuple(margin) for margin in margins]
+        self._groups = self._grouped()
+        # Each node of the lattice but the clique: the table above it, and which axis of that is summed out.
+        self._above: dict[Margin, tuple[Margin, int]] = {}
+        for node in self._groups:
+            self._reach(node)
+        # Larger tables first: a table is complete before anything is taken from it, or pushed up into it.
+        self._order = sorted(self._above, key=len, reverse=True)
+        # Around the axis that is summed out: cells before it, its levels, cells after it.
+        self._split = {
+            node: (self._cells(above[:axis]), self._sizes[above[axis]], self._cells(above[axis + 1 :]))
+            for node, (above, axis) in self._above.items()
+        }
+        self._matrices = {node: self._sums(node, numbers) for node, numbers in self._groups.items() if numbers}
+
+    def _grouped(self) -> dict[Margin, list[int]]:
+        """Which margins are taken from which common table; none stands for a margin that is a table of its own."""
+        groups: list[tuple[Margin, list[int]]] = []
+        for number, margin in enumerate(self._margins):
+            for place, (union, numbers) in enumerate(groups):
+                wider = tuple(name for name in self._clique if name in union or name in margin)
+                if self._cells(wider) <= SMALL:
+                    groups[place] = (wider, [*numbers, number])
+                    break
+            else:
+                groups.append((margin, [number]))
+        merged: dict[Margin, list[int]] = {}
+        for union, numbers in groups:
+            merged.setdefault(union, []).extend(numbers)
+        return {
+            union: [] if len(numbers) == 1 and self._margins[numbers[0]] == union else numbers
+            for union, numbers in merged.items()
+        }
+
+    def _sums(self, node: Margin, numbers: Sequence[int]) -> tuple[Any, list[int], Any]:
+        """The matrix that sums a table to some of the margins, one after another, and its transpose."""
+        from scipy import sparse
+
+        codes = np.indices(self._shape(node)).reshape(len(node), -1)
+        rows, begin = [], 0
+        for number in numbers:
+            margin = self._margins[number]
+            cells = np.ravel_multi_index([codes[node.index(name)] for name in margin], self._shape(margin))
+            rows.append(begin + cells)
+            begin += self._cells(margin)
+        place = np.concatenate(rows)
+        columns = np.tile(np.arange(codes.shape[1]), len(numbers))
+        matrix = sparse.csr_array((np.ones(len(place)), (place, columns)), shape=(begin, codes.shape[1]))
+        ends = np.cumsum([self._cells(self._margins[number]) for number in numbers])
+        return matrix, [int(end) for end in ends[:-1]], matrix.T.tocsr()
+
+    def _reach(self, margin: Margin) -> None:
+        if margin == self._clique or margin in self._above:
+            return
+        missing = [name for name in self._clique if name not in margin]
+        # The smallest table already there that holds the margin, or the clique, with the smallest attributes put back.
+        known = [node for node in self._above if set(margin) < set(node)]
+        best = min(known, key=self._cells, default=None)
+        if best is not None and self._cells(best) <= self._cells(margin) * min(self._sizes[n] for n in missing):
+            above = best
+            removed = [name for name in above if name not in margin]
+            if len(removed) > 1:
+                above = self._with(margin, min(removed, key=self._sizes.__getitem__))
+                self._reach(above)
+        else:
+            above = self._with(margin, min(missing, key=self._sizes.__getitem__))
+            self._reach(above)
+        (gone,) = (name for name in above if name not in margin)
+        self._above[margin] = (above, above.index(gone))
+
+    def _cells(self, margin: Margin) -> int:
+        return prod(self._sizes[name] for name in margin)
+
+    def _with(self, margin: Margin, name: str) -> Margin:
+        return tuple(other for other in self._clique if other in margin or other == name)
+
+    def gather(self, table: Floats) -> list[Floats]:
+        """The table summed to each margin."""
+        sums = {self._clique: table.ravel()}
+        for node in self._order:
+            above = sums[self._above[node][0]].reshape(self._split[node])
+            sums[node] = (above[:, 0] + above[:, 1] if above.shape[1] == 2 else above.sum(axis=1)).ravel()
+        found: list[Floats] = [sums.get(margin, table) for margin in self._margins]
+        for node, (matrix, ends, _) in self._matrices.items():
+            for number, part in zip(self._groups[node], np.split(matrix @ sums[node], ends), strict=True):
+                found[number] = part
+        return [part.reshape(self._shape(margin)) for part, margin in zip(found, self._margins, strict=True)]
+
+    def scatter(self, base: Floats, tables: Sequence[Floats]) -> Floats:
+        """``base`` plus every table spread over the clique (the transpose of ``gather``)."""
+        waiting: dict[Margin, Floats] = {}
+        grouped = {number for numbers in self._groups.values() for number in numbers}
+        for number, (margin, table) in enumerate(zip(self._margins, tables, strict=True)):
+            if number not in grouped:
+                waiting[margin] = waiting[margin] + table.ravel() if margin in waiting else table.ravel()
+        for node, (_, _, transposed) in self._matrices.items():
+            joined = transposed @ np.concatenate([tables[number].ravel() for number in self._groups[node]])
+            waiting[node] = waiting[node] + joined if node in waiting else joined
+        for node in reversed(self._order):
+            if node in waiting:
+                above, (before, levels, after) = self._above[node][0], self._split[node]
+                lifted = waiting.pop(node).reshape(before, 1, after)
+                if above in waiting:
+                    lifted = waiting[above].reshape(before, levels, after) + lifted
+                waiting[above] = np.broadcast_to(lifted, (before, levels, after)).ravel()
+        if self._clique not in waiting:
+            return base
+        return base + waiting[self._clique].reshape(base.shape)
+
+    def _shape(self, margin: Margin) -> tuple[int, ...]:
+        return tuple(self._sizes[name] for name in margin)

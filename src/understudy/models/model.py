@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -114,3 +115,111 @@ class Model:
 def _ordered(names: Iterable[str], order: Sequence[str]) -> Margin:
     chosen = set(names)
     return tuple(name for name in order if name in chosen)
+
+
+# All two-way margins of a model at once: one walk over the junction tree for each attribute.
+#
+# Margins of attributes that share a clique are sums of its table. For the others, the joint distribution of one
+# attribute a and a separator S is carried from clique to clique: with D the next clique, P(a, b) = sum_S P(a, S) P(b
+# | S) for every b in D, and P(a, S') = sum P(a, S) P(S' | S) for every separator S' that leads on. The conditional
+# tables do not depend on a and are made once. Projecting each pair by itself multiplies whole cliques together on the
+# way, again and again.
+
+
+class PairMargins:
+    """Two-way margins of one model, by pair in schema order."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._tree = model.tree
+        self._next: dict[int, list[int]] = defaultdict(list)
+        for clique, parent in enumerate(self._tree.parents):
+            if parent >= 0:
+                self._next[clique].append(parent)
+                self._next[parent].append(clique)
+        self._sums: dict[tuple[int, Margin], Floats] = {}
+        self._given: dict[tuple[int, Margin, Margin], Floats] = {}
+
+    def tables(self, pairs: Iterable[Margin]) -> dict[Margin, Floats]:
+        """Expected counts of each pair."""
+        found: dict[Margin, Floats] = {}
+        apart: dict[str, set[str]] = defaultdict(set)
+        for pair in pairs:
+            host = self._tree.host(pair)
+            if host is not None:
+                found[pair] = self._model.total * self._sum(host, pair)
+            else:
+                apart[pair[0]].add(pair[1])
+        for first, others in apart.items():
+            for second, table in self._walk(first, others):
+                found[first, second] = self._model.total * table
+        return found
+
+    def _walk(self, name: str, others: set[str]) -> Iterable[tuple[str, Floats]]:
+        """The joint table of one attribute with each of the others, none of which shares a clique with it."""
+        start = next(i for i, clique in enumerate(self._tree.cliques) if name in clique)
+        # Clique, where from, separator, P(name, separator).
+        waiting: list[tuple[int, int, Margin, Floats]] = [(start, -1, (), np.zeros((0, 0)))]
+        left = set(others)
+        while waiting and left:
+            clique, before, separator, joint = waiting.pop()
+            members = self._tree.cliques[clique]
+            inside = name in members
+            if not inside:
+                for other in [one for one in members if one in left]:
+                    left.discard(other)
+                    yield other, joint @ self._conditional(clique, separator, (other,))
+            for after in self._next[clique]:
+                if after == before:
+                    continue
+                onward = tuple(one for one in members if one in self._tree.cliques[after])
+                if inside:
+                    rest = tuple(one for one in onward if one != name)
+                    moved = self._with(clique, name, rest)
+                else:
+                    moved = self._carry(clique, separator, onward, joint)
+                waiting.append((after, clique, onward, moved))
+
+    def _with(self, clique: int, name: str, rest: Margin) -> Floats:
+        """P(name, rest) as a matrix, from a clique that holds all of it."""
+        members = self._tree.cliques[clique]
+        wanted = tuple(one for one in members if one == name or one in rest)
+        table = np.moveaxis(self._sum(clique, wanted), wanted.index(name), 0)
+        return table.reshape(self._tree.sizes[name], -1)
+
+    def _carry(self, clique: int, separator: Margin, onward: Margin, joint: Floats) -> Floats:
+        """P(name, onward) from P(name, separator): what both separators share stays, the rest is summed out."""
+        shared = tuple(one for one in separator if one in onward)
+        gone = tuple(one for one in separator if one not in onward)
+        new = tuple(one for one in onward if one not in separator)
+        sizes = self._tree.sizes
+        count = [int(np.prod([sizes[one] for one in part])) for part in (shared, gone, new)]
+        table = joint.reshape(-1, *(sizes[one] for one in separator))
+        order = [1 + separator.index(one) for one in (*shared, *gone)]
+        blocks = table.transpose(0, *order).reshape(-1, count[0], count[1]).transpose(1, 0, 2)
+        given = self._conditional(clique, separator, new).reshape(*(sizes[one] for one in separator), -1)
+        order = [separator.index(one) for one in (*shared, *gone)]
+        blocks = blocks @ given.transpose(*order, len(separator)).reshape(count[0], count[1], count[2])
+        mixed = blocks.transpose(1, 0, 2).reshape(-1, *(sizes[one] for one in (*shared, *new)))
+        order = [1 + (*shared, *new).index(one) for one in onward]
+        return mixed.transpose(0, *order).reshape(len(mixed), -1)
+
+    def _conditional(self, clique: int, separator: Margin, new: Margin) -> Floats:
+        """P(new | separator), one row per state of the separator."""
+        key = (clique, separator, new)
+        if key not in self._given:
+            members = self._tree.cliques[clique]
+            wanted = tuple(one for one in members if one in separator or one in new)
+            table = self._sum(clique, wanted)
+            table = table.transpose([wanted.index(one) for one in (*separator, *new)])
+            rows = table.reshape(int(np.prod([self._tree.sizes[one] for one in separator])), -1)
+            total = rows.sum(axis=1, keepdims=True)
+            self._given[key] = np.divide(rows, total, out=np.zeros_like(rows), where=total > 0)
+        return self._given[key]
+
+    def _sum(self, clique: int, wanted: Margin) -> Floats:
+        key = (clique, wanted)
+        if key not in self._sums:
+            outside = axes_outside(self._tree.cliques[clique], wanted)
+            self._sums[key] = np.asarray(self._model.beliefs[clique].sum(axis=outside))
+        return self._sums[key]

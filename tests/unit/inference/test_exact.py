@@ -11,13 +11,13 @@ from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference import latent
 from understudy.inference.exact import (
+    SumOfNoise,
     beta_binomial,
     dirichlet_multinomial,
     log_bayes_factor,
     log_rising,
     noisy_table,
 )
-from understudy.inference.noise_law import SumOfNoise
 from understudy.privacy.exact.small_tables import tables_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
@@ -106,14 +106,14 @@ def test_table_agrees_with_a_dynamic_program_in_log_space():
 
 def test_windows_and_full_evaluation_agree(monkeypatch):
     """Large tables are evaluated on windows only; the numbers are the same."""
-    from understudy.inference import windows
+    from understudy.inference import exact
 
     rng = np.random.default_rng(3)
     n, k = 4000, 40
     x = rng.multinomial(n, rng.dirichlet(np.full(k, 0.1)))
     released = rng.multinomial(3000, rng.dirichlet(5 + x))[None]
     whole = dirichlet_multinomial(released, records=n, alpha=5.0, prior=0.05)
-    monkeypatch.setattr(windows, "SMALL", 0)
+    monkeypatch.setattr(exact, "SMALL", 0)
     cut = dirichlet_multinomial(released, records=n, alpha=5.0, prior=0.05)
     assert sum(len(c.log) for c in cut.latent.columns) < sum(len(c.log) for c in whole.latent.columns)
     assert cut.log_evidence == pytest.approx(whole.log_evidence, abs=1e-9)
@@ -180,11 +180,11 @@ def test_law_of_a_sum_of_noises(noise, count):
 
 @pytest.mark.parametrize("noise", [Geometric, DiscreteGaussian])
 def test_wide_noise_on_a_coarser_lattice(noise, monkeypatch):
-    from understudy.inference import noise_law
+    from understudy.inference import exact
 
     errors = np.arange(0, 60_000, 37)
     coarse = SumOfNoise(mechanism=noise(scale=2000), count=5).log_pmf(errors)
-    monkeypatch.setattr(noise_law, "WIDE", 1e9)
+    monkeypatch.setattr(exact, "WIDE", 1e9)
     fine = SumOfNoise(mechanism=noise(scale=2000), count=5).log_pmf(errors)
     seen = fine > fine[0] - 20
     assert coarse[seen] == pytest.approx(fine[seen], abs=1e-4)

@@ -13,7 +13,7 @@ import understudy as us
 from understudy.core.measurement import Measurement
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.agreement import FALSE_ALARM, _log_bound, disagreements
-from understudy.inference.noise_law import SumOfNoise
+from understudy.inference.exact import SumOfNoise
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.release.statement import Provenance, Statement
 

@@ -11,9 +11,8 @@ from scipy.stats import chi2
 
 import understudy as us
 from understudy.errors import UnsupportedError
+from understudy.models.estimate import Lattice, minimise
 from understudy.models.junction_tree import MANY, JunctionTree, cells_with, tree_cells
-from understudy.models.lattice import Lattice
-from understudy.models.lbfgs import minimise
 from understudy.models.model import Model
 from understudy.models.propagation import Propagation, axes_outside, spread
 from understudy.privacy.randomness.streams import SeededStream

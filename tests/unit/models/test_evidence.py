@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from understudy.models.evidence import USUAL, records_for_independence
+from understudy.models.fit import USUAL, records_for_independence
 
 TOTAL, SIZE = 5000.0, 8
 SHARES = {name: np.log(np.full(SIZE, 1 / SIZE)) for name in "abc"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import understudy as us
 from understudy.core.measurement import Measurement
 from understudy.models.fit import fit
-from understudy.models.pairs import PairMargins
+from understudy.models.model import PairMargins
 from understudy.privacy.mechanisms.noise import Geometric
 
 

@@ -25,8 +25,7 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
-from understudy.models.model import Model
-from understudy.models.pairs import PairMargins
+from understudy.models.model import Model, PairMargins
 from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of

@@ -11,7 +11,7 @@ from understudy.errors import InputError
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.shared.pair_choice import PairChoice, shrunk_departures
+from understudy.synth.methods.one_look import PairChoice, shrunk_departures
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 BUDGETS = [us.PureDP(epsilon=4), us.ZCDP(rho="0.2"), us.ApproxDP(epsilon=2, delta="1e-9")]

@@ -3,7 +3,7 @@
 import pytest
 
 import understudy as us
-from understudy.synth.shared.expected_error import expected_error
+from understudy.synth.methods.auto import expected_error
 from understudy.synth.shared.method import Request, configure
 
 SCHEMA = us.Schema(

@@ -5,7 +5,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError
-from understudy.models.ipf import even_shares, fit_ipf
+from understudy.synth.methods.ipf import even_shares, fit_ipf
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 4}
 NAMES = tuple(SIZES)
