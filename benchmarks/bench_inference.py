@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 import understudy as us
+from understudy.core.questions import parse_question
 from understudy.inference import latent
 from understudy.inference.estimands import make_estimand
 from understudy.inference.exact import beta_binomial, dirichlet_multinomial
-from understudy.inference.questions import parse_question
 from understudy.privacy.randomness.streams import SeededStream
 
 PEOPLE = ROWS = 100

@@ -22,11 +22,11 @@ import pyarrow as pa
 
 import understudy as us
 from understudy.core.measurement import Measurement
+from understudy.core.questions import parse_question
 from understudy.inference.ask import delta_method
 from understudy.inference.combining import combine
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import gather
-from understudy.inference.questions import parse_question
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.streams import SeededStream

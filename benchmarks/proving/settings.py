@@ -16,10 +16,10 @@ from asked import Asked, draw_questions
 from populations import Population, draw_population
 
 import understudy as us
+from understudy.core.questions import parse_question
 from understudy.errors import MissingExtraError
 from understudy.inference.ask import delta_method
 from understudy.inference.estimands import make_estimand
-from understudy.inference.questions import parse_question
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.randomness.streams import SeededStream
 

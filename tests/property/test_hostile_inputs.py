@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 import understudy as us
 from understudy.core.formula import parse_formula
+from understudy.core.questions import parse_question
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.errors import InternalError, UnderstudyError
 from understudy.inference.estimands import make_estimand
-from understudy.inference.questions import parse_question
 
 FULL = os.environ.get("FULL") == "1"
 MARKER = "ZQXMARKER"  # stands for a confidential value

@@ -16,6 +16,7 @@ import numpy as np
 
 from understudy.core.arrays import Progress
 from understudy.core.exact_numbers import Number, read_exact
+from understudy.core.questions import parse_question
 from understudy.core.schema import Level, Schema
 from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, UnsupportedError
@@ -36,7 +37,6 @@ from understudy.explore.scores import risk_scores
 from understudy.explore.widths import Asking, Rehearsals, Width
 from understudy.inference.estimands import make_estimand
 from understudy.inference.evidence import check_prior
-from understudy.inference.questions import parse_question
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Option
 

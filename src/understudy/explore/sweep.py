@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from understudy.core.questions import parse_question
 from understudy.core.schema import Schema, level_text
 from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import UnderstudyError
@@ -23,7 +24,6 @@ from understudy.explore.rehearsal import Setup, published, rehearse, seeds
 from understudy.explore.scores import risk_scores, utility_scores
 from understudy.inference.ask import ask
 from understudy.inference.estimands import make_estimand
-from understudy.inference.questions import parse_question
 from understudy.privacy.promise.definition import Unit
 from understudy.release.table_release import Release
 

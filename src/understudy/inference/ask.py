@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.questions import FAMILIES, parse_question
 from understudy.core.result import Estimate
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
@@ -16,7 +17,6 @@ from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain
 from understudy.inference.judge import Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, REFUSED
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
-from understudy.inference.questions import FAMILIES, parse_question
 from understudy.inference.settle import from_posterior
 from understudy.inference.validity import Validity, validity_of
 from understudy.release.table_release import Release

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
+from understudy.core.bins import bins_of
+from understudy.core.questions import Atom, Question
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.inference.bins import bins_of
-from understudy.inference.questions import Atom, Question
 from understudy.inference.regression import Model, make_model
 
 Evaluate = Callable[[Floats], Floats]  # shares or counts of the groups of an atom (S, groups): values (S, outputs)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.questions import parse_question
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.agreement import Disagreement, disagreements
 from understudy.inference.estimands import FIRST, Estimand, make_estimand
 from understudy.inference.evidence import is_plain
 from understudy.inference.noise_aware import MODELLED, Local, beyond_tables, group_matrix, local_model
-from understudy.inference.questions import parse_question
 from understudy.release.table_release import Release
 
 DRAWS = 2000

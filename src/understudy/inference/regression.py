@@ -14,11 +14,11 @@ from itertools import pairwise, product
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
+from understudy.core.bins import bins_of
 from understudy.core.formula import Factor
+from understudy.core.questions import Atom
 from understudy.core.schema import Schema
 from understudy.errors import ConvergenceError, InputError, UnsupportedError
-from understudy.inference.bins import bins_of
-from understudy.inference.questions import Atom
 
 ITERATIONS = 60
 LONGEST_STEP = 4.0  # in the linear predictor

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from understudy.core.questions import FAMILIES, KINDS
 from understudy.errors import InternalError
 from understudy.inference.labels import LABELS, MODEL, RANGE, REFUSED, SELECTION, VALID, worst
-from understudy.inference.questions import FAMILIES, KINDS
 from understudy.release.table_release import Release
 from understudy.synth.shared.method import synthesizers
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from understudy.core.questions import KINDS
 from understudy.core.result import Evaluation, Section
 from understudy.figures.evaluation.first_screen import thousand
 from understudy.figures.evaluation_figure import drawable, figures
@@ -14,7 +15,6 @@ from understudy.figures.house_style import house_style
 from understudy.figures.promise import beliefs, noise_by_table, proved_profile
 from understudy.inference.answer import Answer
 from understudy.inference.labels import REFUSED, VALID, worst
-from understudy.inference.questions import KINDS
 from understudy.inference.validity import OF_ITS_KIND, validity_of
 from understudy.release.summary import Summary
 from understudy.reporting.promise import beliefs_of, odds_of, profile_of

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
+from understudy.core.questions import parse_question
 from understudy.core.table import CodedSource
 from understudy.errors import InputError, UntrackedWarning
 from understudy.explore.advise import _best
@@ -24,7 +25,6 @@ from understudy.explore.rehearsal import Setup, published, rehearse
 from understudy.explore.widths import Asking, Rehearsals, Width, outcome_law, share_width
 from understudy.inference.ask import ask
 from understudy.inference.estimands import make_estimand
-from understudy.inference.questions import parse_question
 
 SMOKES = us.Schema(attributes=(us.Attribute(name="smokes", levels=("no", "yes")),))
 SHARE = "proportion(smokes == 'yes')"

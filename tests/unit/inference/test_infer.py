@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binom
 
 import understudy as us
+from understudy.core.questions import parse_question
 from understudy.errors import InputError, MissingExtraError, UnknownNameError, UnsupportedError
 from understudy.inference.estimands import make_estimand
-from understudy.inference.questions import parse_question
 
 QUESTIONS = (
     ("proportion(sex == 'F')", {}),

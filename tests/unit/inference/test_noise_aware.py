@@ -12,11 +12,11 @@ from scipy.stats import binom
 
 import understudy as us
 from understudy.core.measurement import Measurement
+from understudy.core.questions import parse_question
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.inference import noise_aware
 from understudy.inference.estimands import make_estimand
 from understudy.inference.noise_aware import NoiseAware, evidence_for, local_model
-from understudy.inference.questions import parse_question
 from understudy.models import posterior
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.randomness.streams import SeededStream

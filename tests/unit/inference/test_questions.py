@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import understudy as us
+from understudy.core.bins import bins_of
 from understudy.core.derived_attributes import Derived
+from understudy.core.questions import parse_question
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
-from understudy.inference.bins import bins_of
 from understudy.inference.estimands import make_estimand
-from understudy.inference.questions import parse_question
 
 
 def truth(schema, condition: str) -> list[int]:

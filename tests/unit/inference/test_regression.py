@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from understudy.core.questions import parse_question
 from understudy.errors import UnsupportedError
 from understudy.inference.estimands import make_estimand
-from understudy.inference.questions import parse_question
 
 sm = pytest.importorskip("statsmodels.api")
 

@@ -14,11 +14,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from understudy.core.bins import bins_of
+from understudy.core.conditions import Condition, Joined, read_condition, read_name
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.schema import Level, Schema, level_text
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.inference.bins import bins_of
-from understudy.inference.conditions import Condition, Joined, read_condition, read_name
 
 FAMILIES = ("linear", "logit", "poisson", "multinomial", "ordered")
 KINDS = ("proportion", "count", "mean", "quantile", "difference", "crosstab", "association", *FAMILIES)
