@@ -18,11 +18,10 @@ from understudy.core.places import make_places
 from understudy.core.result import Evaluation, Finding, Section
 from understudy.errors import DisclosureError, InputError
 from understudy.privacy.promise.accountant import compose, satisfies
-from understudy.reporting.build import build_report, summary_of
+from understudy.reporting.build import build_report, pyramid, summary_of
 from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
 from understudy.reporting.promise import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of
-from understudy.reporting.pyramid import pyramid
-from understudy.reporting.tables_and_pictures import grid, shown_value
+from understudy.reporting.sections import grid, shown_value
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 NASTY = "<script>alert(1)</script>"

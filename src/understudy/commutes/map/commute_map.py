@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.map.law_of_counts import stated_law
-from understudy.commutes.map.outlines import Ring, read_outlines
 from understudy.commutes.map.packing import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
-from understudy.commutes.map.page import fill, page, part
 from understudy.commutes.map.promise import (
     explanation_html,
     numbers_text,
@@ -35,6 +32,25 @@ if TYPE_CHECKING:
     from understudy.commutes.release import CommuteRelease
     from understudy.core.places import Places
     from understudy.release.statement import Statement
+
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from importlib.resources import files
+
+from understudy.commutes.map.packing import MapLaw
+from understudy.commutes.methods.commute import SPREAD
+from understudy.commutes.models.regions import belief
+from understudy.commutes.shared.priors import noisy_cells
+from understudy.core.arrays import Floats, Integers
+from understudy.core.places import DESTINATION
+from understudy.errors import InternalError
+from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.release.statement import Provenance, Statement
 
 MOST_DOTS = 1_000_000  # the same number as in dots.js; a test compares them
 MOST_PAIRS = 4_000_000
@@ -296,3 +312,211 @@ def _map_places(places: Places, kept: NDArray[np.int64]) -> MapPlaces:
         names=None if places.names is None else [str(name) for name in places.names[kept]],
         areas={level: [value.decode() for value in areas[kept]] for level, areas in places.areas.items()},
     )
+
+
+# What a commuting release says about the law of its counts, from public facts alone.
+#
+# Methods that draw from an urn publish, by the public number of jobs of a workplace, how many zones of homes it tells
+# apart, the prior of each and how many rows are drawn; geometric noise publishes its scale. With them the page
+# computes the range beside a count (docs/tutorials/map.md). Other releases get no ranges, and the page says why.
+
+URNS = ("commute_urn", "commute_accept_reject")
+NOISY_SIZES = "the numbers of jobs at workplaces are noisy themselves, and it is not public which workplaces exist"
+NO_LAW = "the method places jobs by a fit to noisy counts of areas, and nothing public says how far that fit is off"
+
+
+def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: Integers) -> tuple[MapLaw | None, str]:
+    """The law of workplaces with ``sizes`` jobs; or nothing, and why."""
+    if DESTINATION not in statement.unit.fixed:
+        return None, NOISY_SIZES
+    drawn = provenance.draws[copy - 1].get("mechanisms", ()) if 1 <= copy <= len(provenance.draws) else ()
+    options = {} if provenance.plan is None else provenance.plan.options
+    for mechanism in drawn:
+        if mechanism.get("mechanism") in URNS:
+            priors = SizedPrior.from_json(mechanism)
+            cells, weights, shifts = priors.of(sizes)
+            prior: Floats = cells * (weights.astype(np.float64) * 2.0 ** (-shifts.astype(np.float64)))
+            times = priors.times_of(sizes)
+            blended = mechanism["mechanism"] == "commute_urn" and options.get("coarsen", "rings") == "rings"
+            blended = blended and options.get("blend", "auto") == "auto"
+            believed = belief(sizes, prior, SPREAD, times) if blended else np.ones(len(sizes))
+            return urn_law(sizes, prior, cells, times=times, believed=believed), ""
+        if mechanism.get("mechanism") == "commute_geometric" and options.get("coarsen", "rings") == "rings":
+            scale = Fraction(mechanism["scale"])
+            cells = noisy_cells(sizes, 2 * statement.unit.rows_per_unit, scale)
+            return noise_law(sizes, cells, float(scale)), ""
+    return None, NO_LAW
+
+
+def urn_law(
+    sizes: Integers, prior: Floats, cells: Integers, *, times: Integers | int = 1, believed: Floats | float = 1.0
+) -> MapLaw:
+    """Dirichlet-multinomial draws of ``times`` rows for each of n jobs from an urn with a prior of total size A.
+
+    A count of m rows in a group of zones is beta-binomial: variance m p (1 - p) (N + m) / (N + 1) with N = n + A.
+    Multiplied by N / m it estimates the balls of the group. Placed are the drawn rows as far as they are believed, so
+    believed n / (n + A) of the jobs tell of workers, and the rest follows the model.
+    """
+    jobs = np.maximum(sizes, 1).astype(np.float64)
+    urn, rows = jobs + prior, jobs * times
+    noise = (urn / jobs) ** 2 * (urn + rows) / ((urn + 1) * times)
+    return MapLaw(model=1 - believed * jobs / urn, noise=noise, cells=cells)
+
+
+def noise_law(sizes: Integers, cells: Integers, scale: float) -> MapLaw:
+    """Geometric noise on every zone, cut off at zero, and as many rows as there are jobs in proportion.
+
+    A zone has variance 2 s^2, so a group of p of all jobs, about p K zones, has 2 s^2 K / n for each of its n p jobs,
+    and once more for real homes. What noise adds above zero, about s/2 for each zone, follows the zones' equal masses.
+    """
+    jobs = np.maximum(sizes, 1).astype(np.float64)
+    added = cells * scale / 2
+    return MapLaw(model=added / (jobs + added), noise=1 + 2 * scale**2 * cells / jobs, cells=cells)
+
+
+# Public outlines under the dots, from a GeoJSON file. Only shapes are taken; properties stay outside the page.
+
+MOST_BYTES = 50_000_000
+MOST_POINTS = 200_000
+SHAPES = ("Polygon", "MultiPolygon", "LineString", "MultiLineString")
+DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}
+
+Ring = NDArray[np.float64]
+
+
+def read_outlines(path: str | Path) -> list[Ring]:
+    """Rings and lines of a GeoJSON file, each an array of latitude and longitude in degrees."""
+    file = Path(path)
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise InputError(f"{file} is larger than {MOST_BYTES // 1_000_000} MB; simplify the outlines first.")
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{file} does not exist; --outlines needs a GeoJSON file.") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise InputError(f"{file} cannot be read as JSON; --outlines needs a GeoJSON file.") from None
+    rings = [ring for shape in _shapes(document, file) for ring in _rings(shape, file)]
+    if not rings:
+        raise InputError(f"{file} has no outlines: none of {', '.join(SHAPES)} is in it.")
+    points = sum(len(ring) for ring in rings)
+    if points > MOST_POINTS:
+        raise InputError(
+            f"{file} has {points:,} points; at most {MOST_POINTS:,} are drawn. Simplify the outlines first."
+        )
+    return rings
+
+
+def _shapes(document: Any, file: Path) -> list[dict[str, Any]]:
+    kind = document.get("type") if isinstance(document, dict) else None
+    if kind == "FeatureCollection" and isinstance(document.get("features"), list):
+        return [shape for feature in document["features"] for shape in _shapes(feature, file)]
+    if kind == "Feature":
+        return [] if document.get("geometry") is None else _shapes(document["geometry"], file)
+    if kind == "GeometryCollection" and isinstance(document.get("geometries"), list):
+        return [shape for geometry in document["geometries"] for shape in _shapes(geometry, file)]
+    if kind in SHAPES:
+        return [document]
+    if kind in ("Point", "MultiPoint"):
+        raise InputError(f"{file} holds points; outlines are polygons or lines ({', '.join(SHAPES)}).")
+    found = f"of type {kind!r}" if isinstance(kind, str) else "without a type"
+    raise InputError(f"{file} is not GeoJSON: it holds something {found}; expected a FeatureCollection or a geometry.")
+
+
+def _rings(shape: dict[str, Any], file: Path) -> list[Ring]:
+    lines: list[Any] = [shape.get("coordinates")]
+    for _ in range(DEPTHS[shape["type"]]):  # unwrap one level of lists at a time
+        if not all(isinstance(line, list) for line in lines):
+            break
+        lines = [inner for outer in lines for inner in outer]
+    return [_ring(line, shape["type"], file) for line in lines]
+
+
+def _ring(line: Any, kind: str, file: Path) -> Ring:
+    try:
+        points = np.array([(point[1], point[0]) for point in line], dtype=np.float64)
+    except (TypeError, ValueError, IndexError, KeyError):
+        points = np.empty((0, 2))
+    if len(points) < 2 or not np.isfinite(points).all():
+        raise InputError(f"a {kind} in {file} is not a list of [longitude, latitude] pairs.")
+    if np.abs(points[:, 0]).max() > 90 or np.abs(points[:, 1]).max() > 360:
+        raise InputError(
+            f"{file} has coordinates outside -90 to 90 and -180 to 180 degrees; GeoJSON is in longitude and latitude "
+            "(WGS 84), longitude first. Convert it first."
+        )
+    return points
+
+
+# One HTML file from the parts in ``templates``: no network, nothing to install, nothing but what it is given.
+#
+# The scripts are ES modules that node's test runner tests one by one. A page can hold only one, so they are joined in
+# the order of their imports; top-level names are unique across them. The page's policy allows exactly this script and
+# this style sheet, by their hashes, and no connection to anywhere.
+
+FIRST = "main.js"
+IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=(?:async )?(?:const|function|class)\b)", re.MULTILINE)
+SLOT = re.compile(r"@@([a-z]+)@@")
+
+
+def part(name: str) -> str:
+    """The text of one file of the template."""
+    return (files("understudy.commutes.map") / "templates" / name).read_text(encoding="utf-8")
+
+
+def script() -> str:
+    """All modules as one, each after those it imports."""
+    joined: dict[str, str] = {}
+    visiting: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in joined:
+            return
+        if name in visiting:
+            raise InternalError(f"the modules of the map import each other in a circle at {name}.")
+        visiting.add(name)
+        text = part(name)
+        for names, other in IMPORT.findall(text):
+            if " as " in names:
+                raise InternalError(f"{name} renames an import; joined modules share their names.")
+            visit(other)
+        joined[name] = f"// ---- {name}\n{EXPORT.sub('', IMPORT.sub('', text)).strip()}\n"
+
+    visit(FIRST)
+    return "\n".join(joined.values())
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace every @@slot@@ of a template, once: a value that looks like a slot stays as it is."""
+    return SLOT.sub(lambda slot: values[slot[1]], template)
+
+
+def embedded_json(value: object) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def policy(script_text: str, style_text: str) -> str:
+    """The Content-Security-Policy: this script, this style, no connections, no forms, no frames."""
+    return (
+        f"default-src 'none'; script-src '{_hash(script_text)}'; style-src '{_hash(style_text)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def page(*, about: Mapping[str, Any], data: str, markup: Mapping[str, str]) -> str:
+    """The file. ``about`` is public JSON, ``data`` base64, ``markup`` HTML for the remaining slots."""
+    code, style = script(), part("style.css")
+    values = {
+        **markup,
+        "policy": policy(code, style),
+        "style": style,
+        "script": code,
+        "about": embedded_json(about),
+        "data": data,
+    }
+    return fill(part("page.html"), values)

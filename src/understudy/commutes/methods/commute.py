@@ -16,7 +16,6 @@ from typing import ClassVar
 import numpy as np
 
 from understudy.commutes.models.gravity import GravityTree
-from understudy.commutes.models.homes import fit_homes
 from understudy.commutes.models.nested_areas import NestedAreas
 from understudy.commutes.models.regions import (
     DIVISION,
@@ -32,6 +31,7 @@ from understudy.commutes.shared.measured import (
     DISTANCES_LABEL,
     HOMES_LABEL,
     choose_level,
+    fit_homes,
     home_areas,
     measure_decays,
     measure_homes,

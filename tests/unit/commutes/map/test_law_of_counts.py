@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.commutes.map.law_of_counts import NO_LAW, NOISY_SIZES, noise_law, stated_law, urn_law
+from understudy.commutes.map.commute_map import NO_LAW, NOISY_SIZES, noise_law, stated_law, urn_law
 from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.release.statement import Provenance, Statement
 

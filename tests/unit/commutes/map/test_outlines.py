@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from understudy.commutes.map import outlines
-from understudy.commutes.map.outlines import read_outlines
+from understudy.commutes.map import commute_map
+from understudy.commutes.map.commute_map import read_outlines
 from understudy.errors import InputError
 
 RING = [[0, 0], [2, 0], [2, 1], [0, 0]]
@@ -84,10 +84,10 @@ def test_a_missing_and_a_huge_file_are_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="does not exist"):
         read_outlines(tmp_path / "none.geojson")
     file = written(tmp_path, feature("Polygon", [RING]))
-    monkeypatch.setattr(outlines, "MOST_POINTS", 3)
+    monkeypatch.setattr(commute_map, "MOST_POINTS", 3)
     with pytest.raises(InputError, match="4 points"):
         read_outlines(file)
-    monkeypatch.setattr(outlines, "MOST_BYTES", 10)
+    monkeypatch.setattr(commute_map, "MOST_BYTES", 10)
     with pytest.raises(InputError, match="larger than"):
         read_outlines(file)
 

@@ -11,9 +11,8 @@ from html import unescape
 import numpy as np
 import pytest
 
-from understudy.commutes.map.commute_map import Shown, render
+from understudy.commutes.map.commute_map import Shown, embedded_json, fill, render
 from understudy.commutes.map.packing import MapFlows, MapPlaces
-from understudy.commutes.map.page import embedded_json, fill
 from understudy.privacy.promise.definition import PureDP, Unit
 from understudy.release.statement import Statement
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from understudy.commutes.map import page
+from understudy.commutes.map import commute_map
 from understudy.commutes.map.commute_map import MOST_DOTS
 from understudy.errors import InternalError
 
 HERE = Path(__file__).parent / "scripts"
-MODULES = Path(page.__file__).parent / "templates"
+MODULES = Path(commute_map.__file__).parent / "templates"
 LONGEST_FILE = 400
 
 
@@ -30,19 +30,19 @@ def test_every_module_passes_its_tests():
 @pytest.mark.node
 def test_the_joined_modules_are_one_valid_module(tmp_path):
     joined = tmp_path / "joined.mjs"
-    joined.write_text(page.script(), encoding="utf-8")
+    joined.write_text(commute_map.script(), encoding="utf-8")
     run = subprocess.run(["node", "--check", joined], capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 0, run.stderr  # a name that two modules use would be an error here
 
 
 def test_every_module_is_in_the_page_once_and_after_what_it_needs():
-    text = page.script()
+    text = commute_map.script()
     order = re.findall(r"^// ---- (\S+)$", text, re.MULTILINE)
     assert sorted(order) == sorted(file.name for file in MODULES.glob("*.js"))
     assert order[-1] == "main.js"
     assert not re.search(r"^(import|export)\b", text, re.MULTILINE)
     for name in order:
-        for _, needed in page.IMPORT.findall(page.part(name)):
+        for _, needed in commute_map.IMPORT.findall(commute_map.part(name)):
             assert order.index(needed) < order.index(name)
 
 
@@ -54,9 +54,9 @@ def test_every_module_is_in_the_page_once_and_after_what_it_needs():
     ],
 )
 def test_modules_that_cannot_be_joined_are_refused(monkeypatch, parts, says):
-    monkeypatch.setattr(page, "part", parts.__getitem__)
+    monkeypatch.setattr(commute_map, "part", parts.__getitem__)
     with pytest.raises(InternalError, match=says):
-        page.script()
+        commute_map.script()
 
 
 def test_the_modules_are_short_and_set_no_markup_from_data():
@@ -70,6 +70,6 @@ def test_the_modules_are_short_and_set_no_markup_from_data():
 
 
 def test_both_languages_state_the_same_limit():
-    stated = re.search(r"MOST_DOTS = ([0-9_]+);", page.part("dots.js"))
+    stated = re.search(r"MOST_DOTS = ([0-9_]+);", commute_map.part("dots.js"))
     assert stated
     assert int(stated[1]) == MOST_DOTS

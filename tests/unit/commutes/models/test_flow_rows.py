@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from understudy.commutes.methods.commute_tree import draw_jobs, draw_places, steps_of_one
 from understudy.commutes.models.area_pairs import make_area_pairs
-from understudy.commutes.models.flow_rows import draw_jobs, draw_places, steps_of_one
 from understudy.privacy.randomness.streams import SeededStream
 
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from understudy.core.schema import Attribute, Schema
 from understudy.engines.counting import scanned_source
 from understudy.engines.reading.readers import ArrowReader
-from understudy.engines.systems.local.grouped_cells import count_cells
 from understudy.engines.systems.local.inputs import open_local
-from understudy.engines.systems.local.source import LocalSource
+from understudy.engines.systems.local.source import LocalSource, count_cells
 from understudy.errors import InputError, SchemaError
 
 MARKER = "ZQ7secret"
