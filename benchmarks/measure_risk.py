@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # papers/ is in th
 import understudy as us
 from papers.reproduced.raab import MISSING_TEXT, schema_of
 from understudy.evaluation.attacks import rank_attribution
+from understudy.evaluation.beside import PROTECTIONS
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
-from understudy.evaluation.shared.protections import compare_protections
 
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data"))
 COPIES = (1, 3, 10)
@@ -71,8 +71,10 @@ def show(title: str, source: Any, release: us.Release, targets: tuple[str, ...])
                     f"   {row['attack']} {row['subject']}: success {row['success']:.3f} baseline {row['baseline']:.3f}"
                 )
     print("Other protections at like utility:")
-    for row in compare_protections(release, source, target=targets[0]).to_pylist():
-        print("  ", {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
+    found = us.attack(first(release, 1), source, targets=targets[:1], only=("matching",), beside=PROTECTIONS)
+    for row in found.frames["beside"].to_pylist():
+        if row["like_utility"] or row["note"]:
+            print("  ", {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
 
 
 def main(which: str) -> None:

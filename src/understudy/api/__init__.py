@@ -6,6 +6,7 @@ One file for each family of verbs. Heavy packages are imported where a verb need
 from understudy.api.evaluations import (
     attack,
     check_evaluation_target,
+    check_protections,
     compare_evaluations,
     evaluate,
     finding_row,
@@ -40,6 +41,7 @@ __all__ = [
     "attack",
     "check_data",
     "check_evaluation_target",
+    "check_protections",
     "check_report_target",
     "compare_evaluations",
     "describe_data",

@@ -115,6 +115,7 @@ def attack(
     keys: Sequence[str] = (),
     targets: Sequence[str] = (),
     only: Sequence[str] | None = None,
+    beside: Sequence[str] = (),
     thorough: bool = False,
     progress: Progress | None = None,
 ) -> Section:
@@ -132,6 +133,9 @@ def attack(
         What an intruder knows of a person, and wants to learn. By default each attribute is a target once.
     only
         The names of the attacks to play; all of them by default.
+    beside
+        Other protections that are put beside the release at like utility and attacked in the same way: ``noise``,
+        ``swap``, ``pram``, ``microaggregation``, ``ipf``. They give the table ``beside`` and its figure.
     thorough
         Whether the plan of the release may be run again as often as is useful, whatever it takes.
     progress
@@ -147,6 +151,10 @@ def attack(
     ------
     InputError
         If the release has no table of people, or an attack of ``only`` needs what was not given.
+    UnknownNameError
+        If a name of ``only`` or ``beside`` is unknown.
+    UnsupportedError
+        If ``ipf`` cannot be run on a table of this size.
 
     Examples
     --------
@@ -158,13 +166,16 @@ def attack(
     >>> found.frames["attacks"].num_rows > 0
     True
     """
+    from understudy.evaluation.beside import IPF, chosen_protections, compare_beside
     from understudy.evaluation.inputs.comparison import compare
+    from understudy.evaluation.inputs.records import with_nulls
     from understudy.evaluation.risk import chosen_attacks, evaluate_risk
     from understudy.kinds.tables import opened
-    from understudy.release.refitting import refitting
+    from understudy.release.refitting import refitting, synthesizing
     from understudy.release.table_release import require_table
 
     chosen_attacks(only)  # an unknown name is refused before anything is read
+    others = chosen_protections(beside)
     made = require_table(release, "attack")
     comparison = compare(
         made,
@@ -176,7 +187,13 @@ def attack(
         progress=progress,
         **refitting(made),
     )
-    return evaluate_risk(comparison, only=only)
+    rows = with_nulls(comparison.original, comparison.original_rows) if IPF in others else None
+    synthesize = None if rows is None else synthesizing(rows, made.schema, IPF)  # or a refusal, before the work
+    section = evaluate_risk(comparison, only=only)
+    if not others:
+        return section
+    compared = compare_beside(comparison, others, synthesize)
+    return Section(findings=(*section.findings, *compared.findings), frames={**section.frames, **compared.frames})
 
 
 def compare_evaluations(results: Sequence[tuple[str, AnyRelease, Evaluation]]) -> dict[str, Any]:
@@ -284,6 +301,13 @@ def open_for(release: AnyRelease, data: Any, **reading: Any) -> Any:
     if kind is None:
         raise InputError("data are opened for a release: read one with read_release, or wrap a synthetic table.")
     return kind.open(data, kind.domain_of(release), **reading)
+
+
+def check_protections(names: Sequence[str]) -> None:
+    """Refuse an unknown protection, before anything is read."""
+    from understudy.evaluation.beside import chosen_protections
+
+    chosen_protections(names)
 
 
 def check_evaluation_target(out: str | Path) -> Path:

@@ -51,6 +51,14 @@ def attack(
     keys: Keys = "",
     targets: Targets = "",
     only: Annotated[str, typer.Option(metavar="ATTACK,...", help="Only these attacks.", show_default="all")] = "",
+    beside: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Other protections at like utility, attacked alike: noise, swap, pram, microaggregation, ipf.",
+            show_default="none",
+        ),
+    ] = "",
     reading: Reading,
     out: Annotated[
         Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
@@ -67,6 +75,7 @@ def attack(
     plan of the release again on random halves of the data, inside and charged to nobody.
     """
     folder = None if out is None else api.check_evaluation_target(out)
+    api.check_protections(read_names(beside))
     how = reading.options()
     made = us.read_synthetic(release, None if schema is None else us.read_schema(schema), **how)
     with working("attacking") as progress:
@@ -77,6 +86,7 @@ def attack(
             keys=read_names(keys),
             targets=read_names(targets),
             only=read_names(only) or None,
+            beside=read_names(beside),
             thorough=thorough,
             progress=progress,
         )
@@ -89,6 +99,8 @@ def attack(
         return
     say(INTERNAL, style="bold red")
     show_first_screen(section, most=SHOWN)
+    if beside:
+        _show_beside(section, details=details)
     if details or only:
         _show(section)
     else:
@@ -96,6 +108,28 @@ def attack(
         say("--details shows the tables of all attacks under their names in the literature, and all findings.")
     if folder is not None:
         say(f"All tables and figures are in {folder}")
+
+
+def _show_beside(section: Section, *, details: bool) -> None:
+    """Each protection at like utility, and with details at every strength that was tried."""
+    rows = [row for row in section.frames["beside"].to_pylist() if details or row["like_utility"] or row["note"]]
+    names = ("method", "strength", "mean_s_pmse", "guessed_right", "own_record", "claims_right", "claims_false")
+    shares = names[3:]
+    show_table(
+        f"Beside other protections, of 1,000 people (guessed: {rows[0]['targets']})",
+        [name.replace("_", " ") for name in names],
+        [
+            tuple(
+                None if row[name] is None else round(1000 * row[name]) if name in shares
+                else f"{row[name]:.3g}" if isinstance(row[name], float) else row[name]
+                for name in names
+            )
+            for row in rows
+        ],
+        right=[name.replace("_", " ") for name in names[1:]],
+    )  # fmt: skip
+    for note in dict.fromkeys(f"{row['method']}: {row['note']}." for row in rows if row["note"]):
+        say(note)
 
 
 def _show(section: Section) -> None:

@@ -6,11 +6,16 @@ so that it cannot pass for a release even if it were kept.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 
+from understudy.core.schema import Schema
 from understudy.engines.opening import open_source
+from understudy.errors import InputError, UnsupportedError
+from understudy.privacy.promise.definition import PureDP, Unit
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.run import Destination, start_run
 from understudy.release.table_release import Release
@@ -39,3 +44,28 @@ def refitting(release: Release) -> dict[str, Any]:
         return made
 
     return {"refit": refit}
+
+
+def synthesizing(rows: pa.Table, schema: Schema, method: str) -> Callable[[str, float], Release]:
+    """How rows are synthesized by a method at some epsilon, for comparison: with as many rows, and the replace unit.
+
+    Whether the method can do that is asked first; if not, nothing is computed.
+    """
+
+    def planned(name: str, epsilon: float) -> Any:
+        budget = PureDP(epsilon=Fraction(epsilon).limit_denominator(10**6))
+        return configure(name, {}).plan(
+            schema, Request(budget=budget, unit=Unit(kind="replace"), records=rows.num_rows)
+        )
+
+    try:
+        planned(method, 1.0)
+    except (InputError, UnsupportedError) as problem:
+        raise UnsupportedError(f"'{method}' cannot be put beside this release; leave it out. {problem}") from None
+
+    def synthesize(name: str, epsilon: float) -> Release:
+        source = open_source(rows, schema)
+        made: Release = start_run(source, planned(name, epsilon), Destination(), stream=SeededStream(0))
+        return made
+
+    return synthesize

@@ -159,13 +159,13 @@ class Guesses:
         ]
 
 
-def attack_attribute(comparison: Comparison, scene: Scene, target: str) -> Guesses:
-    """Link on what is known, read the target."""
+def attack_attribute(comparison: Comparison, scene: Scene, target: str, *, most: int | None = None) -> Guesses:
+    """Link ``most`` people on what is known, read the target."""
     column = comparison.names.index(target)
     known = comparison.columns(comparison.known(target))
     everybody = comparison.reference(scene.people)
     n = len(everybody)
-    chosen = comparison.some_people(len(scene.people), MOST_PEOPLE, "rank_attribution")
+    chosen = comparison.some_people(len(scene.people), most or MOST_PEOPLE, "rank_attribution")
     chosen = chosen[comparison.undecided(scene.people.take(chosen), target)]
     ranks = ranks_among(scene.people.positions[chosen][:, known], everybody.positions[:, known])
     true_code = scene.people.codes[chosen, column]
