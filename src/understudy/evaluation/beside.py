@@ -303,7 +303,7 @@ class _Search:
     def _between(self, low: float, high: float, wanted: float, *, halve: bool) -> float:
         at, to = self.visited[low], self.visited[high]
         share = 0.5 if halve or not 0 < at < to else min(max(math.log(wanted / at) / math.log(to / at), 0.05), 0.95)
-        return low * (high / low) ** share
+        return float(low * (high / low) ** share)
 
     def _try(self, strength: float) -> None:
         if strength not in self.visited:
