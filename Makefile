@@ -58,7 +58,7 @@ prove: ## Replay every method on neighbouring tables and audit its noise; then f
 papers: $(DEV_MARK) ## Compute again the numbers that papers printed (FULL=1: the long computations too)
 	@$(BIN)/understudy reproduce $(if $(FULL),--full,--quick)
 
-coverage: $(DEV_MARK) ## Say how much of src the tests run: at least 90 of 100 lines, of privacy/ at least 98 (FULL=1 counts everything)
+coverage: $(DEV_MARK) ## Say how much of src and papers the tests run: at least 90 of 100 lines, of privacy/ at least 98 (FULL=1 counts everything)
 	@FULL="$(FULL)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report --skip-covered --fail-under=90
 	@$(BIN)/coverage report --include='src/understudy/privacy/*' --fail-under=98

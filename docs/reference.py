@@ -47,7 +47,7 @@ def families() -> dict[str, list[Any]]:
     ``functions`` and ``values`` are exported; ``results`` are the classes that these hand back or hold; ``methods`` are
     the registered synthesizers; ``plug-ins`` are what the author of a plug-in writes, is given and hands back.
     """
-    from understudy.commutes.shared.method import flow_synthesizers
+    from understudy.commutes.shared.flow_method import flow_synthesizers
     from understudy.synth.shared.method import synthesizers
 
     functions = [one for one in exported() if not inspect.isclass(one)]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.auditing.sampled import epsilon_lower_bound
+from understudy.auditing.sampled_audit import epsilon_lower_bound
 from understudy.core.places import make_places
 from understudy.errors import BudgetError
 from understudy.privacy.mechanisms import urn_compiled

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.auditing.sampled import epsilon_lower_bound
+from understudy.auditing.sampled_audit import epsilon_lower_bound
 from understudy.commutes.methods import commute_tree
 from understudy.commutes.methods.commute_tree import ORIGINS, PAIRS, CommuteTree
 from understudy.commutes.source.local import open_commutes

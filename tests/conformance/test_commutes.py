@@ -13,8 +13,8 @@ import pytest
 from scipy.stats import beta
 
 import understudy as us
-from understudy.commutes.release import ParquetSink
-from understudy.commutes.shared.method import flow_synthesizers
+from understudy.commutes.commute_release import ParquetSink
+from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.core.places import make_places
 from understudy.errors import BudgetError, DisclosureError, InputError
 from understudy.privacy.gate.flow_gate import FlowGate

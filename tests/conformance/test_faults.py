@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.auditing.sampled import sampled_audit
+from understudy.auditing.sampled_audit import sampled_audit
 from understudy.privacy.gate import gate as gate_module
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.measurement_steps import query_of

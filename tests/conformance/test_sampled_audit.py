@@ -32,7 +32,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.auditing.sampled import detection_power, epsilon_lower_bound
+from understudy.auditing.sampled_audit import detection_power, epsilon_lower_bound
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.promise.accountant import cdp_epsilon

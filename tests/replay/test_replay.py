@@ -17,7 +17,7 @@ from replaying.replay import replay
 from replaying.verdict import Tally
 
 from understudy.commutes.methods import commute_tree
-from understudy.commutes.shared.method import flow_synthesizers
+from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.privacy.promise.definition import GUARANTEES
 from understudy.synth.shared.method import synthesizers
 

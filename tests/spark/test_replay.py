@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
-from understudy.commutes.shared.method import flow_synthesizers
+from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.synth.shared.method import synthesizers
 
 HELPERS = str(Path(__file__).parent.parent / "replay")

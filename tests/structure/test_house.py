@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from papers.harness import papers
-from understudy.commutes.shared.method import flow_synthesizers
+from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.engines.engine import engines
 from understudy.evaluation.shared.attack import attacks
 from understudy.evaluation.shared.measure import measures

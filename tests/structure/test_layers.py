@@ -175,7 +175,7 @@ def test_packages_that_matter_for_privacy_stay_in_their_files(package):
         ("understudy.core.table", "from understudy.privacy.promise.plan import Plan"),
         ("understudy.core.table", "def f():\n    import understudy.api"),
         ("understudy.core.table", "if TYPE_CHECKING:\n    from understudy.synth.shared import method"),
-        ("understudy.models.project", "from understudy.engines import opening"),
+        ("understudy.models.nearest_table", "from understudy.engines import opening"),
         ("understudy.synth.methods.histogram", "from understudy import api"),
         ("understudy.synth.methods.histogram", "from understudy import errors, synthesize"),
         ("understudy.synth.methods.histogram", "import understudy as us"),

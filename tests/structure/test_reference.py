@@ -21,7 +21,7 @@ from typing import Any
 import griffe
 import pytest
 
-from understudy.commutes.shared.method import flow_synthesizers
+from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.core.field_docs import field_docs
 from understudy.synth.shared.method import options_of, synthesizers
 

@@ -18,8 +18,7 @@ from understudy.api.evaluations import (
     write_frames,
 )
 from understudy.api.ledgers import verify_ledger
-from understudy.api.mechanisms import draw_priors
-from understudy.api.plans import DEFAULT_METHOD, methods, plan, plan_advice
+from understudy.api.plans import DEFAULT_METHOD, draw_priors, methods, plan, plan_advice
 from understudy.api.questions import infer
 from understudy.api.releases import require_replaceable, resume, sample, stated_by_run, synthesize, verify, write_sample
 from understudy.api.reports import check_report_target, report_release

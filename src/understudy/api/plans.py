@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
 from understudy.privacy.promise.plan import Option, Plan
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from understudy.figures.drawing import Drawing
 
 DEFAULT_METHOD = "auto"
 TINY_DELTA = "1e-9"
@@ -114,7 +119,7 @@ def plan(
     >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
     [('full cross-tabulation', 6, 2.8)]
     """
-    from understudy.privacy.promise.sanity import require_sane
+    from understudy.privacy.promise.weak_budgets import require_sane
     from understudy.release.kind import kind_of_domain
 
     if not isinstance(budget, Definition):
@@ -172,3 +177,10 @@ def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
 
 def _noise(plan: Plan) -> float:
     return max((step.standard_deviation or 0.0 for step in plan.steps), default=0.0)
+
+
+def draw_priors(table: pyarrow.Table, *, title: str = "") -> Drawing:
+    """What ``prior_table`` gave, as bars."""
+    from understudy.figures.privacy_curve import prior_bars
+
+    return prior_bars(table, title=title)

@@ -8,13 +8,13 @@ from understudy.core.schema import Level
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer, Generator
-    from understudy.release import Release
+    from understudy.release.kind import AnyRelease
 
 __all__ = ["infer"]
 
 
 def infer(
-    release: Release,
+    release: AnyRelease,
     question: str,
     *,
     family: str | None = None,
@@ -37,7 +37,7 @@ def infer(
     Parameters
     ----------
     release
-        The release.
+        A release of tables; one of another kind is refused.
     question
         For example ``proportion(sex == 'F')``, ``mean(age, where=region == 'North')``, ``crosstab(sex, smokes)``, or a
         formula such as ``smokes ~ age + sex``.

@@ -23,7 +23,7 @@ from understudy.privacy.promise.definition import Definition, Unit
 from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
-    from understudy.commutes.release import CommuteRelease
+    from understudy.commutes.commute_release import CommuteRelease
     from understudy.release import Check, Release
     from understudy.release.kind import AnyRelease
 
@@ -356,7 +356,7 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
 
 
 def write_sample(
-    release: Release,
+    release: AnyRelease,
     out: str | Path,
     *,
     rows: int,

@@ -3,7 +3,7 @@
 Steinke, Nasr and Jagielski (2023, arXiv:2305.08846, Theorem 5.2): if the mechanism is (epsilon, delta)-differentially
 private for adding or removing a record, then of r guesses about m canaries the number v that are right is hardly larger
 than Binomial(r, e^epsilon / (1 + e^epsilon)). The largest epsilon that this test rejects is a lower bound. One run is
-cheap; the bound is weaker than that of many runs on two neighbours (``sampled``).
+cheap; the bound is weaker than that of many runs on two neighbours (``sampled_audit``).
 """
 
 from __future__ import annotations

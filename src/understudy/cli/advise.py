@@ -23,7 +23,7 @@ from understudy.cli.output import print_json, say, show_facts, show_table, worki
 from understudy.errors import InputError
 
 if TYPE_CHECKING:
-    from understudy.explore.advice import Advice
+    from understudy.explore.advice_result import Advice
 
 QUESTION = "The question"
 PEOPLE = "What is believed about the people"

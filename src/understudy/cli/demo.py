@@ -8,7 +8,7 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -28,6 +28,7 @@ from understudy.core.schema import Schema
 from understudy.errors import BudgetError, InputError, InternalError, unknown_name
 
 if TYPE_CHECKING:
+    from understudy.commutes.commute_release import CommuteRelease
     from understudy.demo.commuters import World
 
 
@@ -310,7 +311,7 @@ def _compare_city(world: World) -> None:
     """The average commute by the size of the workplace: what the release keeps, and what small workplaces lose."""
     parts = list(world.codes())
     true = tuple(np.concatenate([part[number] for part in parts]) for number in range(3))
-    made = us.read_release("release").coded()
+    made = cast("CommuteRelease", us.read_release("release")).coded()
     sizes = world.jobs
     lines = []
     for least, most in WORKPLACE_SIZES:

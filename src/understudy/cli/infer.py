@@ -15,7 +15,7 @@ from understudy.errors import InputError
 
 if TYPE_CHECKING:
     from understudy.inference.answer import Answer
-    from understudy.release.table_release import Release
+    from understudy.release.kind import AnyRelease
 
 LEVEL = 0.95
 MODEL = "Regressions"
@@ -91,7 +91,7 @@ def infer(
 
 
 def _check(
-    release: Release, model: str, *, family: str | None, event: str | None, where: str | None, as_json: bool
+    release: AnyRelease, model: str, *, family: str | None, event: str | None, where: str | None, as_json: bool
 ) -> None:
     with working("checking"):
         checked = us.check_model(release, model, family=family, event=event, where=where)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.release import CommuteRelease
+from understudy.commutes.commute_release import CommuteRelease
 from understudy.core.arrays import Floats
 from understudy.core.flows import FlowSource
 from understudy.core.places import Places

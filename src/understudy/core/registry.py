@@ -26,14 +26,11 @@ class Registry(Generic[T]):
         What an entry is called in messages, such as ``method``.
     package
         The package whose modules are the entries; also the group of entry points for outside packages.
-    not_entries
-        Modules of the package that are no entries.
     """
 
-    def __init__(self, kind: str, package: str, *, not_entries: tuple[str, ...] = ()) -> None:
+    def __init__(self, kind: str, package: str) -> None:
         self.kind = kind
         self.package = package
-        self._not_entries = not_entries
         self._entries: dict[str, T] = {}
 
     def add(self, entry: T) -> T:
@@ -62,7 +59,7 @@ class Registry(Generic[T]):
             The names, sorted.
         """
         path = importlib.import_module(self.package).__path__
-        own = {module.name for module in pkgutil.iter_modules(path)} - set(self._not_entries)
+        own = {module.name for module in pkgutil.iter_modules(path)}
         own = {name for name in own if not name.startswith("_")}
         return tuple(sorted(own | set(self._entries) | {point.name for point in self._outside()}))
 

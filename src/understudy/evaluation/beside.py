@@ -31,10 +31,10 @@ from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.inputs.records import Records, records_of
 from understudy.evaluation.shared.attack import Scene
+from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks, same_size
 from understudy.evaluation.shared.results import Collected, frame
-from understudy.evaluation.shared.success import Tally
 from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.release import Release
 

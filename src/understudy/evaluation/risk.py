@@ -13,10 +13,10 @@ import pyarrow as pa
 from understudy.core.result import Finding, Section
 from understudy.errors import InputError, unknown_name
 from understudy.evaluation.inputs.comparison import Comparison
-from understudy.evaluation.person import PERSON_PART, person_part
 from understudy.evaluation.shared.attack import Attack, attacks
+from understudy.evaluation.shared.attack_success import LEVEL, Z
 from understudy.evaluation.shared.results import ATTACKS, Collected, frame
-from understudy.evaluation.shared.success import LEVEL, Z
+from understudy.evaluation.taking_part import PERSON_PART, person_part
 from understudy.release import Release
 
 NEEDED = {

@@ -1,7 +1,7 @@
 """Advice before a release, from public facts alone: what an epsilon buys the analyst and what it tells an attacker.
 
-No argument takes confidential data, and nothing here can be charged. Widths come from ``widths``, odds from
-``attacker``, classical measures from ``classical`` and, on a public look-alike, from the attacks of ``risk``.
+No argument takes confidential data, and nothing here can be charged. Widths come from ``widths`` and odds from
+``attacker_beliefs``. Classical measures come from ``classical_risk`` and, on a public look-alike, from attacks.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from understudy.core.questions import parse_question
 from understudy.core.schema import Level, Schema
 from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, UnsupportedError
-from understudy.explore.advice import Advice, Classical, Reach, Row
-from understudy.explore.attacker import attacker_at, exact_guess
-from understudy.explore.classical import cell_uncertainty
+from understudy.explore.advice_result import Advice, Classical, Reach, Row
+from understudy.explore.attacker_beliefs import attacker_at, exact_guess
+from understudy.explore.classical_risk import cell_uncertainty
 from understudy.explore.population import Population, coded, read_population
 from understudy.explore.rehearsal import (
     Setup,
@@ -33,7 +33,7 @@ from understudy.explore.rehearsal import (
     seeds,
     unit_of_rehearsal,
 )
-from understudy.explore.scores import risk_scores
+from understudy.explore.release_scores import risk_scores
 from understudy.explore.widths import Asking, Rehearsals, Width
 from understudy.inference.estimands import make_estimand
 from understudy.inference.evidence import check_prior

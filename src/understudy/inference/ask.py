@@ -19,6 +19,7 @@ from understudy.inference.labels import MODEL, NOT_DETERMINED, REFUSED
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.settle import from_posterior
 from understudy.inference.validity import Validity, validity_of
+from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release
 
 __all__ = ["ask", "delta_method"]
@@ -30,7 +31,7 @@ EMPTY = 0.025  # a subgroup that may be empty with more than this probability ha
 
 
 def ask(
-    release: Release,
+    release: AnyRelease,
     question: str,
     *,
     family: str | None = None,

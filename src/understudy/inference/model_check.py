@@ -21,6 +21,7 @@ from understudy.inference.agreement import Disagreement, disagreements
 from understudy.inference.estimands import FIRST, Estimand, make_estimand
 from understudy.inference.evidence import is_plain
 from understudy.inference.noise_aware import MODELLED, Local, beyond_tables, group_matrix, local_model
+from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release
 
 DRAWS = 2000
@@ -79,7 +80,7 @@ class ModelCheck:
 
 
 def check_model(
-    release: Release,
+    release: AnyRelease,
     model: str,
     *,
     family: str | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.commutes.kind import Commutes
+from understudy.commutes.commute_kind import Commutes
 from understudy.release.kind import kinds
 
 kinds.add(Commutes)

@@ -31,8 +31,8 @@ from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.promise.definition import NonPrivate, read_unit
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
 from understudy.privacy.promise.plan import Plan
-from understudy.privacy.promise.sanity import require_sane_for
 from understudy.privacy.promise.sensitivity import margin_sensitivity
+from understudy.privacy.promise.weak_budgets import require_sane_for
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
-from understudy.models.project import nearest_table
+from understudy.models.nearest_table import nearest_table
 from understudy.models.sample import draw_inside
 
 

@@ -15,11 +15,11 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.estimate import Problem
 from understudy.models.junction_tree import JunctionTree, Margin, tree_cells
 from understudy.models.model import Model
-from understudy.models.project import nearest_table
+from understudy.models.nearest_table import nearest_table
 from understudy.models.propagation import axes_outside
+from understudy.models.regularised_fit import Problem
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.randomness.draws import unit_interval
 

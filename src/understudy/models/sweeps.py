@@ -1,4 +1,4 @@
-"""Iterative proportional fitting with an allowance for noise: the fit of ``models.estimate``, one table at a time.
+"""Iterative proportional fitting with an allowance for noise: ``regularised_fit``, one table at a time.
 
 The change d of one table's log factors, a number for each cell, changes the objective by at most
 

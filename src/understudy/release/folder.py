@@ -154,7 +154,7 @@ def table_files(files: Iterable[str], copy: int) -> list[str]:
     )
 
 
-def read_release(path: str | Path) -> Any:
+def read_release(path: str | Path) -> AnyRelease:
     """Read a release folder back. Anything changed, unlisted or of another version is refused.
 
     Its tables stay in their files until they are asked for: ``frame`` reads one into memory, ``batches`` in pieces.
@@ -166,8 +166,8 @@ def read_release(path: str | Path) -> Any:
 
     Returns
     -------
-    Any
-        The release: a ``Release``, or a ``CommuteRelease``.
+    AnyRelease
+        The release: a ``Release`` of tables, or a ``CommuteRelease``.
 
     Raises
     ------
@@ -188,10 +188,11 @@ def read_release(path: str | Path) -> Any:
     return build_release(path, manifest)
 
 
-def build_release(path: Path, manifest: dict[str, Any]) -> Any:
+def build_release(path: Path, manifest: dict[str, Any]) -> AnyRelease:
     """The release in a folder whose files were checked against its manifest."""
     try:
-        return kind_stated(manifest, path).read(path, manifest)
+        release: AnyRelease = kind_stated(manifest, path).read(path, manifest)
+        return release
     except UnderstudyError:
         raise
     except NOT_COMPLETE as problem:

@@ -28,12 +28,12 @@ from understudy.core.table import CodedTable
 from understudy.engines.reading.decode import decode
 from understudy.engines.systems.spark.tasks import Shared
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.fitted import Fitted
+from understudy.models.published_model import Fitted
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
 from understudy.release.csv_file import csv_table
 from understudy.release.folder import hash_file, write_release
-from understudy.release.kind import WrittenTables
+from understudy.release.kind import AnyRelease, WrittenTables
 from understudy.release.memory import BYTES_PER_VALUE, available_memory
 from understudy.release.table_release import Release, require_table
 from understudy.synth.shared.method import Redrawing, Request, Synthesis, configure
@@ -76,19 +76,20 @@ def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **
 
 
 def sample_to(
-    release: Release, path: Path, *, rows: int, copies: int, stream: Stream, session: Any = None, overwrite: bool,
+    release: AnyRelease, path: Path, *, rows: int, copies: int, stream: Stream, session: Any = None, overwrite: bool,
     csv: bool = False, **size: int,
 ) -> Path:  # fmt: skip
     """The same, written as a release folder block by block: no table is ever whole in memory.
 
     With a Spark ``session`` its executors write it, in parts.
     """
-    recipe = Recipe.of(require_table(release, "sample"), rows=rows, copies=copies, **size)
+    tables = require_table(release, "sample")
+    recipe = Recipe.of(tables, rows=rows, copies=copies, **size)
     if not recipe.in_parts:
-        return sample_again(release, rows=rows, copies=copies, stream=stream).write(path, overwrite=overwrite, csv=csv)
+        return sample_again(tables, rows=rows, copies=copies, stream=stream).write(path, overwrite=overwrite, csv=csv)
     if session is None:
-        return sample_here(release, path, recipe=recipe, key=_key(stream), overwrite=overwrite, csv=csv)
-    return sample_on_spark(release, path, recipe=recipe, session=session, key=_key(stream), overwrite=overwrite)
+        return sample_here(tables, path, recipe=recipe, key=_key(stream), overwrite=overwrite, csv=csv)
+    return sample_on_spark(tables, path, recipe=recipe, session=session, key=_key(stream), overwrite=overwrite)
 
 
 def _key(stream: Stream) -> Any:

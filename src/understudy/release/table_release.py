@@ -24,7 +24,7 @@ from understudy.engines.reading.decode import restore_types, with_derived
 from understudy.engines.reading.encode import Encoder, check_columns, columns_to_read, encode_table
 from understudy.engines.reading.readers import parquet_batches
 from understudy.errors import InputError, MissingExtraError, UnsupportedError
-from understudy.models.fitted import Fitted
+from understudy.models.published_model import Fitted
 from understudy.privacy.promise.definition import NonPrivate, Unit
 from understudy.release.kind import kind_of_release
 from understudy.release.statement import Provenance, Statement

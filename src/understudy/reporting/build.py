@@ -23,7 +23,7 @@ from understudy.privacy.promise.definition import NonPrivate
 from understudy.release.kind import AnyRelease, kind_of_release
 from understudy.release.summary import Summary
 from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
-from understudy.reporting.promise import exact_lines, label_of, limits_of
+from understudy.reporting.promise_in_words import exact_lines, label_of, limits_of
 from understudy.reporting.sections import (
     answers_of,
     expectations_of,

@@ -22,7 +22,7 @@ from understudy.inference.answer import Answer
 from understudy.inference.labels import REFUSED, VALID, worst
 from understudy.inference.validity import OF_ITS_KIND, validity_of
 from understudy.release.summary import Summary
-from understudy.reporting.promise import beliefs_of, odds_of, profile_of
+from understudy.reporting.promise_in_words import beliefs_of, odds_of, profile_of
 
 CAPTIONS = {
     "two_way": (

@@ -15,7 +15,7 @@ from typing import Any
 
 import understudy as us
 from replaying import commutes, tables
-from understudy.commutes.shared.method import flow_synthesizers
+from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.core.places import DESTINATION
 from understudy.errors import UnderstudyError
 from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared

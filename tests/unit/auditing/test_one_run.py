@@ -9,7 +9,7 @@ import pytest
 
 from understudy.auditing.command_runner import command_runner
 from understudy.auditing.one_run import one_run_audit, one_run_lower_bound, one_run_p_value, one_run_power
-from understudy.auditing.sampled import sampled_audit
+from understudy.auditing.sampled_audit import sampled_audit
 from understudy.errors import InputError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from understudy.auditing.sampled import detection_power, epsilon_lower_bound, sampled_audit
+from understudy.auditing.sampled_audit import detection_power, epsilon_lower_bound, sampled_audit
 from understudy.errors import InputError
 
 

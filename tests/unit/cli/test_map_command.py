@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from understudy.commutes.release import TABLE_SCHEMA, CommuteRelease
+from understudy.commutes.commute_release import TABLE_SCHEMA, CommuteRelease
 from understudy.core.places import make_places
 from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.release.statement import Provenance, Statement

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from papers import harness
-from understudy.commutes.shared.method import flow_synthesizers
+from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.shared.method import synthesizers
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from understudy.commutes import release
-from understudy.commutes.release import ParquetSink
+from understudy.commutes import commute_release
+from understudy.commutes.commute_release import ParquetSink
 from understudy.core.places import make_places
 from understudy.release.folder import hash_file
 
@@ -26,7 +26,7 @@ def blocks(rng, count):
 
 @pytest.mark.parametrize("group", [1, 25, 10**6])
 def test_what_is_added_can_be_read_again(tmp_path, monkeypatch, group):
-    monkeypatch.setattr(release, "ROW_GROUP", group)
+    monkeypatch.setattr(commute_release, "ROW_GROUP", group)
     sink = ParquetSink(tmp_path, PLACES)
     for copy in (1, 2):  # a second table starts empty
         given = list(blocks(np.random.default_rng(copy), 12))

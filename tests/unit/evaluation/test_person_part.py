@@ -12,10 +12,10 @@ import pytest
 
 import understudy as us
 from understudy.demo.people import make_people, small_schema
-from understudy.evaluation import person
+from understudy.evaluation import taking_part
 from understudy.evaluation.inputs.comparison import compare
-from understudy.evaluation.person import gain_over_refits, most_allowed, person_part
 from understudy.evaluation.risk import evaluate_risk
+from understudy.evaluation.taking_part import gain_over_refits, most_allowed, person_part
 
 SCHEMA = us.Schema(
     attributes=(
@@ -85,8 +85,8 @@ def test_certainty_in_every_refit_is_no_alarm_at_a_large_epsilon():
 def test_halves_are_neighbours_of_halves(unit):
     data = table(301, 2)
     made = compared(release_of(table(301, 3), epsilon=1, unit=unit), data)
-    halves = np.array(list(person._halves(made)))
-    assert len(np.unique(halves, axis=0)) == person.MOST_REFITS
+    halves = np.array(list(taking_part._halves(made)))
+    assert len(np.unique(halves, axis=0)) == taking_part.MOST_REFITS
     assert abs(halves.mean() - 0.5) < 0.02
     sizes = halves.sum(axis=1)
     if unit.kind == "add_remove":

@@ -18,8 +18,8 @@ from understudy.core.questions import parse_question
 from understudy.core.table import CodedSource
 from understudy.errors import InputError, UntrackedWarning
 from understudy.explore.advise import _best
-from understudy.explore.attacker import attacker_at, belief_after
-from understudy.explore.classical import dirichlet_uncertainty
+from understudy.explore.attacker_beliefs import attacker_at, belief_after
+from understudy.explore.classical_risk import dirichlet_uncertainty
 from understudy.explore.population import read_population, usual_shares
 from understudy.explore.rehearsal import Setup, published, rehearse
 from understudy.explore.widths import Asking, Rehearsals, Width, outcome_law, share_width

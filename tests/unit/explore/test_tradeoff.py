@@ -20,7 +20,7 @@ from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.utility import evaluate_utility
 from understudy.explore import tradeoff as module
 from understudy.explore.rehearsal import Setup, rehearse
-from understudy.explore.scores import risk_scores, utility_scores
+from understudy.explore.release_scores import risk_scores, utility_scores
 from understudy.explore.sweep import Measurer, Point, Sweep, usual_questions
 
 SCHEMA = us.Schema(

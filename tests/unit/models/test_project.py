@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from understudy.errors import InputError
-from understudy.models.project import nearest_table
+from understudy.models.nearest_table import nearest_table
 
 
 @given(st.lists(st.integers(-20, 40), min_size=1, max_size=6), st.integers(1, 60))

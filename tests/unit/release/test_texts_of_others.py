@@ -105,7 +105,7 @@ def test_lists_and_dictionaries_are_cells_too() -> None:
 
 
 def test_commuting_tables_are_guarded_too(tmp_path: Path) -> None:
-    from understudy.commutes.release import TABLE_SCHEMA, _write_csv
+    from understudy.commutes.commute_release import TABLE_SCHEMA, _write_csv
 
     rows = pa.table({"origin": ["=a", "b"], "destination": ["-b c", "b"], "jobs": [1, 2]}).cast(TABLE_SCHEMA)
     pa.parquet.write_table(rows, tmp_path / "t.parquet")
@@ -150,7 +150,7 @@ def test_a_readme_shows_labels_and_notes_as_text() -> None:
 
 
 def test_a_readme_of_commutes_shows_notes_as_text() -> None:
-    from understudy.commutes.release import CommuteRelease, readme_text
+    from understudy.commutes.commute_release import CommuteRelease, readme_text
     from understudy.demo.commuters import make_world
 
     known = us.wrap(pa.table({"sex": ["F"]}), us.Schema(attributes=(us.Attribute(name="sex", levels=("F",)),)))

@@ -11,12 +11,12 @@ import pytest
 
 import understudy as us
 from understudy.cli.synthesize import show_plan, show_release
-from understudy.commutes.map.promise import promise_html, promise_text
+from understudy.commutes.map.map_wording import promise_html, promise_text
 from understudy.privacy.promise.definition import NOBODY
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.reporting.build import pyramid, summary_of
 from understudy.reporting.deployments_registry import registry_fields
-from understudy.reporting.promise import exact_lines, label_of
+from understudy.reporting.promise_in_words import exact_lines, label_of
 
 SCHEMA = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
 ROWS = pa.table({"sex": ["F", "M"] * 20})

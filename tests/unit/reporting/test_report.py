@@ -20,7 +20,7 @@ from understudy.errors import DisclosureError, InputError
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.reporting.build import build_report, pyramid, summary_of
 from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
-from understudy.reporting.promise import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of
+from understudy.reporting.promise_in_words import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of
 from understudy.reporting.sections import grid, shown_value
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")

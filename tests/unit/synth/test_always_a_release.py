@@ -6,8 +6,8 @@ import pytest
 
 import understudy as us
 from understudy.demo.people import make_people, small_schema
-from understudy.models import estimate
 from understudy.models import fit as fitting
+from understudy.models import regularised_fit
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.randomness.streams import SeededStream
 
@@ -30,8 +30,8 @@ def sequences(rows=3000, columns=6, seed=0):
 @pytest.fixture
 def no_steps(monkeypatch):
     """No solver gets anywhere, and a stronger prior is not tried."""
-    monkeypatch.setattr(estimate, "SWEEP", 10**9)
-    monkeypatch.setattr(estimate, "minimise", lambda objective, point, **_: (point, 0))
+    monkeypatch.setattr(regularised_fit, "SWEEP", 10**9)
+    monkeypatch.setattr(regularised_fit, "minimise", lambda objective, point, **_: (point, 0))
     monkeypatch.setattr(fitting, "MOST_STRONGER", 0)
 
 

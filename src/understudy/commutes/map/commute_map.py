@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.map.packing import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
-from understudy.commutes.map.promise import (
+from understudy.commutes.map.map_wording import (
     explanation_html,
     numbers_text,
     part_words,
@@ -25,12 +24,14 @@ from understudy.commutes.map.promise import (
     promise_html,
     promise_text,
 )
+from understudy.commutes.map.page_arrays import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
 from understudy.core.folders import explained_disk_errors, scratch_path, write_private
 from understudy.errors import DisclosureError, InputError, UnsupportedError, unknown_name
 
 if TYPE_CHECKING:
-    from understudy.commutes.release import CommuteRelease
+    from understudy.commutes.commute_release import CommuteRelease
     from understudy.core.places import Places
+    from understudy.release.kind import AnyRelease
     from understudy.release.statement import Statement
 
 
@@ -42,7 +43,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from importlib.resources import files
 
-from understudy.commutes.map.packing import MapLaw
+from understudy.commutes.map.page_arrays import MapLaw
 from understudy.commutes.methods.commute import SPREAD
 from understudy.commutes.models.regions import belief
 from understudy.commutes.shared.priors import noisy_cells
@@ -71,10 +72,10 @@ class Shown:
 
 
 def commute_map(
-    release: CommuteRelease,
+    release: AnyRelease,
     *,
     to: str | Path,
-    compare: CommuteRelease | None = None,
+    compare: AnyRelease | None = None,
     outlines: str | Path | None = None,
     within: str | None = None,
     title: str = TITLE,
@@ -129,9 +130,7 @@ def commute_map(
     >>> us.commute_map(release, to=tempfile.mkdtemp() + "/map.html").name
     'map.html'
     """
-    releases = [release] if compare is None else [release, compare]
-    for one in releases:
-        _check_release(one)
+    releases = [_commutes(one) for one in (release, compare) if one is not None]
     target = _checked_target(Path(to), overwrite=overwrite)
     rings = [] if outlines is None else read_outlines(outlines)
     text = build_map(releases, rings=rings, within=within, title=title, miles=miles, copy=copy)
@@ -241,12 +240,12 @@ def render(
     return page(about=about, data=data, markup=markup)
 
 
-def _check_release(release: Any) -> None:
-    from understudy.commutes.release import CommuteRelease
+def _commutes(release: AnyRelease) -> CommuteRelease:
+    from understudy.commutes.commute_release import CommuteRelease
     from understudy.release.table_release import Release
 
     if isinstance(release, CommuteRelease):
-        return
+        return release
     if isinstance(release, Release):
         raise UnsupportedError("this release is a table of people, not of commutes, so there is no map of it.")
     raise DisclosureError(

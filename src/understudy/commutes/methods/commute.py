@@ -27,7 +27,7 @@ from understudy.commutes.models.regions import (
     cells_of_first_division,
     usable_cells,
 )
-from understudy.commutes.shared.measured import (
+from understudy.commutes.shared.distances_and_homes import (
     DISTANCES_LABEL,
     HOMES_LABEL,
     choose_level,
@@ -36,7 +36,7 @@ from understudy.commutes.shared.measured import (
     measure_decays,
     measure_homes,
 )
-from understudy.commutes.shared.method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
+from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.commutes.shared.priors import build_mechanism, check_rule, definition_6_notes
 from understudy.commutes.shared.settings import (
     AREAS,

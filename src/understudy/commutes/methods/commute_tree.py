@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from understudy.commutes.models.area_pairs import AreaPairs, make_area_pairs
 from understudy.commutes.models.flow_fit import NoisyCells, fit_gravity, trust_cells
-from understudy.commutes.shared.method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
+from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.commutes.shared.settings import positive
 from understudy.core.arrays import Floats, Integers
 from understudy.core.measurement import Measurement

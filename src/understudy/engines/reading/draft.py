@@ -20,8 +20,8 @@ from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Spec
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.codebooks import Codebook, read_codebook
 from understudy.engines.reading.column_profile import NUMBER, Profile
-from understudy.engines.reading.edges import largest_share, round_dates, round_edges, spread_edges
 from understudy.engines.reading.readers import CsvReader
+from understudy.engines.reading.round_edges import largest_share, round_dates, round_edges, spread_edges
 from understudy.engines.reading.skip_patterns import skip_patterns
 from understudy.engines.reading.statfiles import Labels, StatReader
 from understudy.engines.systems.local.inputs import open_reader

@@ -15,9 +15,9 @@ from understudy.core.arrays import Flags, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import DECIDED, Tally, independent_guesses
 
 PEOPLE = 2000
 

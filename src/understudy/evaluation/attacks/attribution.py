@@ -16,9 +16,9 @@ from understudy.core.arrays import Flags, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import DECIDED, Tally, independent_guesses
 
 
 class Claims:

@@ -18,8 +18,8 @@ from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Tally
 
 LARGEST_COUNT = 10  # greater synthetic counts are taken together
 SMALL = (1, 2)

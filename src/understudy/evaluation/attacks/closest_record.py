@@ -16,9 +16,9 @@ from understudy.core.arrays import Flags, Floats
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Tally
 
 OUTLIERS = 0.05  # the share of people called outliers
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5)

@@ -17,8 +17,8 @@ from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.neighbours import Neighbours
-from understudy.evaluation.shared.success import Tally
 
 PEOPLE = 1000
 

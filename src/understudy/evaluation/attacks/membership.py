@@ -21,9 +21,9 @@ from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared import roc
 from understudy.evaluation.shared.attack import attacks, section_of
+from understudy.evaluation.shared.attack_success import Outcome, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Outcome, Tally
 from understudy.privacy.exact.epsilon_lower_bounds import one_run_lower_bound
 
 NEIGHBOURS = 3

@@ -24,10 +24,10 @@ from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.ranks import mid_rank_matrix, mid_ranks, ranks_among, same_size
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import DECIDED, Tally, independent_guesses
 
 MOST_PEOPLE = 20_000  # whose attributes are guessed; they are looked for among all synthetic records
 SHOWN_PEOPLE = 200  # in the table of ranges

@@ -15,11 +15,11 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.neighbours import distinct_rows
 from understudy.evaluation.shared.rank_linking import CRITERIA, Links, link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, same_size
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Tally
 
 __all__ = ["CRITERIA", "Links", "RankLinkage", "link"]
 

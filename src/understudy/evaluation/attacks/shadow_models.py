@@ -22,9 +22,9 @@ from understudy.errors import InputError
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared import roc
 from understudy.evaluation.shared.attack import attacks, section_of
+from understudy.evaluation.shared.attack_success import Outcome, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Outcome, Tally
 from understudy.privacy.exact.epsilon_lower_bounds import epsilon_lower_bound
 
 RUNS = 64  # with the target, and as many without

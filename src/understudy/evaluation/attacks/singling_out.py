@@ -17,7 +17,7 @@ from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.success import Tally
+from understudy.evaluation.shared.attack_success import Tally
 
 STATEMENTS = 500
 Condition = tuple[int, str, float]  # attribute, comparison, position

@@ -17,9 +17,9 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.record_cells import cell_numbers
 from understudy.evaluation.shared.results import frame
-from understudy.evaluation.shared.success import Tally
 
 MOST_KEY_SETS = 200
 SHOWN_RECORDS = 1000

@@ -27,7 +27,7 @@ from understudy.evaluation.inputs.records import (
     refuse_overlap,
     span_of,
 )
-from understudy.models.design import check_functions
+from understudy.models.regression_design import check_functions
 from understudy.privacy.promise.conversion import cdp_epsilon
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, ProbabilisticDP, PureDP
 from understudy.privacy.randomness.streams import SeededStream

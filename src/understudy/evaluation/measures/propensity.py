@@ -30,7 +30,7 @@ from understudy.evaluation.shared.classifier_columns import Features, dummy_feat
 from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.results import Collected, frame, missing_extra
 from understudy.evaluation.shared.table_measures import band, severity_of
-from understudy.models.regression import fit_logit, probabilities
+from understudy.models.blockwise_regression import fit_logit, probabilities
 
 Labels = NDArray[np.bool_]
 LEAF = 20  # rows of the smallest leaf

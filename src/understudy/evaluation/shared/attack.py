@@ -10,8 +10,8 @@ from understudy.core.registry import Registry
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack_success import Outcome, Tally
 from understudy.evaluation.shared.results import Collected, frame
-from understudy.evaluation.shared.success import Outcome, Tally
 
 # All that a new attack needs.
 __all__ = ["Attack", "Comparison", "Records", "Scene", "Tally", "attacks", "frame", "play_scenes", "section_of"]
@@ -32,7 +32,7 @@ class Attack(Protocol):
 
     Three attributes may be added. ``question``: the attack in everyday words. ``believed_by``: who could believe what
     it claims. ``of_one_person``: whether its success depends on the person and the tables only, so that the bound of a
-    guarantee holds for it (see ``evaluation/person.py``).
+    guarantee holds for it (see ``evaluation/taking_part.py``).
     """
 
     name: ClassVar[str]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from understudy.core.result import Finding, Section
 from understudy.errors import MissingExtraError
-from understudy.evaluation.shared.success import Outcome
+from understudy.evaluation.shared.attack_success import Outcome
 
 OMISSIONS = "omissions"
 ATTACKS = "attacks"

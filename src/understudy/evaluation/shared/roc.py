@@ -9,8 +9,8 @@ import numpy as np
 
 from understudy.core.arrays import Floats
 from understudy.core.result import Estimate
+from understudy.evaluation.shared.attack_success import LEVEL, Z
 from understudy.evaluation.shared.ranks import mid_ranks
-from understudy.evaluation.shared.success import LEVEL, Z
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 

@@ -20,7 +20,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.models.project import nearest_table
+from understudy.models.nearest_table import nearest_table
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY, draw_cells
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.measurement_steps import measure_step, query_of

@@ -15,7 +15,7 @@ from understudy.core.registry import Registry
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.models.fitted import Fitted
+from understudy.models.published_model import Fitted
 from understudy.privacy.exact.gaussian_profile import Bound
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, ProbabilisticDP, PureDP, Unit

@@ -18,7 +18,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fine_bins import FineBins, merged_schema, spread, weights_within
-from understudy.models.project import nearest_table
+from understudy.models.nearest_table import nearest_table
 from understudy.privacy.gate.gate import Gate, Groups
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import NonPrivate

@@ -24,9 +24,9 @@ from understudy.core.structural_zeros import Impossible
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import Known, fit
-from understudy.models.fitted import Fitted, FittedPart
 from understudy.models.model import Model
-from understudy.models.project import nearest_table
+from understudy.models.nearest_table import nearest_table
+from understudy.models.published_model import Fitted, FittedPart
 from understudy.models.sample import DESCRIPTIONS, draw_cells
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan

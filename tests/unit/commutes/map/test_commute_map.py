@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from understudy import commute_map
+from understudy.commutes.commute_release import TABLE_SCHEMA, CommuteRelease
 from understudy.commutes.map import commute_map as module
-from understudy.commutes.release import TABLE_SCHEMA, CommuteRelease
 from understudy.core.places import make_places
 from understudy.core.schema import Attribute, Schema
 from understudy.errors import DisclosureError, InputError, UnknownNameError, UnsupportedError

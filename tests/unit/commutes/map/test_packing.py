@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 
-from understudy.commutes.map.packing import (
+from understudy.commutes.map.page_arrays import (
     KM_PER_MILE,
     NOWHERE,
     MapFlows,

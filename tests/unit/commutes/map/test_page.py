@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from understudy.commutes.map.commute_map import Shown, embedded_json, fill, render
-from understudy.commutes.map.packing import MapFlows, MapPlaces
+from understudy.commutes.map.page_arrays import MapFlows, MapPlaces
 from understudy.privacy.promise.definition import PureDP, Unit
 from understudy.release.statement import Statement
 

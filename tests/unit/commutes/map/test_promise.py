@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.commutes.map.promise import (
+from understudy.commutes.map.map_wording import (
     explanation_html,
     part_words,
     plain_words,

@@ -6,7 +6,7 @@ import pytest
 from understudy.commutes.models import decay
 from understudy.commutes.models import regions_compiled as loops
 from understudy.commutes.models.gravity import GravityTree, default_decay, knots
-from understudy.commutes.shared.measured import choose_level, groups_of
+from understudy.commutes.shared.distances_and_homes import choose_level, groups_of
 from understudy.demo.commuters import make_world
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**9))

@@ -8,7 +8,7 @@ import pytest
 from understudy.commutes.models.decay import BANDS, _curves, band_middles, leaned
 from understudy.commutes.models.gravity import GravityTree, decay_from, default_decay
 from understudy.commutes.models.regions import RingRegions, rings_and_sectors
-from understudy.commutes.shared.measured import fit_homes, home_areas
+from understudy.commutes.shared.distances_and_homes import fit_homes, home_areas
 from understudy.demo.commuters import make_world
 
 

@@ -19,8 +19,8 @@ from understudy.evaluation.attacks.matching import match_counts, match_rates
 from understudy.evaluation.attacks.uniqueness import Uniqueness, key_sets, uniqueness
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
+from understudy.evaluation.shared.attack_success import Outcome, Tally, residual
 from understudy.evaluation.shared.record_cells import cell_numbers, numbers_of
-from understudy.evaluation.shared.success import Outcome, Tally, residual
 
 LEVELS = (3, 2, 4)
 SCHEMA = us.Schema(

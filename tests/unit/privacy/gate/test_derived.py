@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.commutes.kind import draws_are_charged
+from understudy.commutes.commute_kind import draws_are_charged
 from understudy.commutes.models.regions import (
     AreaRegions,
     PlaceRegions,

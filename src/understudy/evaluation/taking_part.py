@@ -30,9 +30,9 @@ from understudy.core.table import CodedTable
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records, records_of, with_nulls
 from understudy.evaluation.shared.attack import attacks
+from understudy.evaluation.shared.attack_success import LEVEL, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
 from understudy.evaluation.shared.results import Collected, frame
-from understudy.evaluation.shared.success import LEVEL, Tally
 
 FEWEST_REFITS = 4
 USUAL_REFITS = 12  # enough for an interval

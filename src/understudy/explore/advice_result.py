@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.result import Finding
-from understudy.explore.attacker import PRIORS, Attacker
+from understudy.explore.attacker_beliefs import PRIORS, Attacker
 from understudy.explore.widths import Width
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from understudy.core.formula import Factor, Formula
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import InputError
-from understudy.models.regression import Blocks, Fit, fit_linear, fit_logit
+from understudy.models.blockwise_regression import Blocks, Fit, fit_linear, fit_logit
 
 BLOCK_VALUES = 2**22  # values of one block of the design: 32 MB
 MOST_COLUMNS = 2000

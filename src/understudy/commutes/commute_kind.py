@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow.parquet as pq
 
-from understudy.commutes.methods.commute import Commute
-from understudy.commutes.release import (
+from understudy.commutes.commute_release import (
     PLACES,
     TABLE_SCHEMA,
     CommuteRelease,
@@ -23,7 +22,8 @@ from understudy.commutes.release import (
     readme_text,
     write_tables,
 )
-from understudy.commutes.shared.method import FlowSynthesizer, flow_synthesizers, plan_commutes
+from understudy.commutes.methods.commute import Commute
+from understudy.commutes.shared.flow_method import FlowSynthesizer, flow_synthesizers, plan_commutes
 from understudy.commutes.shared.settings import read_shrinking
 from understudy.commutes.source.places_file import places_table, read_places
 from understudy.core.arrays import Progress
