@@ -186,7 +186,25 @@ def test_plan_is_a_function_of_public_facts(schema, case):
     assert case.plan(schema, rows=51).hash != first.hash
 
 
+@pytest.mark.parametrize("case", PRIVATE, ids=str)
+def test_what_must_be_answerable_is_held_by_a_step_that_is_fixed_beforehand(schema, case):
+    """Whatever a method chooses later, and inside the same budget."""
+    first, second, third = schema.names[:3]
+    plan = case.plan(schema, must=[f"crosstab({first}, {second})", f"crosstab({first}, {third})"])
+    fixed = [set(step.margin) for step in plan.steps if step.repeats == 1 and step.action in ("measure", "draw")]
+    assert any({first, second} <= margin for margin in fixed)
+    assert any({first, third} <= margin for margin in fixed)
+    assert satisfies(compose(plan.events, plan.unit, by=plan.by), plan.budget)
+    assert configure(plan.method, plan.options).plan(schema, request_of(plan)).steps == plan.steps
+
+
+def request_of(plan: us.Plan) -> Request:
+    return Request(budget=plan.budget, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
+
+
 REFUSALS = {
+    "a question outside the grammar": {"must": "tell me everything"},
+    "a question about an unknown attribute": {"must": "crosstab(nowhere)"},
     "budget of another type": {"budget": 1.0},
     "no budget": {"budget": None},
     "unknown option": {"no_such_option": 1},

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from understudy.core.folders import as_path
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnderstudyError
@@ -69,6 +72,7 @@ def plan(
     rows: int | None = None,
     records: int | None = None,
     i_know: bool = False,
+    must: str | Sequence[str] | None = None,
     **options: Option,
 ) -> Plan:
     """Plan a release: what it will do and cost, from public facts only. No data are touched.
@@ -92,6 +96,9 @@ def plan(
         The exact number of confidential rows, if it is public and known.
     i_know
         Allow an epsilon above 20, a rho above 5, or a delta above 1e-3 or above 1 divided by ``records``.
+    must
+        What must be answerable, for tables: questions such as ``crosstab(sex, age)``, ``smokes ~ age + sex`` or
+        ``predict(income)``, as a list or one on a line. They come on top of what the schema asks for.
     **options
         Options of the method, as ``understudy methods NAME`` lists them.
 
@@ -129,8 +136,49 @@ def plan(
     kind = kind_of_domain(schema)
     if kind is None:
         raise InputError("plan needs a schema; read one with understudy.read_schema.")
+    if must is not None:
+        options = {**options, "must": as_lines(must)}
     asked = {"budget": budget, "unit": unit, "copies": copies, "rows": rows, "records": records}
     return kind.make_plan(schema, None if method == DEFAULT_METHOD else method, asked, options, i_know=i_know)
+
+
+def as_lines(must: str | Sequence[str]) -> str:
+    """What must be answerable as one text, one thing on a line."""
+    from understudy.core.workload import lines_of
+
+    if not isinstance(must, Sequence) or not all(isinstance(one, str) for one in must):
+        raise InputError('must is a list of questions such as "crosstab(sex, age)", or a text with one on a line.')
+    lines = lines_of(must if isinstance(must, str) else "\n".join(must))
+    if not lines:
+        raise InputError("must names nothing; give questions such as crosstab(sex, age), or leave it out.")
+    return "\n".join(lines)
+
+
+def read_must(path: str | Path) -> str:
+    """The questions in a file, one on a line; ``#`` begins a remark.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    str
+        Its text, as ``must`` of ``plan`` and ``synthesize`` takes it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    """
+    place = as_path(path, "the file of questions")
+    try:
+        return place.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{place} is not UTF-8 text; save it as UTF-8.") from None
+    except OSError:
+        raise InputError(f"{place} cannot be read; give a file with one question on a line.") from None
 
 
 def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -55,6 +55,7 @@ def synthesize(
     stream: Stream | None = None,
     progress: Progress | None = None,
     i_know: bool = False,
+    must: str | Sequence[str] | None = None,
     **options: Option,
 ) -> Release | CommuteRelease:
     """Make a release, from a reviewed plan or from what to plan with; never both.
@@ -100,6 +101,9 @@ def synthesize(
         Called while it works, with what is done and what there is to do.
     i_know
         Allow a budget that protects next to nobody; see ``plan``.
+    must
+        What must be answerable, for tables: questions such as ``crosstab(sex, age)``, ``smokes ~ age + sex`` or
+        ``predict(income)``, as a list or one on a line. They come on top of what the schema asks for.
     **options
         Options of the method, as ``understudy methods NAME`` lists them.
 
@@ -129,7 +133,7 @@ def synthesize(
     from understudy.release.run import Destination, start_run
 
     domain = _domain(data, schema, reading)
-    asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, **options}
+    asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, "must": must, **options}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     agreed = plan
     if agreed is None:

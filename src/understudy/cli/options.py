@@ -105,6 +105,14 @@ IKnow = Annotated[
 ]
 Copies = Annotated[int | None, typer.Option(help="How many synthetic tables to make.", show_default="1")]
 Rows = Annotated[int | None, typer.Option(help="Rows of each synthetic table.", show_default="the method's choice")]
+Must = Annotated[
+    Path | None,
+    typer.Option(
+        "--must",
+        metavar="FILE",
+        help="What must be answerable: questions, one on a line, such as crosstab(sex, age) or predict(income).",
+    ),
+]
 MethodOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting of the method; may be repeated.")
 ]

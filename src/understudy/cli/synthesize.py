@@ -19,6 +19,7 @@ from understudy.cli.options import (
     IKnow,
     Method,
     MethodOptions,
+    Must,
     Rows,
     files_of,
     read_method_options,
@@ -54,6 +55,7 @@ def _request(
     unit: us.Unit | None,
     copies: int | None,
     rows: int | None,
+    must: Path | None,
     option: list[str] | None,
 ) -> dict[str, Any]:
     """What was asked for, under the names of ``api.plan``; whatever was not said is left out."""
@@ -63,6 +65,7 @@ def _request(
         "unit": unit,
         "copies": copies,
         "rows": rows,
+        "must": None if must is None else api.read_must(must),
     }
     options = read_method_options(option)
     for name in options:
@@ -82,6 +85,7 @@ def plan(
     who: Identified,
     copies: Copies = None,
     rows: Rows = None,
+    must: Must = None,
     records: Annotated[
         int | None, typer.Option(help="Rows of the confidential table, where that number is public and needed.")
     ] = None,
@@ -99,7 +103,8 @@ def plan(
     The file can be reviewed and then run exactly as it is: `understudy synthesize people.parquet --schema
     people.toml --plan plan.toml --out release/`
     """
-    asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, option=option)
+    asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, must=must,
+                     option=option)  # fmt: skip
     public = _domain(schema, places)
     made = us.plan(public, records=records, i_know=i_know, **asked)
     advice = us.plan_advice(made, public)
@@ -148,6 +153,7 @@ def synthesize(
     who: Identified,
     copies: Copies = None,
     rows: Rows = None,
+    must: Must = None,
     option: MethodOptions = None,
     plan_file: Annotated[
         Path | None, typer.Option("--plan", help="Run exactly this reviewed plan; it settles method, budget and unit.")
@@ -174,7 +180,8 @@ def synthesize(
     """
     target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
-    asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, option=option)
+    asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, must=must,
+                     option=option)  # fmt: skip
     public = _domain(schema, places)
     agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":

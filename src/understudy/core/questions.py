@@ -146,6 +146,21 @@ def _condition(text: str, schema: Schema) -> Condition:
     return read_condition(node, schema, names, text)
 
 
+def split_call(text: str, schema: Schema) -> tuple[str, tuple[str, ...]] | None:
+    """A call of a function with attributes alone: its name and theirs; ``None`` for anything else."""
+    if not isinstance(text, str) or "~" in text:
+        return None
+    try:
+        node, names = _tree(text)
+    except InputError:
+        return None
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
+        return None
+    if not all(isinstance(argument, ast.Name) for argument in node.args):
+        return None
+    return node.func.id, tuple(read_name(argument, schema, names, text) for argument in node.args)
+
+
 def _atoms(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> tuple[Atom, ...]:
     parts: tuple[ast.expr, ...] = ()
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):

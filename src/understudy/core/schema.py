@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from understudy.core.derived_attributes import Derived
 from understudy.core.structural_zeros import Impossible, allowed_cells
-from understudy.errors import SchemaError, unknown_name
+from understudy.errors import InputError, SchemaError, unknown_name
 
 Level = str | int | bool
 Edge = int | float | datetime.date
@@ -72,6 +72,8 @@ class Attribute:
     """A description of each level, in the same order."""
     density: Literal["uniform", "log"] = "uniform"
     """How values are spread inside a bin when a synthetic number is written: ``uniform`` or ``log``."""
+    always_measure: bool = False
+    """Whether every method must measure this attribute together with each of the others."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
@@ -107,7 +109,7 @@ class Attribute:
             )
 
     def _check_kinds(self) -> None:
-        for part in ("integer", "missing", "ordered"):
+        for part in ("integer", "missing", "ordered", "always_measure"):
             if not isinstance(getattr(self, part), bool):
                 raise SchemaError(f"attribute '{self.name}': {part} must be true or false.")
         if not isinstance(self.label, str) or not all(isinstance(text, str) for text in self.level_labels):
@@ -266,6 +268,9 @@ class Schema:
     """Columns of the data that are left out. A column that is neither an attribute nor ignored is an error."""
     derived: tuple[Derived, ...] = ()
     """Columns computed from attributes by a rule. They are part of ``frame()`` and of no margin."""
+    workload: tuple[str, ...] = ()
+    """What must be answerable from every release: questions such as ``crosstab(sex, age)`` or ``smokes ~ age + sex``,
+    and ``predict(income)``, the outcome with every other attribute."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.attributes, Iterable):
@@ -276,6 +281,9 @@ class Schema:
         object.__setattr__(self, "impossible", tuple(self.impossible))
         object.__setattr__(self, "ignore", tuple(self.ignore))
         object.__setattr__(self, "derived", tuple(self.derived))
+        if isinstance(self.workload, str) or not all(isinstance(one, str) for one in self.workload):
+            raise SchemaError('workload must be a list of questions such as "crosstab(sex, age)".')
+        object.__setattr__(self, "workload", tuple(self.workload))
         if not self.attributes:
             raise SchemaError("a schema needs at least one attribute.")
         names = self.names
@@ -293,6 +301,13 @@ class Schema:
                 raise SchemaError(f"derived attribute '{derived.name}' has the name of another or an ignored column.")
             taken.add(derived.name)
             derived.attribute(self)  # raises on a rule that cannot be carried out
+        if self.workload:
+            from understudy.core.workload import read_needs  # its questions are read with the schema at hand
+
+            try:
+                read_needs(self, self.workload)
+            except InputError as problem:
+                raise SchemaError(str(problem)) from None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -432,10 +447,15 @@ class Schema:
                     "label": a.label,
                     "level_labels": list(a.level_labels),
                     "density": a.density,
+                    **({"always_measure": True} if a.always_measure else {}),
                 }
                 for a in self.attributes
             ],
             "impossible": [rule.canonical() for rule in self.impossible],
             "ignore": sorted(self.ignore),
         }
-        return {**plain, "derived": [derived.canonical() for derived in self.derived]} if self.derived else plain
+        if self.derived:
+            plain["derived"] = [derived.canonical() for derived in self.derived]
+        if self.workload:
+            plain["workload"] = list(self.workload)
+        return plain

@@ -20,10 +20,12 @@ from understudy.core.derived_attributes import Case, Derived
 from understudy.core.folders import as_path
 from understudy.core.schema import Attribute, Edge, Level, Schema, Special, as_number
 from understudy.core.structural_zeros import Condition, Impossible
+from understudy.core.workload import quoted
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
 
 VERSION = 1
-TOP_KEYS = ("version", "draft", "attribute", "derived", "impossible", "ignore")
+TOP_KEYS = ("version", "draft", "attribute", "derived", "impossible", "ignore", "workload")
+WORKLOAD_KEYS = ("table", "question", "predict")
 CONDITION_KEYS = ("levels", "below", "above")
 KIND_OF_KEY: dict[str, str] = {
     "name": "a text",
@@ -37,6 +39,7 @@ KIND_OF_KEY: dict[str, str] = {
     "label": "a text",
     "level_labels": "a list of texts",
     "density": "a text",
+    "always_measure": "true or false",
 }
 DERIVED_KINDS = {list: "a list", str: "a text", dict: "a table"}
 # Keys of [[derived]] and the fields they fill.
@@ -151,7 +154,29 @@ def _schema(data: Mapping[str, Any]) -> Schema:
         ),
         derived=tuple(_derived(table, number) for number, table in enumerate(_tables(data, "derived"), 1)),
         ignore=tuple(names),
+        workload=tuple(_need(table, number) for number, table in enumerate(_tables(data, "workload"), 1)),
     )
+
+
+def _need(table: Mapping[str, Any], number: int) -> str:
+    """What one [[workload]] asks for, as a question; a table is a cross-tabulation."""
+    where = f"workload number {number}"
+    for key in table:
+        if key not in WORKLOAD_KEYS:
+            raise unknown_name(f"{where}: key", key, WORKLOAD_KEYS, error=SchemaError)
+    if len(table) != 1:
+        raise SchemaError(
+            f'{where} must have one of table = ["sex", "age"], question = "mean(age, where=sex == \'F\')" and '
+            'predict = "income".'
+        )
+    ((key, value),) = table.items()
+    if key == "table":
+        if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
+            raise SchemaError(f'{where}: table ({_shown(value)}) must be a list of attributes such as ["sex", "age"].')
+        return f"crosstab({', '.join(map(quoted, value))})"
+    if not isinstance(value, str):
+        raise SchemaError(f"{where}: {key} ({_shown(value)}) must be a text.")
+    return f"predict({quoted(value)})" if key == "predict" else value
 
 
 def _tables(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -180,7 +205,7 @@ def _attribute(table: dict[str, Any], number: int) -> Attribute:
 
 def _fits(key: str, value: object) -> bool:
     """Whether a value has the TOML type of its key; what it says is checked by the attribute itself."""
-    if key in ("integer", "missing", "ordered"):
+    if key in ("integer", "missing", "ordered", "always_measure"):
         return isinstance(value, bool)
     if key in ("name", "outside", "label", "density"):
         return isinstance(value, str)
@@ -299,7 +324,9 @@ def write_schema(schema: Schema) -> str:
         if attribute.special:
             codes = ((code if isinstance(code, str) else _toml(code), label) for code, label in attribute.special)
             lines.append(f"special = {{ {', '.join(f'{_key(code)} = {_toml(label)}' for code, label in codes)} }}")
-        lines += [f"{key} = true" for key in ("integer", "missing", "ordered") if getattr(attribute, key)]
+        lines += [
+            f"{key} = true" for key in ("integer", "missing", "ordered", "always_measure") if getattr(attribute, key)
+        ]
         if attribute.outside != "error":
             lines.append(f"outside = {_toml(attribute.outside)}")
         if attribute.density != "uniform":
@@ -309,6 +336,8 @@ def write_schema(schema: Schema) -> str:
     for rule in schema.impossible:
         lines += ["", "[[impossible]]"]
         lines += [f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
+    for need in schema.workload:
+        lines += ["", "[[workload]]", f"question = {_toml(need)}"]
     if schema.ignore:
         lines += ["", "[[ignore]]", f"columns = {_toml(list(schema.ignore))}"]
     return "\n".join(lines) + "\n"

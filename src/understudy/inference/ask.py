@@ -14,8 +14,9 @@ from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_meth
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
+from understudy.inference.fixed_tables import without_selection
 from understudy.inference.judge import Judged, spread_of_records
-from understudy.inference.labels import MODEL, NOT_DETERMINED, REFUSED
+from understudy.inference.labels import MODEL, NOT_DETERMINED, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.settle import from_posterior
 from understudy.inference.validity import Validity, validity_of
@@ -77,7 +78,10 @@ def ask(
     allowed = validity_of(release)
     if allowed.status == REFUSED:
         raise UnsupportedError(f"this question is refused for method '{release.provenance.method}': {allowed.note}.")
-    evidence = evidence_for(release, estimand, prior=prior)
+    fixed = without_selection(release, estimand) if allowed.status == SELECTION else None
+    if fixed is not None:
+        allowed = Validity(status=VALID)
+    evidence = evidence_for(fixed or release, estimand, prior=prior)
     size = draws or (DRAWS_OF_REGRESSION if parsed.kind in FAMILIES else DRAWS)
     drawn = evidence.draws(size, rng)
     _check_subgroups(estimand, drawn)

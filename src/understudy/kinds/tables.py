@@ -45,6 +45,7 @@ from understudy.release.readme import readme_text
 from understudy.release.summary import Summary, mechanisms_of
 from understudy.release.table_release import Release, StoredTables
 from understudy.synth.shared.method import Request, configure, make_plan, synthesizers
+from understudy.synth.shared.required import with_answers
 
 SCHEMA = "schema.toml"
 DEFAULT_METHOD = "auto"
@@ -89,7 +90,7 @@ class Tables:
         if asked["records"] is not None and not i_know:
             require_sane_for(asked["budget"], asked["records"])
         request = Request(**{**asked, "unit": read_unit(asked["unit"])})
-        return make_plan(configure(method or DEFAULT_METHOD, options), domain, request)
+        return with_answers(make_plan(configure(method or DEFAULT_METHOD, options), domain, request), domain)
 
     def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
         return configure(plan.method, plan.options).plan(domain, request)

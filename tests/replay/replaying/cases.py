@@ -70,9 +70,14 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "decay_level": ("row", "none"),
     "prior_share": ("1",),
     "near": ("1",),
+    "must": ("crosstab(sex, age)",),
 }
 # Options that go together, by the option that a method must have.
 TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
+    "must_rows": (
+        {"must": "crosstab(age, job)", "must_rows": "false", "must_share": "0.9"},
+        {"must": "predict(job)", "strata": "sex"},
+    ),
     "shrink": ({"coarsen": "none", "shrink": "LAST"}, {"coarsen": "none", "shrink": "LAST", "rule": "theorem"}),
     "decay_share": (
         {"decay_share": "0", "home_share": "0", "blend": "none"},

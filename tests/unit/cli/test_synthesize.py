@@ -42,6 +42,19 @@ def test_the_budget_refuses_before_anything_is_read_or_written(folder, refused, 
     refused(f"synthesize {DATA} --epsilon 1 --ledger budget.db --account peple --out release", says="'people'")
 
 
+def test_questions_in_a_file_must_be_answerable(folder, run, refused):
+    (folder / "questions.txt").write_text("# for the yearbook\ncrosstab(sex, smokes)\n", encoding="utf-8")
+    asked = "--schema people.toml --method one_look --epsilon 1 --must questions.txt"
+    made = json.loads(run(f"plan {asked} --records 120 --json").stdout)["plan"]
+    assert made["options"]["must"] == "crosstab(sex, smokes)"
+    assert any(step["label"] == "required: sex x smokes" for step in made["steps"])
+    assert any("either way" in note for note in made["notes"])
+    (folder / "questions.txt").write_text("crosstab(sex, smoke)\n", encoding="utf-8")
+    refused(f"plan {asked}", says="did you mean 'smokes'")
+    refused("plan --schema people.toml --epsilon 1 --must nowhere.txt", says="cannot be read")
+    refused("plan --schema people.toml --epsilon 1 --option must=x", says="say --must")
+
+
 @pytest.mark.parametrize("more", ["--ledger budget.db", "--account people"])
 def test_a_ledger_needs_an_account_and_an_account_a_ledger(refused, ledger, more):
     refused(f"synthesize {DATA} --epsilon 1 --out release {more}", says="give both or neither")

@@ -52,6 +52,7 @@ from understudy.synth.shared.margins import (
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.required import SHARE, Musts, Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
@@ -96,9 +97,18 @@ class Aim:
     refine: str = ""
     """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
     income:10``. A tenth of the budget pays for it."""
+    must: str = ""
+    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. It comes on top of what the schema asks for."""
+    must_share: str = SHARE
+    """The share of the budget that is set aside for the tables this takes."""
+    must_rows: bool = True
+    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
+    unless the method chooses them as well."""
 
     def __post_init__(self) -> None:
         check_refined(self.refine, self.draws)
+        self._musts  # noqa: B018 - checks the options
         if self.draws == "posterior" and self.strata:
             raise InputError("draws = posterior is for one model of all rows; leave strata out.")
         check_rows(self.draws, self.rows_by)
@@ -114,8 +124,8 @@ class Aim:
         check_copies(self.draws, request.copies)
         if self.refine:
             return self._refined().plan(schema, request, lambda merged: self._looks_at(merged, request.unit))
-        currency = Currency.for_choosing(request.budget)
-        strata = read_strata(schema, self.strata)
+        whole, required = Currency.for_choosing(request.budget), self._musts.read(schema, request.unit)
+        currency, strata = required.left(whole), read_strata(schema, self.strata)
         margins = strata.joined_all([(name,) for name in strata.inner])
         ones = [margin for margin in margins if not is_public(schema, margin, request.unit)]
         if not ones:
@@ -133,9 +143,10 @@ class Aim:
         rounds = self.rounds * len(schema.names) if candidates else len(first)
         part = currency.amount / rounds
         steps = [margin_step(schema, margin, unit, currency.noise(part, schema, margin, unit)) for margin in first]
+        steps = [*required.steps(unit, whole), *steps]
         notes = (f"No model of at most {self.model_cells:,} cells holds a pair: all is spent on one-way margins.",)
         if candidates:
-            left = max(rounds - len(steps), 1)
+            left = max(rounds - len(first), 1)
             sensitivity = Fraction(selection_sensitivity([1], request.unit))
             choice = GumbelMax if currency.concentrated else NoisyMax
             scale = currency.choice_scale(part * currency.choosing, sensitivity)
@@ -161,6 +172,7 @@ class Aim:
                 "model_cells": self.model_cells,
                 "rows_by": rows_law(self.draws, self.rows_by),
                 **drawn_option(self.draws),
+                **self._musts.options(required),
             },
             adaptive=True,
             read_by=currency.bound,
@@ -170,7 +182,8 @@ class Aim:
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         if self.refine:
             return self._refined().run(plan, schema, gate, stream)
-        currency = Currency.named(plan.budget, plan.read_by)
+        required = self._musts.read(schema, plan.unit)
+        currency = required.left(Currency.named(plan.budget, plan.read_by))
         fixed = list(takewhile(lambda step: step.action == "measure", plan.steps))  # what comes before any choice
         strata = read_strata(schema, self.strata)
         candidates = self._affordable(strata, plan.unit)
@@ -178,13 +191,17 @@ class Aim:
         gate.count_ahead([*(step.margin for step in fixed), *candidates])
         measured = gate.measure([query_of(step) for step in fixed])
         total = total_of(schema, public_records(plan, gate), measured)
-        rounds = self.rounds * len(schema.names) if candidates else len(fixed)
-        spent = currency.amount * Fraction(len(fixed), rounds)
+        first = len(fixed) - len(required.tables)
+        rounds = self.rounds * len(schema.names) if candidates else first
+        spent = currency.amount * Fraction(first, rounds)
         part = currency.amount / rounds
         state = _Run(
             plan=plan, schema=schema, gate=gate, currency=currency, candidates=candidates, spent=spent,
             sensitivities={margin: margin_sensitivity(schema, margin, plan.unit) for margin in candidates},
-            tracker=Tracker(schema, measured, known=known, total=max(total, 1.0), prior=PRIOR_WHILE_CHOOSING),
+            tracker=Tracker(
+                schema, self._modelled(required, plan, measured), known=known, total=max(total, 1.0),
+                prior=PRIOR_WHILE_CHOOSING,
+            ),
         )  # fmt: skip
         while candidates and state.spent < currency.amount:
             state.number += 1
@@ -206,8 +223,15 @@ class Aim:
         notes = (f"{state.number} rounds of choosing and measuring.",)
         return synthesis_of(
             plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
-            notes=notes,
+            notes=notes, modelled=self._modelled(required, plan, measured),
         )  # fmt: skip
+
+    def _modelled(self, required: Required, plan: Plan, measured: Sequence[Measurement]) -> list[Measurement]:
+        return required.in_model(measured, self.model_cells, [required.schema.margin(plan.unit.fixed)])
+
+    @property
+    def _musts(self) -> Musts:
+        return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
 
     def _refined(self) -> Refined:
         return Refined(method=replace(self, refine=""), refine=self.refine)
@@ -218,8 +242,11 @@ class Aim:
         """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
         refuse_without_model(self.refine)
         total = total_of(schema, records, measured)
-        strata = read_strata(schema, self.strata)
-        return synthesis_of(plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by)
+        strata, required = read_strata(schema, self.strata), self._musts.read(schema, plan.unit)
+        return synthesis_of(
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by,
+            modelled=self._modelled(required, plan, measured),
+        )  # fmt: skip
 
     def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:
         strata = read_strata(schema, self.strata)

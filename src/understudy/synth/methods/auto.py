@@ -11,7 +11,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.definition import NonPrivate, PureDP
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.synth.methods.histogram import MAX_CELLS, Histogram
 from understudy.synth.methods.independent import Independent
@@ -21,6 +21,14 @@ from understudy.synth.methods.one_look import OneLook
 from understudy.synth.shared.margins import check_copies, check_rows, rows_law
 from understudy.synth.shared.method import Request, Synthesis, check_request, configure, synthesizers
 from understudy.synth.shared.refine import check_refined, read_refinement
+from understudy.synth.shared.required import (
+    ANSWERS_OF_EPSILON,
+    ANSWERS_OF_RHO,
+    SHARE,
+    Musts,
+    ordinary_needs,
+    says_nothing,
+)
 
 CLEARLY_BETTER = 0.5
 NOT_WORTH_IT = 0.8
@@ -55,10 +63,16 @@ class Auto:
     refine: str = ""
     """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
     income:10``. A tenth of the budget pays for it. The full table and one-way margins alone are then not considered."""
+    must: str = ""
+    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. It comes on top of what the schema asks for."""
+    must_share: str = SHARE
+    """The share of the budget that is set aside for the tables this takes."""
 
     def __post_init__(self) -> None:
         check_rows(self.draws, self.rows_by)
         check_refined(self.refine, self.draws)
+        Musts(must=self.must, must_share=self.must_share)
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
@@ -67,40 +81,59 @@ class Auto:
             raise InputError("draws = posterior is for noisy tables; without a guarantee there is no noise.")
         if isinstance(request.budget, NonPrivate) and not self.refine:
             if schema.cells() <= MAX_CELLS:
-                return _with_reason(
-                    Histogram().plan(schema, request), "histogram: without a guarantee nothing is lost."
-                )
+                plan = Histogram(must=self.must).plan(schema, request)
+                return _with_reason(plan, "histogram: without a guarantee nothing is lost.")
             reason = "ipf: without a guarantee, and too many cells for the full table."
-            return _with_reason(Ipf(rows_by=self.rows_by).plan(schema, request), reason)
+            return _with_reason(Ipf(rows_by=self.rows_by, **self._musts).plan(schema, request), reason)
         whole, pairs = self._whole_table(schema, request), self._all_pairs(schema, request)
         if whole is not None and _whole_is_clearer(schema, whole, pairs):
             reason = "histogram: the full table is small enough that its noise is below that of separate margins."
             return _with_reason(whole, reason)
         if pairs is not None and self._too_noisy(schema, pairs, request):
-            plan = Independent(rows_by=rows_law(self.draws, self.rows_by)).plan(schema, request)
+            plan = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
             reason = "independent: with this budget and so few rows, noise would hide what two-way tables have to say."
             return _with_reason(plan, reason)
         if pairs is not None:
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
             reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is all that is looked for."
-            return _with_reason(Mst(**self._shared).plan(schema, request), reason)
-        plan = OneLook(**self._shared).plan(schema, request)
+            return _with_reason(self._with_answers(Mst, schema, request), reason)
         reason = (
             "one_look: all two-way tables together are too large for one model, so those worth their noise are chosen."
         )
-        return _with_reason(plan, reason)
+        return _with_reason(self._with_answers(OneLook, schema, request), reason)
+
+    def _with_answers(self, method: type[Mst | OneLook], schema: Schema, request: Request) -> Plan:
+        """The plan of a method that chooses, with tables for ordinary questions beside it if nobody named others.
+
+        They are fixed beforehand, so answers from them are valid; rows do not have to follow them.
+        """
+        if Musts(must=self.must).read(schema, request.unit).needs or self.refine:
+            return method(**self._shared).plan(schema, request)
+        concentrated = not isinstance(request.budget, PureDP)
+        asked = ordinary_needs(schema, request.unit, concentrated=concentrated)
+        share = ANSWERS_OF_RHO if concentrated else ANSWERS_OF_EPSILON
+        if asked:
+            options = {**self._shared, "must": asked, "must_share": share, "must_rows": False}
+            plan = method(**options).plan(schema, request)
+            if not says_nothing(plan, schema):
+                return plan
+        return method(**self._shared).plan(schema, request)
 
     @property
     def _shared(self) -> dict[str, Any]:
         """The options that every margin method has."""
-        return {"rows_by": self.rows_by, "draws": self.draws, "refine": self.refine}
+        return {"rows_by": self.rows_by, "draws": self.draws, "refine": self.refine, **self._musts}
+
+    @property
+    def _musts(self) -> dict[str, Any]:
+        return {"must": self.must, "must_share": self.must_share}
 
     def _whole_table(self, schema: Schema, request: Request) -> Plan | None:
         if self.draws == "posterior" or self.refine:
             return None  # the histogram has neither
         try:
-            return Histogram(rows_by=rows_law(self.draws, self.rows_by)).plan(schema, request)
+            return Histogram(rows_by=rows_law(self.draws, self.rows_by), must=self.must).plan(schema, request)
         except UnsupportedError:
             return None
 
@@ -119,7 +152,7 @@ class Auto:
         size = request.records if request.records is not None else request.rows
         if size is None or self.draws == "posterior" or self.refine:
             return False
-        single = Independent().plan(schema, request)
+        single = Independent(**self._musts).plan(schema, request)
         alone, together = (expected_error(schema, plan.steps, size) for plan in (single, pairs))
         return alone < NOT_WORTH_IT * together
 

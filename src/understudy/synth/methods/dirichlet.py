@@ -35,8 +35,9 @@ from understudy.privacy.mechanisms.preconditions import epsilon_of, exact_is_kno
 from understudy.privacy.promise.calibrate_dirichlet import round_prior
 from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata, breach_loss, promises_definition_6
-from understudy.privacy.promise.plan import Plan, Step
+from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.synth.shared.required import named_needs
 
 MAX_STRATA = 10_000
 BREACH_NOTE = (
@@ -70,6 +71,9 @@ class Dirichlet:
     strata: str = "auto"
     """``auto`` draws within each combination of the unit's ``fixed`` attributes; ``none`` draws from the full
     cross-tabulation."""
+    must: str = ""
+    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. This method holds every table; the plan says where each answer comes from."""
 
     def __post_init__(self) -> None:
         if self.strata not in ("auto", "none"):
@@ -93,7 +97,7 @@ class Dirichlet:
             Step(label=f"copy {copy}", margin=margin, action="draw", event=event, cells=domain.possible)
             for copy in range(1, request.copies + 1)
         )
-        options: dict[str, str] = {"strata": self.strata, "prior": self.prior}
+        options: dict[str, Option] = {"strata": self.strata, "prior": self.prior, **named_needs(schema, self.must)}
         return planned(
             schema,
             request,

@@ -39,6 +39,7 @@ from understudy.synth.shared.method import (
     planned,
     synthesizers,
 )
+from understudy.synth.shared.required import named_needs
 
 MAX_CELLS = 10_000_000
 TOTAL_SHARE = Fraction(1, 50)
@@ -75,6 +76,9 @@ class Histogram:
     prior: str = PRIOR
     """Prior strength in records, spread over all possible cells. Used with ``postprocess = published`` and without a
     guarantee only."""
+    must: str = ""
+    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. This method holds every table; the plan says how wide each answer will be."""
 
     def __post_init__(self) -> None:
         if self.rows_by is not None and self.rows_by not in ROWS_BY:
@@ -110,6 +114,7 @@ class Histogram:
                 raise InputError(f"prior ({self.prior}) belongs to postprocess = published; leave it out.")
             if self.postprocess == "published":
                 options |= {"postprocess": self.postprocess, "prior": self.prior}
+        options |= named_needs(schema, self.must)
         return planned(
             schema,
             request,

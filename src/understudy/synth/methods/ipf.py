@@ -49,12 +49,14 @@ from understudy.synth.shared.margins import (
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.required import LABEL, SHARE, Musts, Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Fitter, Strata, read_strata, synthesis_in_strata
 
 SPLITS = ("optimal", "equal")
 POSTPROCESS = ("joint", "published")
 PRIOR = "1"  # synthpop's default, in records over all cells of a table (Raab 2022, footnote 17)
+MODEL_CELLS = 1_000_000  # up to which rows follow required tables beside the margins
 TINY = 1e-6  # what the published method makes of a count that is not positive
 
 
@@ -99,9 +101,18 @@ class Ipf:
     refine: str = ""
     """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
     income:10``. A tenth of the budget pays for it."""
+    must: str = ""
+    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. It comes on top of what the schema asks for."""
+    must_share: str = SHARE
+    """The share of the budget that is set aside for the tables this takes."""
+    must_rows: bool = True
+    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
+    unless the method chooses them as well."""
 
     def __post_init__(self) -> None:
         check_rows(self.draws, self.rows_by)
+        self._musts  # noqa: B018 - checks the options
         if self.draws == "posterior" and (self.strata or self.postprocess == "published"):
             raise InputError("draws = posterior is for one joint model of all rows; leave strata and postprocess out.")
         check_refined(self.refine, self.draws)
@@ -138,6 +149,7 @@ class Ipf:
             )
         for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
             check_model_size(rules, inner, [strata.inside(schema.margin(request.unit.fixed))])
+        required = self._musts.read(schema, request.unit)
         published = self._published(request.budget)
         if published and request.rows is None and not request.unit.public_total:
             raise InputError(
@@ -149,8 +161,8 @@ class Ipf:
             schema,
             request,
             method=self.name,
-            steps=self._steps(schema, margins, request),
-            options=self._options(request.budget),
+            steps=self._steps(schema, margins, request, required),
+            options={**self._options(request.budget), **self._musts.options(required)},
             notes=("NO GUARANTEE: rows are drawn from a model of the exact tables.",)
             if isinstance(request.budget, NonPrivate)
             else (),
@@ -179,18 +191,25 @@ class Ipf:
     def _rows_by(self, budget: Definition) -> str:
         return "multinomial" if self._published(budget) and not self.rows_by else rows_law(self.draws, self.rows_by)
 
-    def _steps(self, schema: Schema, margins: Sequence[Margin], request: Request) -> tuple[Step, ...]:
+    def _steps(
+        self, schema: Schema, margins: Sequence[Margin], request: Request, required: Required
+    ) -> tuple[Step, ...]:
+        """The margins, with what is left for them, and the required tables; one that is both has both shares."""
+        more = [table for table in required.tables if table not in margins]
         if not isinstance(request.budget, NonPrivate):
-            with_total = not self._published(request.budget)
-            return measure_steps(
-                schema, margins, request.unit, request.budget, self._split(request.budget), with_total=with_total
-            )
+            steps = measure_steps(
+                schema, [*margins, *more], request.unit, request.budget, self._split(request.budget),
+                with_total=not self._published(request.budget), required=required.tables, set_aside=required.share,
+                extra=more,
+            )  # fmt: skip
+            return tuple(replace(one, label=f"{LABEL}{one.label}") if one.margin in more else one for one in steps)
+        margins = [*margins, *more]
         movable = [margin for margin in margins if not is_public(schema, margin, request.unit)]
         if not movable:
             raise UnsupportedError("no unit can change any of these margins; nothing is left to protect.")
         return tuple(
             Step(
-                label=margin_label(margin),
+                label=f"{LABEL if margin in more else ''}{margin_label(margin)}",
                 margin=margin,
                 action="measure",
                 event=NoNoise(),
@@ -209,6 +228,10 @@ class Ipf:
             return replace(synthesis, measurements=())  # exact tables are never published, whatever is promised
         return synthesis
 
+    @property
+    def _musts(self) -> Musts:
+        return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
+
     def _refined(self) -> Refined:
         return Refined(method=replace(self, refine=""), refine=self.refine)
 
@@ -224,17 +247,21 @@ class Ipf:
         known: dict[Margin, NDArray[np.int64]],
     ) -> Synthesis:  # fmt: skip
         strata, rows_by = read_strata(schema, self.strata), self._rows_by(plan.budget)
+        required = self._musts.read(schema, plan.unit)
+        modelled = required.in_model(measured, MODEL_CELLS, [schema.margin(plan.unit.fixed)])
         if self._published(plan.budget):
             # Only shares matter to this fit, so its total is the number of rows and no record is counted for it.
             total = float(records if records is not None else plan.rows or 0)
-            return synthesis_in_strata(
-                plan, strata, measured, total=total, rows_by=rows_by, stream=stream, known=known,
+            made = synthesis_in_strata(
+                plan, strata, modelled, total=total, rows_by=rows_by, stream=stream, known=known,
                 fitter=_published_fit(read_exact(self.prior, "prior")),
             )  # fmt: skip
+            return replace(made, measurements=tuple(measured))
         total = total_of(schema, records, measured)
         return synthesis_of(
-            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known
-        )
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
+            modelled=modelled,
+        )  # fmt: skip
 
 
 def _published_fit(prior: Fraction) -> Fitter:

@@ -56,6 +56,7 @@ from understudy.synth.shared.pairs import (
     possible_pairs,
 )
 from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.required import SHARE, Musts, Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
@@ -94,10 +95,19 @@ class Mst:
     refine: str = ""
     """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
     income:10``. A tenth of the budget pays for it."""
+    must: str = ""
+    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. It comes on top of what the schema asks for."""
+    must_share: str = SHARE
+    """The share of the budget that is set aside for the tables this takes."""
+    must_rows: bool = True
+    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
+    unless the method chooses them as well."""
 
     def __post_init__(self) -> None:
         check_refined(self.refine, self.draws)
         check_rows(self.draws, self.rows_by)
+        self._musts  # noqa: B018 - checks the options
         if self.draws == "posterior" and self.strata:
             raise InputError("draws = posterior is for one model of all rows; leave strata out.")
         if not 1000 <= self.model_cells <= 20_000_000:
@@ -116,9 +126,12 @@ class Mst:
         for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
             check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
         edges = possible_pairs(strata, unit, self.model_cells)
-        joins = _most_joins(strata, unit, edges)
-        currency = _currency(strata, request.budget, unit, edges, joins)
+        required = self._musts.read(schema, unit)
+        joins = _most_joins(strata, unit, edges, self._linked(required, unit))
+        whole = _currency(strata, request.budget, unit, edges, joins)
+        currency = required.left(whole)
         steps = one_way_steps(schema, ones, unit, currency, currency.amount * (ONE_WAY if joins else Fraction(1)))
+        steps = [*required.steps(unit, whole), *steps]
         if joins:
             sensitivity = Fraction(selection_sensitivity([1], unit))
             event = GumbelMax if currency.concentrated else NoisyMax
@@ -140,6 +153,7 @@ class Mst:
                 "model_cells": self.model_cells,
                 "rows_by": rows_law(self.draws, self.rows_by),
                 **drawn_option(self.draws),
+                **self._musts.options(required),
             },
             adaptive=True,
             notes=("Larger pairs get larger shares of what the pairs have together, once the tree is known.",),
@@ -154,14 +168,19 @@ class Mst:
             return self._refined().run(plan, schema, gate, stream)
         strata = read_strata(schema, self.strata)
         edges = possible_pairs(strata, plan.unit, self.model_cells)
-        joins = _most_joins(strata, plan.unit, edges)
-        currency = _currency(strata, plan.budget, plan.unit, edges, joins)
+        required = self._musts.read(schema, plan.unit)
+        linked = self._linked(required, plan.unit)
+        joins = _most_joins(strata, plan.unit, edges, linked)
+        currency = required.left(_currency(strata, plan.budget, plan.unit, edges, joins))
         first = [step for step in plan.steps if step.action == "measure" and (step.margin or step.label == TOTAL)]
         known = known_margins(schema, gate, plan.unit)
         gate.count_ahead([*(step.margin for step in first), *(strata.joined(edge) for edge in edges)])
         measured = gate.measure([query_of(step) for step in first])
         total = total_of(schema, public_records(plan, gate), measured)
-        tree = self._grow(strata, currency, gate, measured, edges=edges, total=total, joins=joins) if joins else []
+        tree: list[Margin] = []
+        if joins:
+            known_now = self._modelled(required, plan.unit, measured)
+            tree = self._grow(strata, currency, gate, known_now, edges=edges, total=total, joins=joins, linked=linked)
         if tree:
             part = currency.amount * (1 - ONE_WAY - CHOOSING)
             margins = [strata.joined(edge) for edge in tree]
@@ -175,8 +194,19 @@ class Mst:
         total = total_of(schema, public_records(plan, gate), measured)
         return synthesis_of(
             plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
-            notes=notes,
+            notes=notes, modelled=self._modelled(required, plan.unit, measured),
         )  # fmt: skip
+
+    def _linked(self, required: Required, unit: Unit) -> list[Margin]:
+        """Required tables in the model, whose attributes hang together before a pair is chosen."""
+        return required.groups(self.model_cells, [required.schema.margin(unit.fixed)])
+
+    def _modelled(self, required: Required, unit: Unit, measured: Sequence[Measurement]) -> list[Measurement]:
+        return required.in_model(measured, self.model_cells, [required.schema.margin(unit.fixed)])
+
+    @property
+    def _musts(self) -> Musts:
+        return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
 
     def _refined(self) -> Refined:
         return Refined(method=replace(self, refine=""), refine=self.refine)
@@ -187,12 +217,15 @@ class Mst:
         """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
         refuse_without_model(self.refine)
         strata = read_strata(schema, self.strata)
-        total = total_of(schema, records, measured)
-        return synthesis_of(plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by)
+        total, required = total_of(schema, records, measured), self._musts.read(schema, plan.unit)
+        return synthesis_of(
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by,
+            modelled=self._modelled(required, plan.unit, measured),
+        )  # fmt: skip
 
     def _grow(
         self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
-        edges: Sequence[Margin], total: float, joins: int,
+        edges: Sequence[Margin], total: float, joins: int, linked: Sequence[Margin],
     ) -> list[Margin]:  # fmt: skip
         """Kruskal's algorithm with a noisy maximum: the pair farthest from independence between two parts."""
         unit = gate.unit
@@ -207,7 +240,7 @@ class Mst:
             offered[edge] = Candidate(margin=margin, model=model, offset=penalty)
         part = currency.amount * CHOOSING / joins
         scale = currency.choice_scale(part, Fraction(selection_sensitivity([1], unit)))
-        joined, tree = _Parts(strata, unit), []
+        joined, tree = _Parts(strata, unit, linked), []
         for number in range(1, joins + 1):
             left = [edge for edge in edges if not joined.same(edge)]
             if not left:
@@ -234,9 +267,10 @@ def _currency(strata: Strata, budget: Definition, unit: Unit, edges: Sequence[Ma
     return min(pure, currency, key=variance)
 
 
-def _most_joins(strata: Strata, unit: Unit, edges: Sequence[Margin]) -> int:
-    """How many pairs a spanning forest of the possible pairs has; the fixed attributes hang together already."""
-    parts = _Parts(strata, unit)
+def _most_joins(strata: Strata, unit: Unit, edges: Sequence[Margin], linked: Sequence[Margin]) -> int:
+    """How many pairs a spanning forest of the possible pairs has; fixed attributes and required tables hang together
+    already."""
+    parts = _Parts(strata, unit, linked)
     count = 0
     for edge in edges:
         if not parts.same(edge):
@@ -248,11 +282,12 @@ def _most_joins(strata: Strata, unit: Unit, edges: Sequence[Margin]) -> int:
 class _Parts:
     """Which attributes hang together so far."""
 
-    def __init__(self, strata: Strata, unit: Unit) -> None:
+    def __init__(self, strata: Strata, unit: Unit, linked: Sequence[Margin]) -> None:
         self._part = {name: number for number, name in enumerate(strata.inner)}
-        fixed = [name for name in strata.inner if name in unit.fixed]
-        for name in fixed:
-            self._part[name] = self._part[fixed[0]]
+        for group in (unit.fixed, *linked):
+            inside = [name for name in strata.inner if name in group]
+            for name in inside[1:]:
+                self.join((inside[0], name))
 
     def same(self, edge: Margin) -> bool:
         return self._part[edge[0]] == self._part[edge[1]]

@@ -56,6 +56,7 @@ from understudy.synth.shared.pairs import (
     possible_pairs,
 )
 from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
+from understudy.synth.shared.required import SHARE, Musts, Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
@@ -96,10 +97,19 @@ class OneLook:
     refine: str = ""
     """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
     income:10``. A tenth of the budget pays for it."""
+    must: str = ""
+    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. It comes on top of what the schema asks for."""
+    must_share: str = SHARE
+    """The share of the budget that is set aside for the tables this takes."""
+    must_rows: bool = True
+    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
+    unless the method chooses them as well."""
 
     def __post_init__(self) -> None:
         check_refined(self.refine, self.draws)
         check_rows(self.draws, self.rows_by)
+        self._musts  # noqa: B018 - checks the options
         if self.draws == "posterior" and self.strata:
             raise InputError("draws = posterior is for one model of all rows; leave strata out.")
         if not 1000 <= self.model_cells <= 20_000_000:
@@ -117,10 +127,11 @@ class OneLook:
         check_margin_sizes(schema, ones)
         for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
             check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
-        currency = Currency.for_choosing(request.budget)
+        whole, required = Currency.for_choosing(request.budget), self._musts.read(schema, unit)
+        currency = required.left(whole)
         pairs = possible_pairs(strata, unit, self.model_cells)
         first, looking = _shares(currency) if pairs else (Fraction(1), Fraction(0))
-        steps = one_way_steps(schema, ones, unit, currency, currency.amount * first)
+        steps = [*required.steps(unit, whole), *one_way_steps(schema, ones, unit, currency, currency.amount * first)]
         notes = (f"No model of at most {self.model_cells:,} cells holds a pair: all is spent on one-way margins.",)
         if pairs:
             sensitivity = comparison_sensitivity([1] * len(pairs), unit)
@@ -148,6 +159,7 @@ class OneLook:
                 "model_cells": self.model_cells,
                 "rows_by": rows_law(self.draws, self.rows_by),
                 **drawn_option(self.draws),
+                **self._musts.options(required),
             },
             adaptive=True,
             read_by=currency.bound,
@@ -163,7 +175,8 @@ class OneLook:
         if self.refine:
             return self._refined().run(plan, schema, gate, stream)
         strata, unit = read_strata(schema, self.strata), plan.unit
-        currency = Currency.named(plan.budget, plan.read_by)
+        required = self._musts.read(schema, unit)
+        currency = required.left(Currency.named(plan.budget, plan.read_by))
         pairs = possible_pairs(strata, unit, self.model_cells)
         ones = one_way_margins(strata, unit)
         first = plan.steps[: -2 if pairs else None]
@@ -174,9 +187,11 @@ class OneLook:
         total = total_of(schema, public_records(plan, gate), measured)
         if pairs:
             left = currency.amount * (1 - sum(_shares(currency), Fraction(0)))
-            choice = self._choice(strata, currency, gate, measured, pairs=pairs, total=total, left=left)
+            singles = measured[len(required.tables) :]
+            choice = self._choice(strata, currency, gate, singles, pairs=pairs, total=total, left=left)
             sizes = {name: schema[name].size for name in strata.inner}
             always = kept_together(strata, unit)
+            always += map(strata.inside, required.groups(self.model_cells, always))
 
             def fits(numbers: Sequence[int]) -> bool:
                 return tree_cells(sizes, [*always, *(pairs[number] for number in numbers)]) <= self.model_cells
@@ -193,8 +208,15 @@ class OneLook:
             total = total_of(schema, public_records(plan, gate), measured)
         return synthesis_of(
             plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
-            notes=notes,
+            notes=notes, modelled=self._modelled(required, unit, measured),
         )  # fmt: skip
+
+    def _modelled(self, required: Required, unit: Unit, measured: Sequence[Measurement]) -> list[Measurement]:
+        return required.in_model(measured, self.model_cells, [required.schema.margin(unit.fixed)])
+
+    @property
+    def _musts(self) -> Musts:
+        return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
 
     def _refined(self) -> Refined:
         return Refined(method=replace(self, refine=""), refine=self.refine)
@@ -205,7 +227,11 @@ class OneLook:
         """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
         refuse_without_model(self.refine)
         strata, total = read_strata(schema, self.strata), total_of(schema, records, measured)
-        return synthesis_of(plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by)
+        required = self._musts.read(schema, plan.unit)
+        return synthesis_of(
+            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by,
+            modelled=self._modelled(required, plan.unit, measured),
+        )  # fmt: skip
 
     def _choice(
         self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,

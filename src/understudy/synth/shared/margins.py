@@ -124,9 +124,13 @@ def shares_by_cells(schema: Schema, margins: Sequence[Margin], power: Fraction) 
 
 
 def measure_steps(
-    schema: Schema, margins: Sequence[Margin], unit: Unit, budget: Definition, split: str, *, with_total: bool = True
-) -> tuple[Step, ...]:
+    schema: Schema, margins: Sequence[Margin], unit: Unit, budget: Definition, split: str, *, with_total: bool = True,
+    required: Sequence[Margin] = (), set_aside: Fraction = Fraction(0), extra: Sequence[Margin] = (),
+) -> tuple[Step, ...]:  # fmt: skip
     """Steps that measure every margin, and under ``add_remove`` the number of rows (``with_total``), in one budget.
+
+    ``set_aside`` is the share that the ``required`` margins have to themselves; they have a part of the rest too,
+    unless they are ``extra``.
 
     ``split``: ``equal``, or ``optimal``: the least total variance over all cells. Noise of variance proportional to
     1/share^2 (geometric, pure budgets) wants shares in proportion to cells^(1/3), of 1/share (Gaussian) to cells^(1/2).
@@ -135,7 +139,7 @@ def measure_steps(
     if not movable:
         raise UnsupportedError("no unit can change any of these margins; nothing is left to protect.")
     power = Fraction(0) if split == "equal" else Fraction(1, 3) if budget.name == "pure" else Fraction(1, 2)
-    shares = shares_by_cells(schema, movable, power)
+    shares = _shares(schema, movable, power, required=required, set_aside=set_aside, extra=extra)
     sensitivities = [margin_sensitivity(schema, margin, unit) for margin in movable]
     cells = [int(schema.allowed(margin).sum()) for margin in movable]
     noises = noise_for(budget, sensitivities, shares=shares, cells=cells)
@@ -160,6 +164,23 @@ def measure_steps(
         )
         for margin, noise, sensitivity, count in zip(queries, noises, sensitivities, cells, strict=True)
     )
+
+
+def _shares(
+    schema: Schema, margins: Sequence[Margin], power: Fraction, *, required: Sequence[Margin],
+    set_aside: Fraction, extra: Sequence[Margin],
+) -> list[Fraction]:  # fmt: skip
+    """Shares that add to one: what is set aside goes to the required margins, the rest to all that are not extra."""
+    if not set_aside:
+        return shares_by_cells(schema, margins, power)
+    wanted = [margin for margin in margins if margin in required]
+    others = [margin for margin in margins if margin not in extra]
+    aside = set_aside if others else Fraction(1)
+    shares = dict.fromkeys(margins, Fraction(0))
+    for part, group in ((aside, wanted), (1 - aside, others)):
+        for margin, share in zip(group, shares_by_cells(schema, group, power) if group else (), strict=True):
+            shares[margin] += part * share
+    return [shares[margin] for margin in margins]
 
 
 def margin_step(schema: Schema, margin: Margin, unit: Unit, noise: Geometric | DiscreteGaussian) -> Step:

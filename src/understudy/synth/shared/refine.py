@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
+from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fine_bins import FineBins, merged_schema, spread, weights_within
 from understudy.models.nearest_table import nearest_table
 from understudy.privacy.gate.gate import Gate, Groups
 from understudy.privacy.gate.measurement_steps import query_of
-from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.definition import NonPrivate, Unit
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.margins import LARGEST_MARGIN, Margin, margin_label, measure_steps, whole_number
 from understudy.synth.shared.method import Request, Synthesis, Synthesizer, count_text, planned
+from understudy.synth.shared.required import Musts
 
 SHARE = Fraction(1, 10)  # of the budget, for all fine one-way margins together
 LEAST, MOST = 2, 200  # merged bins of one attribute
@@ -90,18 +92,40 @@ class Refined:
         currency = Currency.of(request.budget)
         fine: list[Margin] = [(name,) for name in refinement.bins]
         first = measure_steps(schema, fine, request.unit, currency.part(SHARE), "optimal", with_total=False)
-        rest = self.method.plan(refinement.coarse, replace(request, budget=currency.part(1 - SHARE)))
+        method = self._inner(refinement, request.unit)
+        rest = method.plan(refinement.coarse, replace(request, budget=currency.part(1 - SHARE)))
         _check_fine_sizes(schema, [*fine, *looks_at(refinement.coarse)])
         return planned(
             schema,
             request,
             method=rest.method,
             steps=(*(replace(step, label=f"{step.label} on its fine grid") for step in first), *rest.steps),
-            options={**rest.options, "refine": self.refine},
+            options={
+                **{name: value for name, value in rest.options.items() if name != "must"},
+                "refine": self.refine,
+                **({"must": self._must} if self._must else {}),
+            },
             adaptive=rest.adaptive,
             read_by=rest.read_by,
             notes=("Bins are merged by noisy one-way counts; all else is looked at in merged bins.", *rest.notes),
         )
+
+    @property
+    def _must(self) -> str:
+        return str(getattr(self.method, "must", ""))
+
+    def _inner(self, refinement: Refinement, unit: Unit) -> Synthesizer:
+        """The method with the tables it must measure written out, for questions are asked of the fine grid."""
+        tables = Musts(must=self._must).read(refinement.schema, unit).tables
+        for table in tables:
+            merged = [name for name in table if name in refinement.bins]
+            if merged:
+                raise InputError(
+                    f"{margin_label(table)} must be measured, and refine merges the bins of '{merged[0]}' in every "
+                    "table but its own, which are then not published; leave one of the two out."
+                )
+        lines = (f"crosstab({', '.join(map(quoted, table))})" for table in tables)
+        return replace(self.method, must="\n".join(lines)) if tables else self.method  # type: ignore[type-var]
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         """Rows on the fine grid, from the method's rows in merged bins."""
@@ -112,7 +136,7 @@ class Refined:
         groups = refinement.groups({name: one.values for name, one in noisy.items()})
         gate.merge(groups)
         rest = replace(plan, budget=Currency.of(plan.budget).part(1 - SHARE), steps=plan.steps[number:])
-        synthesis = self.method.run(rest, refinement.coarse, gate, stream)
+        synthesis = self._inner(refinement, plan.unit).run(rest, refinement.coarse, gate, stream)
         rows_by = str(plan.options["rows_by"])
         fine = tuple(
             FineBins(

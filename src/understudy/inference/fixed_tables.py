@@ -1,0 +1,51 @@
+"""What was measured whatever a method chose: an answer from these tables has no selection in it.
+
+A method that chooses on the way looks at the data, with noise, before it decides what to measure. Tables that its plan
+names with their margin were measured in any case, with noise that the plan states. Their likelihood is that noise and
+nothing else, so what follows from them alone is valid (docs/theory/required-tables.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from understudy.core.measurement import Measurement
+from understudy.inference.estimands import Estimand
+from understudy.release.table_release import Release
+
+Margin = tuple[str, ...]
+
+
+def fixed_beforehand(release: Release) -> tuple[Measurement, ...]:
+    """The measurements that the plan of a release names."""
+    plan = release.provenance.plan
+    if plan is None:
+        return ()
+    named = {
+        (step.label, step.margin)
+        for step in plan.steps
+        if step.action == "measure" and step.repeats == 1 and (step.margin or step.cells)
+    }
+    return tuple(one for one in release.measurements if (one.label, one.margin) in named)
+
+
+def without_selection(release: Release, estimand: Estimand) -> Release | None:
+    """The release with the tables that were fixed beforehand, if they tell as much about a question; else nothing.
+
+    They do where one of them holds all its attributes, or where no measured table does and every pair of attributes
+    is in one of them.
+    """
+    fixed = fixed_beforehand(release)
+    margins = [one.margin for one in fixed]
+    wanted = set(estimand.margin)
+    if any(wanted <= set(margin) for margin in margins):
+        return replace(release, measurements=fixed)
+    chosen = any(wanted <= set(one.margin) for one in release.measurements)
+    return replace(release, measurements=fixed) if not chosen and joined(margins, estimand.margin) else None
+
+
+def joined(margins: Sequence[Margin], wanted: Margin) -> bool:
+    """Whether some tables hold every two attributes of a question together."""
+    return all(any(set(pair) <= set(margin) for margin in margins) for pair in combinations(wanted, 2))
