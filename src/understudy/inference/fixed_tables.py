@@ -19,9 +19,9 @@ Margin = tuple[str, ...]
 
 
 def fixed_beforehand(release: Release) -> tuple[Measurement, ...]:
-    """The measurements that the plan of a release names."""
+    """The measurements that a plan which chooses on the way names all the same; of another plan none."""
     plan = release.provenance.plan
-    if plan is None:
+    if plan is None or not plan.adaptive:
         return ()
     named = {
         (step.label, step.margin)
