@@ -4,9 +4,14 @@ The printed numbers, with the reading under which each is computed, are data: th
 for all papers. A paper's file holds the computations alone. The two are joined here, and an item without a computation
 or a computation without an item is our bug.
 
-A verdict is ``pass`` when the computed value rounds to the printed one (or to what the reading says was meant) or, for
-a mean over simulated runs, lies within what two such means differ by;
-``fail`` when it does not, ``cannot`` when it could not be computed, with the reason.
+A verdict is
+
+- ``pass``: the computed value rounds to the printed one or, for a mean over simulated runs, lies within what two such
+  means differ by;
+- ``misprint``: it rounds to another number, and the reading shows that this number was meant;
+- ``differs``: it is what the reading expects, and not what was printed;
+- ``fail``: it is neither. That is a bug of ours;
+- ``cannot``: it could not be computed, with the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +28,8 @@ from understudy.core.registry import Registry
 from understudy.errors import InternalError, UnsupportedError
 from understudy.figures.drawing import Drawing
 
-Verdict = Literal["pass", "fail", "cannot"]
+Verdict = Literal["pass", "misprint", "differs", "fail", "cannot"]
+VERDICTS: tuple[Verdict, ...] = ("pass", "misprint", "differs", "fail", "cannot")
 Compute = Callable[[], "float | Simulated"]
 Computations = Mapping[tuple[str, str], Compute]  # by item and cell
 DATA_VARIABLE = "UNDERSTUDY_DATA"
@@ -59,7 +65,11 @@ class CannotComputeError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One printed number. ``read_as`` is what the reading says was meant, where that differs from what is printed."""
+    """One printed number.
+
+    ``expected`` is what the reading leads to, where that is not what is printed. ``misprint`` says that the reading
+    shows how the printed number came from the expected one.
+    """
 
     paper: str
     item: str
@@ -68,7 +78,8 @@ class Item:
     reading: str
     tolerance: float
     compute: Compute
-    read_as: float | None = None
+    expected: float | None = None
+    misprint: bool = False
     long: bool = False
 
     def outcome(self) -> Outcome:
@@ -81,16 +92,23 @@ class Item:
             computed, tolerance = found.mean, max(self.tolerance, found.tolerance)
         else:
             computed, tolerance = found, self.tolerance
-        meant = self.published if self.read_as is None else self.read_as
+        error = computed - self.published
         # A value that rounds to the printed digits is the printed value; the slack is for the binary form of .005.
-        close = abs(computed - meant) <= tolerance * (1 + 1e-9)
-        reason = "" if close else f"differs from {meant:g} by more than {tolerance:g}"
-        return self._outcome(computed, "pass" if close else "fail", reason, error=computed - meant)
+        within = tolerance * (1 + 1e-9)
+        if self.expected is None:
+            if abs(error) <= within:
+                return self._outcome(computed, "pass", error=error)
+            return self._outcome(computed, "fail", f"is off {self.published:g} by more than {tolerance:g}", error=error)
+        if abs(computed - self.expected) > within:
+            return self._outcome(computed, "fail", f"is off {self.expected:g} by more than {tolerance:g}", error=error)
+        return self._outcome(computed, "misprint" if self.misprint else "differs", error=error)
 
     def left_out(self) -> Outcome:
         return self._outcome(None, "cannot", "a long computation, left out of a quick run")
 
-    def _outcome(self, computed: float | None, verdict: Verdict, reason: str, *, error: float | None = None) -> Outcome:
+    def _outcome(
+        self, computed: float | None, verdict: Verdict, reason: str = "", *, error: float | None = None
+    ) -> Outcome:
         return Outcome(
             paper=self.paper,
             item=self.item,
@@ -106,7 +124,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One printed number beside the computed one. ``error`` is computed minus meant."""
+    """One printed number beside the computed one. ``error`` is computed minus printed."""
 
     paper: str
     item: str
@@ -133,10 +151,20 @@ class Outcome:
 
 
 def listed_items() -> list[dict[str, Any]]:
-    """The entries of ``items.toml``, as they stand."""
+    """The entries of ``items.toml``: single numbers as they stand, and every filled cell of its tables."""
     listed = tomllib.loads((Path(__file__).parent / "items.toml").read_text(encoding="utf-8"))
-    entries: list[dict[str, Any]] = listed["item"]
-    return entries
+    return [*listed["item"], *(entry for table in listed["table"] for entry in _cells(table))]
+
+
+def _cells(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """One entry for each number of a printed table; an empty text is a cell that the paper leaves blank."""
+    for row, numbers in table["rows"].items():
+        for column, number in zip(table["columns"], numbers, strict=True):
+            if number != "":
+                yield {
+                    "paper": table["paper"], "item": table["item"], "cell": f"{column} {row}", "published": number,
+                    "tolerance": table["tolerance"], "reading": table["reading"],
+                }  # fmt: skip
 
 
 def items(paper: str) -> list[Item]:

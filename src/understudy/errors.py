@@ -83,3 +83,7 @@ def unknown_name(
     hint = f"; did you mean '{near[0]}'?" if near else "."
     listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return error(f"{kind} '{name}' is unknown{hint} Known: {listed or 'none'}.")
+
+
+def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
+    return MissingExtraError(f"{what} needs {package}; install it with: pip install 'understudy[{extra}]'")

@@ -60,7 +60,8 @@ def reproduce(
 
     Example: `understudy reproduce raab` or `understudy reproduce raab --plot figure1.svg`
 
-    A verdict is pass, fail or cannot (with the reason). A fail ends with exit code 1: it is a bug, of ours.
+    A verdict is pass, misprint (another number was meant), differs (computed, and not what was printed), cannot (with
+    the reason) or fail. A fail ends with exit code 1: it is a bug of ours.
     """
     load_papers()
     from papers import harness
@@ -88,6 +89,6 @@ def reproduce(
             [(o.paper, o.item, o.cell, o.published, o.computed, o.verdict, o.reason or o.reading) for o in outcomes],
             right=("published", "computed"),
         )
-        say(", ".join(f"{tally[verdict]} {verdict}" for verdict in ("pass", "fail", "cannot")))
+        say(", ".join(f"{tally[verdict]} {verdict}" for verdict in harness.VERDICTS))
     if tally["fail"]:
         raise InternalError(f"{tally['fail']} printed number(s) do not come out as printed.")

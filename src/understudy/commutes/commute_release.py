@@ -28,14 +28,14 @@ from understudy.core.measurement import CLASSES, Measurement
 from understudy.core.places import ELSEWHERE, ELSEWHERE_CODE, PAIR, Places
 from understudy.errors import InputError
 from understudy.release.csv_file import csv_table
-from understudy.release.folder import hash_file, read_measurements, write_release
+from understudy.release.folder import SYNTHETIC_MARK, hash_file, read_measurements, write_release
 from understudy.release.kind import WrittenTables
 from understudy.release.markdown import code, markdown
 from understudy.release.statement import Provenance, Statement
 
 PLACES = "places.parquet"
 TEXT = pa.dictionary(pa.int32(), pa.string())
-TABLE_SCHEMA = pa.schema([("origin", TEXT), ("destination", TEXT), ("jobs", pa.int64())])
+TABLE_SCHEMA = pa.schema([("origin", TEXT), ("destination", TEXT), ("jobs", pa.int64())], metadata=SYNTHETIC_MARK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

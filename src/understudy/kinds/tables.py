@@ -36,7 +36,7 @@ from understudy.privacy.promise.weak_budgets import require_sane_for
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv
-from understudy.release.folder import MEASUREMENTS, MODEL, read_measurements, table_files
+from understudy.release.folder import MEASUREMENTS, MODEL, SYNTHETIC_MARK, read_measurements, table_files
 from understudy.release.kind import DEFAULT, Check, Options, Workshop, WrittenTables, kinds
 from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
 from understudy.release.memory import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
@@ -174,7 +174,8 @@ class Tables:
 
     def write_tables(self, release: Release, folder: Path, *, csv: bool) -> WrittenTables:
         for number, table in enumerate(release.tables, start=1):
-            pq.write_table(table, folder / f"synthetic_{number}.parquet", compression="zstd")
+            marked = table.replace_schema_metadata({**(table.schema.metadata or {}), **SYNTHETIC_MARK})
+            pq.write_table(marked, folder / f"synthetic_{number}.parquet", compression="zstd")
             if csv:
                 write_csv(table, folder / f"synthetic_{number}.csv")
         return WrittenTables(rows=release.rows, hashes={})

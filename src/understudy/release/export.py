@@ -23,6 +23,7 @@ from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
+from understudy.release.folder import NO_PERSON, read_release
 from understudy.release.markdown import one_line
 from understudy.release.table_release import Release, require_table
 
@@ -144,8 +145,6 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
     >>> sorted(file.name for file in us.export(table, to="csv", out=tempfile.mkdtemp() + "/csv").iterdir())
     ['README.txt', 'synthetic_1.csv']
     """
-    from understudy.release.folder import read_release
-
     if to not in WRITERS:
         raise unknown_name("format", str(to), WRITERS)
     if isinstance(release, Release):
@@ -372,7 +371,7 @@ def _readme_lines(
     release: Release, columns: Sequence[Attribute], *, to: str, names: Mapping[str, str], length: int
 ) -> Iterator[str]:
     provenance = release.provenance
-    yield "SYNTHETIC DATA. NO ROW IS A PERSON."
+    yield NO_PERSON
     yield ""
     yield f"Exported for {PROGRAMS[to]} from a release made by the method {provenance.method} of understudy "
     yield f"{provenance.package_version}; {release.copies} file(s) synthetic_*.{to}, one for each copy."

@@ -25,6 +25,8 @@ from understudy.release.signature_file import read_signature
 
 MEASUREMENTS, README = "measurements.parquet", "README.md"
 MODEL = "model.parquet"  # where there is one
+NO_PERSON = "SYNTHETIC DATA. NO ROW IS A PERSON."
+SYNTHETIC_MARK = {"description": NO_PERSON}  # in the metadata of every Parquet file with synthetic rows
 TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
 
 

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Integers
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
+from understudy.errors import missing_extra
 from understudy.evaluation.inputs.comparison import Comparison, shuffled
 from understudy.evaluation.shared.classifier_columns import tree_features
 from understudy.evaluation.shared.measure import measures
-from understudy.evaluation.shared.results import Collected, frame, missing_extra
+from understudy.evaluation.shared.results import Collected, frame
 
 LARGEST = 10_000  # rows to learn from, and to test on
 FEWEST = 40

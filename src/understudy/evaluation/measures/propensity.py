@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Floats
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
+from understudy.errors import missing_extra
 from understudy.evaluation.inputs.comparison import Comparison, shuffled
 from understudy.evaluation.shared.classifier_columns import Features, dummy_features, tree_features
 from understudy.evaluation.shared.measure import measures
-from understudy.evaluation.shared.results import Collected, frame, missing_extra
+from understudy.evaluation.shared.results import Collected, frame
 from understudy.evaluation.shared.table_measures import band, severity_of
 from understudy.models.blockwise_regression import fit_logit, probabilities
 

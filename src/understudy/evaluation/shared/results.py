@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.core.result import Finding, Section
-from understudy.errors import MissingExtraError
 from understudy.evaluation.shared.attack_success import Outcome
 
 OMISSIONS = "omissions"
@@ -118,7 +117,3 @@ def _column(values: list[Any]) -> pa.Array:
 
 def label(margin: Iterable[str]) -> str:
     return " x ".join(margin)
-
-
-def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
-    return MissingExtraError(f"{what} needs {package}; install it with: pip install 'understudy[{extra}]'")

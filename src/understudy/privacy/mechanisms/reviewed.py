@@ -9,6 +9,7 @@ process can read the data without any gate (docs/threat-model.md).
 from __future__ import annotations
 
 from understudy.errors import DisclosureError
+from understudy.privacy.mechanisms.cart_draw import CartDraw
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
@@ -18,7 +19,7 @@ from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 
 NOISE_ON_TABLES: tuple[type, ...] = (Geometric, DiscreteGaussian, SparseGeometric, Exact)
-TABLE_DRAWS: tuple[type, ...] = (DirichletDraw, PlainMultinomial, ReverseMappedDraw)
+TABLE_DRAWS: tuple[type, ...] = (DirichletDraw, PlainMultinomial, ReverseMappedDraw, CartDraw)
 FLOW_DRAWS: tuple[type, ...] = (CellUrn, ShrunkUrn, AcceptingUrn, NoisyCells)
 
 

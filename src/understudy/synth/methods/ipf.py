@@ -59,6 +59,12 @@ PRIOR = "1"  # synthpop's default, in records over all cells of a table (Raab 20
 MODEL_CELLS = 1_000_000  # up to which rows follow required tables beside the margins
 TINY = 1e-6  # what the published method makes of a count that is not positive
 
+SWEEPS = 200
+SETTLED = 1e-6  # of all records, in one cell: the tables hold
+STANDING = 1e-7  # of all records, in one cell: another sweep changes nothing any more
+CHECKED = 200  # sweeps after each of which the tables are compared; then only after every TOGETHER-th
+TOGETHER = 20
+
 
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +101,9 @@ class Ipf:
     prior: str = PRIOR
     """Prior strength in records, spread over all cells of a table. Used with ``postprocess = published`` and without a
     guarantee only."""
+    sweeps: int = SWEEPS
+    """After how many sweeps iterative proportional fitting stops where tables contradict one another (Raab used 5,000).
+    Used with ``postprocess = published`` and without a guarantee only."""
     draws: str = "fit"
     """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
     draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
@@ -130,6 +139,8 @@ class Ipf:
             )
         if read_exact(self.prior, "prior") < 0:
             raise InputError(f"prior ({self.prior}) must not be negative.")
+        if self.sweeps < 1:
+            raise InputError(f"sweeps ({self.sweeps}) must be at least 1.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
@@ -157,6 +168,8 @@ class Ipf:
             )
         if not published and self.prior != PRIOR:
             raise InputError(f"prior ({self.prior}) belongs to postprocess = published; the joint fit chooses its own.")
+        if not published and self.sweeps != SWEEPS:
+            raise InputError(f"sweeps ({self.sweeps}) belong to postprocess = published; the joint fit has none.")
         return planned(
             schema,
             request,
@@ -181,7 +194,8 @@ class Ipf:
         options: dict[str, Option] = {"margins": self.margins, "strata": self.strata}
         if self._published(budget):
             drawn = {"rows_by": self._rows_by(budget)}
-            return {**options, **drawn, "postprocess": self.postprocess, "prior": self.prior}
+            stopped = {} if self.sweeps == SWEEPS else {"sweeps": self.sweeps}
+            return {**options, **drawn, "postprocess": self.postprocess, "prior": self.prior, **stopped}
         drawn = {"split": self._split(budget), "rows_by": self._rows_by(budget)}
         return {**options, **drawn, **drawn_option(self.draws)}
 
@@ -254,7 +268,7 @@ class Ipf:
             total = float(records if records is not None else plan.rows or 0)
             made = synthesis_in_strata(
                 plan, strata, modelled, total=total, rows_by=rows_by, stream=stream, known=known,
-                fitter=_published_fit(read_exact(self.prior, "prior")),
+                fitter=_published_fit(read_exact(self.prior, "prior"), self.sweeps),
             )  # fmt: skip
             return replace(made, measurements=tuple(measured))
         total = total_of(schema, records, measured)
@@ -264,7 +278,7 @@ class Ipf:
         )  # fmt: skip
 
 
-def _published_fit(prior: Fraction) -> Fitter:
+def _published_fit(prior: Fraction, sweeps: int) -> Fitter:
     """Add the prior, clip, scale, fit: steps 3 and 5 to 8 of Raab (2022), section 2.
 
     Noise is additive, so the prior may as well be added after it.
@@ -283,7 +297,7 @@ def _published_fit(prior: Fraction) -> Fitter:
         if not any(table.any() for _, table in tables):  # nobody there, or in this stratum, and no prior count
             model, _ = fit_ipf(schema, [(margin, schema.allowed(margin).astype(np.float64)) for margin, _ in tables])
             return model, "every table is empty and the prior count is 0, so all possible cells are alike"
-        model, report = fit_ipf(schema, tables)
+        model, report = fit_ipf(schema, tables, sweeps=sweeps)
         return model, report.describe().rstrip(".")
 
     return fitter
@@ -297,10 +311,6 @@ def _published_fit(prior: Fraction) -> Fitter:
 # converge to. How far apart the model and the tables still are is measured and handed back, never hidden. The
 # regularised fit (``models.fit``) has no such trouble and is the default; this one is kept for comparison with what
 # was published.
-
-SWEEPS = 200
-SETTLED = 1e-6  # of all records, in one cell: the tables hold
-STANDING = 1e-7  # of all records, in one cell: another sweep changes nothing any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,25 +361,50 @@ def fit_ipf(
     propagation = Propagation(tree)
     potentials = _start(schema, tree)
     beliefs, _ = propagation.run(potentials)
+    cells = _OneClique(tree.cliques[0], beliefs[0], hosted.get(0, [])) if len(tree.cliques) == 1 else None
     difference, movement, done = _difference(tree, beliefs, hosted), 0.0, 0
     while done < sweeps and difference > SETTLED:
-        before = [belief.copy() for belief in beliefs]
-        for host, listed in hosted.items():
-            factors = _make_hold(tree.cliques[host], beliefs[host], listed)
-            if len(tree.cliques) > 1:  # multiplying one clique changes what the others are to agree with
-                for factor in factors:
+        if cells is None:
+            times = 1
+            before = [belief.copy() for belief in beliefs]
+            for host, listed in hosted.items():
+                # Multiplying one clique changes what the others are to agree with.
+                for factor in _make_hold(tree.cliques[host], beliefs[host], listed):
                     with np.errstate(divide="ignore"):
                         potentials[host] = potentials[host] + np.log(factor)
                 beliefs, _ = propagation.run(potentials)
-        if len(tree.cliques) == 1:
-            beliefs[0] /= beliefs[0].sum()
-        done += 1
+            movement = max(float(np.abs(now - then).max()) for now, then in zip(beliefs, before, strict=True))
+        else:
+            times = 1 if done < CHECKED else min(TOGETHER, sweeps - done)
+            movement = cells.sweep(times)
+        done += times
         difference = _difference(tree, beliefs, hosted)
-        movement = max(float(np.abs(now - then).max()) for now, then in zip(beliefs, before, strict=True))
         if movement <= STANDING / 10:
             break
     model = Model(tree=tree, beliefs=tuple(beliefs), total=1.0)
     return model, IpfReport(sweeps=done, difference=difference, movement=movement, cells=tree.cells)
+
+
+class _OneClique:
+    """All tables in one clique: the sweeps are loops over its cells, and change them in place."""
+
+    def __init__(self, clique: Margin, belief: Floats, listed: Sequence[tuple[Margin, Floats]]) -> None:
+        self._cells = belief.reshape(-1)
+        places = [
+            np.broadcast_to(
+                spread(np.arange(share.size, dtype=np.float64).reshape(share.shape), margin, clique), belief.shape
+            ).reshape(-1)
+            for margin, share in listed
+        ]
+        self._places = np.array(places, dtype=np.int32)
+        self._starts = np.cumsum([0, *(share.size for _, share in listed)])
+        self._wanted = np.concatenate([share.reshape(-1) for _, share in listed])
+
+    def sweep(self, times: int) -> float:
+        """The largest change of a cell in the last of some sweeps."""
+        from understudy.models.proportional_fitting_compiled import sweep
+
+        return float(sweep(self._cells, self._places, self._starts, self._wanted, times))
 
 
 def even_shares(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS) -> list[Floats]:
