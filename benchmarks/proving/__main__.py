@@ -43,8 +43,10 @@ def main() -> int:
     if given.what == "run":
         _run(given.folder, given.minutes, given.most_records)
     elif given.what == "seeds":
-        for seed in given.seeds or [one["seed"] for one in json.loads(FAILING.read_text())]:
-            _store(given.folder, run(seed, most=given.most_records))
+        # A setting is its seed and the most records it may have, so a kept seed is run with those it had.
+        kept = {one["seed"]: one["records"] for one in json.loads(FAILING.read_text())}
+        for seed in given.seeds or kept:
+            _store(given.folder, run(seed, most=kept.get(seed, given.most_records)))
     elif given.what == "page":
         given.out.write_text(page(load(given.folder)))
     else:

@@ -203,7 +203,11 @@ def _raw_of_draws(released: Integers, alpha: Floats, records: int, places: Integ
         away = solved(drawn) - centre + sampled(centre, records, size, rng)
         return _placed(away, places, groups)
 
-    return Raw(shares=_placed(found[None, :], places, groups)[0], deviations=deviations)
+    # The draw varies like a sample of its rows, and like one of as many people as its parameters add up to.
+    times = 1 + float(((whole + records) / np.maximum(rows, 1) + 1).mean()) / len(released)
+    return Raw(
+        shares=_placed(found[None, :], places, groups)[0], deviations=deviations, people=records / times
+    )
 
 
 def _placed(values: Floats, places: Integers, groups: int) -> Floats:
@@ -316,7 +320,7 @@ def _raw_of_counts(found: _Collapsed, mechanism: object, records: int | None, gr
             noise[:, rest] = -noise[:, ~rest].sum(axis=1, keepdims=True) / rest.sum()
         return _placed(noise / total + sampled(shares, total, size, rng), found.groups, groups)
 
-    return Raw(shares=_placed(shares[None, :], found.groups, groups)[0], deviations=deviations)
+    return Raw(shares=_placed(shares[None, :], found.groups, groups)[0], deviations=deviations, people=total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

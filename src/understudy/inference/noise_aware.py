@@ -315,7 +315,7 @@ def raw_shares(local: Local, member: Floats) -> Raw | None:
         people = sampled(held, total, size, rng) @ columns
         return np.asarray((noise / total + people) @ of_groups)
 
-    return Raw(shares=np.asarray(shares), deviations=deviations)
+    return Raw(shares=np.asarray(shares), deviations=deviations, people=total)
 
 
 def _noises(variances: Floats, times: Floats, size: int, rng: np.random.Generator) -> Floats:

@@ -17,6 +17,7 @@ from understudy.inference.unshrunk import Quantity, Raw, unshrunk
 
 SHIFTED = 0.25  # of a standard error without prior, between the two centres
 NARROWED = 0.85  # of the spread without prior
+ROUNDS = 12  # that find where an interval of a share ends; each leaves at most half of what is missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,8 +56,12 @@ def settle(
     *,
     level: float,
     rng: np.random.Generator,
+    inside: float = 1.0,
 ) -> Settled:
-    """The posterior's interval, or that of the noisy values alone where the prior has moved the posterior's."""
+    """The posterior's interval, or that of the noisy values alone where the prior has moved the posterior's.
+
+    ``inside``: of shares, the share of all people that they are shares of.
+    """
     alone = None if raw is None else unshrunk(raw, quantity, level, rng)
     if alone is None:
         return Settled(
@@ -69,24 +74,36 @@ def settle(
         )
     lowest, highest = bounds
     with np.errstate(invalid="ignore", over="ignore"):
-        inside = np.clip(alone.value, lowest, highest)
+        # Noise can put an estimate where no share can be: its interval is taken around the nearest share that can.
+        possible = np.clip(alone.value, lowest, highest)
         shift = np.abs(found.centre - alone.value)
         same = (shift <= SHIFTED * alone.spread) & (found.spread >= NARROWED * alone.spread)
-        low, high = (
-            np.clip(alone.value - alone.half, lowest, highest),
-            np.clip(alone.value + alone.half, lowest, highest),
-        )
-    # Noise can put all of an interval where no share can be: it is then taken around the nearest share that can.
-    empty = ~(high > low)
-    with np.errstate(invalid="ignore"):
-        low = np.where(empty, np.clip(inside - alone.half, lowest, highest), low)
-        high = np.where(empty, np.clip(inside + alone.half, lowest, highest), high)
+        down = up = alone.half
+        if raw is not None and bounds == (0.0, 1.0):
+            people = max(raw.people * inside, 1.0)
+            down, up = (_reach(share, alone.half, alone.spread, people) for share in (1 - possible, possible))
+        low, high = np.clip(possible - down, lowest, highest), np.clip(possible + up, lowest, highest)
     used = alone.determined & ~same
     return Settled(
-        centre=np.where(used, inside, found.centre),
+        centre=np.where(used, possible, found.centre),
         low=np.where(used, low, found.low),
         high=np.where(used, high, found.high),
         spread=np.where(used, alone.spread, found.spread),
         by_prior=~alone.determined,
         alone=used,
     )
+
+
+def _reach(share: Floats, half: Floats, spread: Floats, people: float) -> Floats:
+    """How far an interval of a share reaches up, if a share varies more the larger it is (up to one half).
+
+    The end u is the largest share that the estimate does not reject: u - share is ``half`` times the spread at u over
+    that at the estimate. Where nobody was seen, the spread at the estimate itself says nothing. Never below ``half``.
+    """
+    own = np.square(spread)
+    up = np.asarray(half)
+    for _ in range(ROUNDS):
+        end = np.maximum(share, np.minimum(share + up, 0.5))
+        more = np.maximum(end * (1 - end) - share * (1 - share), 0.0) / people
+        up = half * np.sqrt(1 + more / np.maximum(own, np.finfo(float).tiny))
+    return np.asarray(up)

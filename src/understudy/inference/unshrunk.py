@@ -33,10 +33,15 @@ Deviations = Callable[[int, np.random.Generator], Floats]  # of the shares: (siz
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Raw:
-    """Shares of the groups of a question without any prior, and how sampling and noise move them."""
+    """Shares of the groups of a question without any prior, and how sampling and noise move them.
+
+    ``people``: a share s varies by s (1 - s) / ``people``, beyond the noise that does not depend on it. That is the
+    number of records, or fewer where the noise grows with the share too.
+    """
 
     shares: Floats
     deviations: Deviations
+    people: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
