@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from understudy.core.schema import Attribute
 from understudy.errors import InputError, SchemaError
 
 app = typer.Typer(help="Draft, check and describe the public schema.", no_args_is_help=True)
+MOST_LEFT_OUT = 12  # columns that are named on the screen
 LARGEST_MASK = 10_000_000  # cells up to which structural zeros are counted cell by cell
 
 
@@ -57,12 +59,21 @@ def draft(
         raise InputError(f"{target} already exists; choose another name with --out.")
     how = reading.options()
     with working("reading"):
-        us.draft_schema(files_of(data), out=target, codebook=codebook, **how)
+        text = us.draft_schema(files_of(data), out=target, codebook=codebook, **how)
     if as_json:
         print_json({"audience": "internal", "draft": str(target)})
-    else:
-        say(f"Draft written to {target}. It is confidential: it was made by looking at the data.", style="bold")
-        say("Review every attribute, replace what is not public knowledge, then remove the line draft = true.")
+        return
+    left_out = re.findall(r"^# (.*)\n\[\[ignore\]\]", text, re.MULTILINE)
+    remarks = sum(line.startswith("# ") for line in text.partition("draft = true")[2].splitlines()) - len(left_out)
+    say(f"Draft written to {target}. It is confidential: it was made by looking at the data.", style="bold")
+    colon = ":" if left_out else "."
+    found = f"{text.count('[[attribute]]'):,} attribute(s), {remarks:,} remark(s) to read"
+    say(f"{found}, {len(left_out):,} column(s) left out{colon}")
+    for line in left_out[:MOST_LEFT_OUT]:
+        say(f"  {line}")
+    if len(left_out) > MOST_LEFT_OUT:
+        say(f"  and {len(left_out) - MOST_LEFT_OUT:,} more, at the end of the draft.")
+    say("Review every attribute, replace what is not public knowledge, then remove the line draft = true.")
 
 
 @app.command()

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
 from html import escape
 from typing import Literal
@@ -27,6 +28,7 @@ Level = str | int | bool
 Edge = int | float | datetime.date
 Special = Edge | str  # a code beside the bins: of their kind, or (beside numbers) a text such as "N"
 MISSING = "<missing>"
+MOST_DECIMALS = 9
 LARGEST_EDGE = 1e300  # so that a range of numbers is a number too
 
 
@@ -72,6 +74,9 @@ class Attribute:
     """A description of each level, in the same order."""
     density: Literal["uniform", "log"] = "uniform"
     """How values are spread inside a bin when a synthetic number is written: ``uniform`` or ``log``."""
+    decimals: int | None = None
+    """How many digits behind the point a number has, from 0 to 9. Synthetic numbers have as many; if it is left out
+    they have all digits of a double. Edges and special codes may have no more."""
     always_measure: bool = False
     """Whether every method must measure this attribute together with each of the others."""
 
@@ -112,6 +117,8 @@ class Attribute:
         for part in ("integer", "missing", "ordered", "always_measure"):
             if not isinstance(getattr(self, part), bool):
                 raise SchemaError(f"attribute '{self.name}': {part} must be true or false.")
+        if self.decimals is not None and (type(self.decimals) is not int or not 0 <= self.decimals <= MOST_DECIMALS):
+            raise SchemaError(f"attribute '{self.name}': decimals must be a whole number from 0 to {MOST_DECIMALS}.")
         if not isinstance(self.label, str) or not all(isinstance(text, str) for text in self.level_labels):
             raise SchemaError(f"attribute '{self.name}': labels must be texts.")
         for pair in self.special:
@@ -129,9 +136,16 @@ class Attribute:
             )
         if MISSING in self.levels:
             raise SchemaError(f"attribute '{self.name}': say missing = true instead of a level '{MISSING}'.")
-        if self.special or self.integer or self.outside == "clip" or self.density != "uniform":
+        if (
+            self.special
+            or self.integer
+            or self.outside == "clip"
+            or self.density != "uniform"
+            or self.decimals is not None
+        ):
             raise SchemaError(
-                f"attribute '{self.name}' has levels; special, integer, density and outside = \"clip\" go with edges."
+                f"attribute '{self.name}' has levels; special, integer, decimals, density and outside = \"clip\" go "
+                "with edges."
             )
         if self.level_labels and len(self.level_labels) != len(self.levels):
             raise SchemaError(
@@ -168,6 +182,8 @@ class Attribute:
             raise SchemaError(f"{where}: level_labels go with levels.")
         if self.integer and (all(dates) or any(value != int(value) for value in given)):
             raise SchemaError(f"{where}: integer = true needs whole-number edges and special codes.")
+        if self.decimals is not None:
+            self._check_decimals(self.decimals, [] if all(dates) else given)
         if self.density == "log" and (all(dates) or self.edges[0] <= 0):  # type: ignore[operator]
             raise SchemaError(f'{where}: density = "log" needs positive numeric edges.')
         if self.outside == "missing" and not self.missing:
@@ -182,6 +198,20 @@ class Attribute:
         codes = [code for code, _ in self.special]
         if len(set(codes)) != len(codes):
             raise SchemaError(f"{where}: a special code is listed twice.")
+
+    def _check_decimals(self, decimals: int, given: Sequence[int | float]) -> None:
+        where = f"attribute '{self.name}'"
+        if not given or (self.integer and decimals):
+            raise SchemaError(f"{where}: decimals go with numbers that are not whole.")
+        scaled = [Decimal(str(value)).scaleb(decimals) for value in given]
+        if any(value != value.to_integral_value() for value in scaled):
+            raise SchemaError(
+                f"{where}: an edge or special code has more than the {decimals} decimals that are declared."
+            )
+        if any(abs(value) > 2**53 for value in scaled):
+            raise SchemaError(
+                f"{where}: a double does not hold numbers so large with {decimals} decimals; declare fewer."
+            )
 
     @property
     def kind(self) -> Literal["levels", "numeric", "date"]:
@@ -447,6 +477,7 @@ class Schema:
                     "label": a.label,
                     "level_labels": list(a.level_labels),
                     "density": a.density,
+                    **({} if a.decimals is None else {"decimals": a.decimals}),
                     **({"always_measure": True} if a.always_measure else {}),
                 }
                 for a in self.attributes

@@ -39,6 +39,7 @@ KIND_OF_KEY: dict[str, str] = {
     "label": "a text",
     "level_labels": "a list of texts",
     "density": "a text",
+    "decimals": "a whole number",
     "always_measure": "true or false",
 }
 DERIVED_KINDS = {list: "a list", str: "a text", dict: "a table"}
@@ -207,6 +208,8 @@ def _fits(key: str, value: object) -> bool:
     """Whether a value has the TOML type of its key; what it says is checked by the attribute itself."""
     if key in ("integer", "missing", "ordered", "always_measure"):
         return isinstance(value, bool)
+    if key == "decimals":
+        return type(value) is int
     if key in ("name", "outside", "label", "density"):
         return isinstance(value, str)
     if key == "special":
@@ -329,6 +332,8 @@ def write_schema(schema: Schema) -> str:
         ]
         if attribute.outside != "error":
             lines.append(f"outside = {_toml(attribute.outside)}")
+        if attribute.decimals is not None:
+            lines.append(f"decimals = {attribute.decimals}")
         if attribute.density != "uniform":
             lines.append(f"density = {_toml(attribute.density)}")
     for derived in schema.derived:

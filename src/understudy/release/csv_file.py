@@ -10,11 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from understudy.core.spreadsheet import BEGINS, NUMBER, as_cell
+from understudy.engines.reading.values import with_decimals
 
 
 def csv_table(table: pa.Table) -> pa.Table:
     """A table as its CSV file holds it; see ``core.spreadsheet`` for texts and names that look like formulas."""
-    return pa.table([_plain(column) for column in table.columns], names=[as_cell(name) for name in table.column_names])
+    columns = [_plain(column, field) for column, field in zip(table.columns, table.schema, strict=True)]
+    return pa.table(columns, names=[as_cell(name) for name in table.column_names])
 
 
 def write_csv(table: pa.Table, path: Path) -> None:
@@ -22,7 +24,10 @@ def write_csv(table: pa.Table, path: Path) -> None:
     pyarrow.csv.write_csv(csv_table(table), path)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _plain(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    digits = (field.metadata or {}).get(b"decimals")
+    if digits is not None and pa.types.is_floating(column.type):
+        return with_decimals(column, int(digits))
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_nested(column.type):

@@ -102,6 +102,8 @@ def _values(attribute: Attribute) -> str:
         named = "; ".join(f"{code(level_text(value))} = {markdown(text)}" for value, text in attribute.special)
         more = f"; special codes: {named}{more}"
     kind = "dates" if attribute.kind == "date" else "numbers"
+    if attribute.decimals:
+        kind = f"numbers with {attribute.decimals} decimal{'s' * (attribute.decimals > 1)}"
     bins = "1 bin" if len(attribute.edges) == 2 else f"{len(attribute.edges) - 1} bins"
     return f"{kind} from {attribute.edges[0]} to {attribute.edges[-1]}, known by {bins}{more}"
 

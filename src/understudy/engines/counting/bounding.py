@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Integers
 from understudy.core.mechanism import Words
 from understudy.engines.reading.readers import private_settings
-from understudy.engines.reading.values import canonical_texts, check_type, plain, readable_column
+from understudy.engines.reading.values import absent_texts, canonical_texts, check_type, plain, readable_column
 from understudy.errors import InputError, UnderstudyError
 
 PURPOSE = "rows per unit"
@@ -52,7 +52,8 @@ def _texts(array: pa.Array, column: str, missing_text: str | None) -> pa.Array:
     texts = canonical_texts(array)
     if missing_text is None:
         return texts
-    return pc.if_else(pc.equal(texts, missing_text), pa.scalar(None, pa.large_string()), texts)
+    absent = pc.is_in(texts, absent_texts(missing_text, texts.type))
+    return pc.if_else(absent, pa.scalar(None, pa.large_string()), texts)
 
 
 def refuse_missing_ids(missing: int, column: str) -> None:

@@ -29,6 +29,8 @@ LONGEST_WORD = 16  # letters of such a text
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 LEADING_ZERO = re.compile(r"\s*[+-]?0\d.*")
 LONG_RANGE = 300  # different whole numbers without a gap; ages and years have fewer
+COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d{3})*,\d+\s*")  # 1234,50 and 1.234,50
+OTHER_DAY = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})( .*)?|\d{4}[./]\d{1,2}[./]\d{1,2}( .*)?")
 CODE = re.compile(r"9{2,}|9+[678]|-[1-9]|-9{2,}|-9+[678]")  # 99, 999, 99998, -8, -99: how surveys write "no answer"
 
 
@@ -57,6 +59,9 @@ class Profile:
     divisor: int = 0  # of all whole numbers
     digits: set[int] = field(default_factory=set)  # numbers of digits of whole numbers
     decimals: int = 0  # most digits behind the point
+    commas: int = 0  # rows with a number that is written with a decimal comma, where none was announced
+    other_days: int = 0  # rows with a day that is not written 2026-11-17
+    comma_expected: bool = False
     dates: bool = True
     first: datetime.date = datetime.date.max
     last: datetime.date = datetime.date.min
@@ -96,7 +101,7 @@ class Profile:
             texts = canonical_texts(array)
         for found in pc.value_counts(texts).to_pylist():
             value, rows = found["values"], found["counts"]
-            if value is None or (text and value == missing_text):
+            if value is None or (text and missing_text is not None and value in (missing_text, "")):
                 self.missing += rows
             else:
                 self._take(value, rows, decimal_comma=text and decimal_comma, typed_date=typed_date)
@@ -111,6 +116,9 @@ class Profile:
         self.letters += rows * len(value)
         self.longest = max(self.longest, len(value))
         self._take_date(value)
+        self.commas += rows * (not decimal_comma and bool(COMMA_NUMBER.fullmatch(value)))
+        self.other_days += rows * bool(OTHER_DAY.fullmatch(value))
+        self.comma_expected |= decimal_comma
         if typed_date:
             self.numbers = False
         if self.numbers:
@@ -193,7 +201,11 @@ class Profile:
     def spikes(self) -> list[float]:
         """Numbers that a quarter of the rows have: zero hours, forty hours, a top code."""
         common = (self.counts or Counter()).most_common(3)
-        return [float(text) for text, rows in common if 4 * rows > self.filled and NUMBER.fullmatch(text)]
+        texts = [text for text, rows in common if 4 * rows > self.filled]
+        if self.comma_expected:
+            texts = [with_decimal_point(text) for text in texts]
+        zero = [0.0] if self.counts is None and 4 * self.spread[0.0] > self.filled else []  # only 0 is rounded to 0
+        return [*zero, *(float(text) for text in texts if NUMBER.fullmatch(text))]
 
     def without_codes(self, codes: list[float]) -> dict[float, int]:
         """Rows by rounded value: the ordinary values, and the look-alikes of codes that are none."""

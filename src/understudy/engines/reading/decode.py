@@ -1,7 +1,8 @@
 """From codes back to values an analyst can use: the last step of every release.
 
 Law, given the code and independently for every value: a level is itself; a bin of an ``integer`` attribute or of dates
-is uniform over its whole numbers or days, the last edge included; a bin of reals is uniform over the bin, or has a
+is uniform over its whole numbers or days, the last edge included, and so is one with ``decimals`` over the numbers that
+have so many of them; a bin of other reals is uniform over the bin, or has a
 density proportional to 1/x with ``density = "log"`` (for integers: the whole part of such a number). A value that the
 schema names as a special code is drawn again, so that every value has the code it came from. Codes are public when
 they get here, so this is post-processing and costs no privacy; randomness is explicit all the same.
@@ -13,7 +14,9 @@ import datetime
 import json
 import math
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +34,7 @@ from understudy.engines.reading.values import (
     parse_numbers,
     plain,
     readable_column,
+    with_decimals,
 )
 from understudy.errors import SchemaError
 from understudy.privacy.randomness.draws import uniform_below_each, unit_interval
@@ -131,6 +135,8 @@ def _field(attribute: Attribute) -> pa.Field:
     else:
         kind = pa.int64() if attribute.integer else pa.float64()
     metadata = {"label": attribute.label} if attribute.label else {}
+    if attribute.decimals:
+        metadata["decimals"] = str(attribute.decimals)
     if attribute.level_labels:
         metadata["level_labels"] = json.dumps(list(attribute.level_labels), ensure_ascii=False)
     return pa.field(attribute.name, kind, nullable=True, metadata=metadata or None)
@@ -146,6 +152,26 @@ def _levels(attribute: Attribute, codes: Codes) -> pa.Array:
 
 
 def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> pa.Array:
+    digits = 0 if attribute.integer else attribute.decimals
+    if digits is None:
+        values = _drawn(attribute, codes, stream, purpose)
+    else:  # numbers with so many digits behind the point are whole numbers of their smallest step
+        values = _drawn(_in_steps(attribute, digits), codes, stream, purpose)
+        values = values if attribute.integer else values / 10**digits
+    missing = None if attribute.missing_code is None else np.asarray(codes) == attribute.missing_code
+    if attribute.kind == "date":
+        return pa.array(values.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+    column = pa.array(values, mask=missing)
+    if not attribute.text_codes:
+        return column
+    texts = with_decimals(column, digits).cast(pa.large_string()) if digits else canonical_texts(column)
+    for text, code in attribute.text_codes.items():
+        texts = pc.if_else(pa.array(np.asarray(codes) == code), text, texts)
+    return texts.cast(pa.string())
+
+
+def _drawn(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> NDArray[Any]:
+    """A number, or the number of a day, for every code; 0 where a value is missing or a text."""
     whole = attribute.integer or attribute.kind == "date"
     values = np.zeros(len(codes), np.int64 if whole else np.float64)
     named = {place: _number(code) for place, (code, _) in enumerate(attribute.special) if not isinstance(code, str)}
@@ -159,16 +185,22 @@ def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpos
         drawn = _draw_whole(attribute, bins, stream, purpose) if whole else _draw_real(attribute, bins, stream, purpose)
         values[open_rows] = drawn
         open_rows = open_rows[np.isin(drawn, special)]
-    missing = None if attribute.missing_code is None else np.asarray(codes) == attribute.missing_code
-    if attribute.kind == "date":
-        return pa.array(values.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
-    column = pa.array(values, mask=missing)
-    if not attribute.text_codes:
-        return column
-    texts = canonical_texts(column)
-    for text, code in attribute.text_codes.items():
-        texts = pc.if_else(pa.array(np.asarray(codes) == code), text, texts)
-    return texts.cast(pa.string())
+    return values
+
+
+def _in_steps(attribute: Attribute, digits: int) -> Attribute:
+    """An attribute of numbers with so many digits behind the point, in units of the last of them."""
+
+    def steps(value: Any) -> Any:
+        return value if isinstance(value, str) else int(Decimal(str(value)).scaleb(digits))
+
+    return replace(
+        attribute,
+        edges=tuple(map(steps, attribute.edges)),
+        special=tuple((steps(code), text) for code, text in attribute.special),
+        integer=True,
+        decimals=None,
+    )
 
 
 def _draw_whole(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ MOST_LEVELS = 1000
 MANY_LEVELS = 100  # if nearly all of them are rare, they are too many
 FEW_NUMBERS = 15  # whole numbers with no more different values are levels
 LONG_TEXT = 30  # letters on average
+FEW_DECIMALS = 4  # digits behind the point that somebody writes; more come out of a division
 LARGEST_GROUP = 50  # rows of one household or patient
 FEW_ROWS = 20  # rows of a value on average; a key that says whose rows belong together has fewer
 ALWAYS_THE_SAME = 0.4  # of the rows in one of the bins of equal width: then other edges are better
@@ -41,7 +43,9 @@ AMOUNT_NAME = re.compile(
     re.IGNORECASE,
 )
 CODE_NAME = re.compile(
-    r"(.*[_ .-])?(\w*code|codes|cd|zip|plz|puma|fips|geoid|tract|block|naics|nace|sic|isco|soc|icd|occp?|indp?)\d*",
+    r"(.*[_ .-])?(\w*code|codes|cd|zip|plz|puma|fips|geoid|tract|block|naics|nace|sic|isco|soc|icd|occp?|indp?|"
+    r"cat|\w*category|country|nation|nationality|citizenship|birthplace|region|state|province|district|county|municipality|"
+    r"canton|occupation|industry|sector|branch|religion|language|ethnicity|race|gender|sex|type|kind|class|status)\d*",
     re.IGNORECASE,
 )
 WEIGHT_NAME = re.compile(r"(.*[_ .-])?(weights?|[a-z]?wgt[a-z]?|[pfah]?weight|wt)\d*", re.IGNORECASE)
@@ -61,6 +65,11 @@ KEY = (
     "looks like a key: {values:,} different values, each in a few rows. If it says whose rows these are (a household, "
     "a patient), it is the unit_id, and a unit has several rows."
 )
+COMMAS = (
+    "holds numbers that are written with a decimal comma, as it seems: draft again with --decimal , "
+    "(decimal_comma=True in Python)."
+)
+DAYS = "holds dates, as it seems, and dates are read as 2026-11-17: write them so where the data come from."
 SEEN = "the bounds were seen in the data and rounded: replace them with public ones."
 
 
@@ -161,8 +170,9 @@ def draft_schema(
         )
     entries = {name: _entry(profile, book) for name, profile in profiles.items()}
     drafted = {name: entry.attribute for name, entry in entries.items() if entry.attribute is not None}
-    again = open_reader(data, names=(), **how)
-    unfilled = {name: {missing_text, *profiles[name].beside_numbers} for name in drafted}
+    with_commas = [name for name, one in drafted.items() if decimal_comma and one.kind == "numeric"]
+    again = open_reader(data, names=(), comma_columns=with_commas, **how)
+    unfilled = {name: {missing_text, "", *profiles[name].beside_numbers} for name in drafted}
     for name, remark in skip_patterns(again.batches(list(drafted)), drafted, unfilled).items():
         entries[name] = replace(entries[name], remarks=(*entries[name].remarks, remark))
     text = _text(entries)
@@ -278,6 +288,10 @@ def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
         return "is never filled."
     if profile.numbers and not profile.finite:
         return 'holds infinite values; correct them, or describe it with edges and outside = "clip".'
+    if not profile.dates and 2 * profile.other_days > profile.filled:
+        return DAYS
+    if 2 * profile.commas > profile.filled and profile.different > FEW_NUMBERS:
+        return COMMAS
     if profile.dates or profile.boolean or (known and (profile.numbers or not _are_too_many(profile))):
         return None
     if profile.numbers and profile.low <= profile.high:
@@ -432,7 +446,8 @@ def _numeric(
     spread = profile.without_codes(list(special))  # type: ignore[arg-type]
     edges: list[Edge] = list(round_edges(low, high, whole=profile.whole))
     if low < high and largest_share(spread, edges) > ALWAYS_THE_SAME:  # type: ignore[arg-type]
-        edges = list(spread_edges(spread, low, high, whole=profile.whole, spikes=profile.spikes()))
+        smallest = 10.0**-profile.decimals if 0 < profile.decimals <= FEW_DECIMALS else None
+        edges = list(spread_edges(spread, low, high, whole=profile.whole, spikes=profile.spikes(), smallest=smallest))
         remarks.append("most values are small, so the edges are closer there; they too were seen in the data.")
         if low > 0 and edges[0] != 0:
             remarks.append('density = "log" spreads synthetic values inside a bin as such amounts are spread.')
@@ -451,9 +466,24 @@ def _numeric(
         taken = {text for _, text in named}
         named.append((plain, said if said not in taken else f"{said} ({plain})"))
     return _Entry(
-        attribute=Attribute(edges=tuple(edges), integer=profile.whole, special=tuple(named), **common),
+        attribute=Attribute(
+            edges=tuple(edges),
+            integer=profile.whole,
+            special=tuple(named),
+            decimals=_decimals(profile, (*edges, *(code for code, _ in named))),
+            **common,
+        ),
         remarks=tuple(remarks),
     )
+
+
+def _decimals(profile: Profile, given: Sequence[Special]) -> int | None:
+    """How many digits numbers have behind the point, if they have few, and the edges and codes have no more."""
+    digits = profile.decimals
+    if profile.whole or not 0 < digits <= FEW_DECIMALS:
+        return None
+    numbers = [Fraction(str(value)) * 10**digits for value in given if isinstance(value, int | float)]
+    return digits if all(number.denominator == 1 for number in numbers) else None
 
 
 def _told(bound: float | None) -> str:

@@ -22,6 +22,7 @@ from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.spreadsheet import as_cell
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.reading.values import (
+    absent_texts,
     as_numpy,
     calendar_days,
     canonical_texts,
@@ -56,7 +57,8 @@ class Encoder:
     """Codes for batches of one source, of the attributes named (by default all).
 
     ``missing_text`` is the text that stands for a missing value in a format without nulls (CSV); None means that only
-    nulls and NaN are missing. A level the schema lists wins over it, so '' or 'NA' can be a level.
+    nulls and NaN are missing. Nothing at all stands for one too. A level the schema lists wins over both, so '' or 'NA'
+    can be a level.
     """
 
     def __init__(
@@ -268,7 +270,7 @@ class _ColumnEncoder:
             return np.full(len(values), self.missing_mark, np.int64)
         marks = by_kind[self.attribute.kind](values)
         if self.missing_text is not None and is_text(values.type):
-            stands_for_missing = as_numpy(pc.fill_null(pc.equal(values, self.missing_text), False))
+            stands_for_missing = as_numpy(pc.is_in(values, absent_texts(self.missing_text, values.type)))
             listed = (marks >= (0 if self.attribute.levels else self.attribute.bins)) & (marks < self._named)
             marks[stands_for_missing & ~listed] = self.missing_mark
         marks[as_numpy(values.is_null(nan_is_null=True))] = self.missing_mark
@@ -449,7 +451,7 @@ def _wrong(
     if derived.function == "sum":
         return _wrong_sums(batch, schema, codes, derived, _plain(column, missing_text))
     levels = [level_text(level) for level in derived.attribute(schema).levels]
-    recorded = _plain(column, None if missing_text in levels else missing_text)
+    recorded = _plain(column, missing_text, levels)
     cells = [] if missing_text is None else [as_cell(level) for level in levels]  # as a CSV file may hold them
     found = _numpy(
         pc.fill_null(pc.index_in(_texts(recorded), value_set=pa.array(levels + cells, pa.large_string())), -1)
@@ -476,14 +478,14 @@ def _wrong_sums(
     return result
 
 
-def _plain(array: pa.Array, missing_text: str | None) -> pa.Array:
+def _plain(array: pa.Array, missing_text: str | None, levels: Sequence[str] = ()) -> pa.Array:
     array = plain(array)
     if pa.types.is_dictionary(array.type):
         array = plain(array.dictionary_decode())
     if pa.types.is_floating(array.type):
         array = pc.if_else(pc.is_nan(array), None, array)
     if missing_text is not None and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        array = pc.if_else(pc.equal(array, missing_text), None, array)
+        array = pc.if_else(pc.is_in(array, absent_texts(missing_text, array.type, but=levels)), None, array)
     return array
 
 

@@ -34,6 +34,7 @@ PARQUET_BUFFER = 2**20  # bytes read at a time of each column
 CSV_BLOCK = 2**24  # bytes; a row may not be longer
 RAGGED = re.compile(r"Expected \d+ columns, got \d+")  # what Arrow says of a row with too few or too many fields
 SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte that is not UTF-8
+UNNAMED = "unnamed"  # the column of row numbers that R and pandas write, and what follows a comma at the end of lines
 DECIMAL = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -126,7 +127,7 @@ class CsvReader:
         self.decimal_commas = bool(comma_columns)
         self._missing_text = missing_text
         headers = [self._header(path) for path in self._paths]
-        named = [tuple(map(from_cell, header)) for header, _ in headers]
+        named = [tuple(from_cell(cell) or UNNAMED for cell in header) for header, _ in headers]
         self.columns = same_columns(self._paths, named)
         # How a file writes its names, where that is otherwise (see core.spreadsheet).
         self._cells = {
@@ -150,7 +151,7 @@ class CsvReader:
                 "".join(header).encode()
             except UnicodeEncodeError:
                 raise _not_utf8(path) from None
-            if "" in header:
+            if header.count("") > 1 or header == [""] or ("" in header and UNNAMED in header):
                 raise InputError(f"{path}: the first line must name every column; a name is empty or unreadable.")
             try:
                 has_rows = any(line or len(header) == 1 for line in lines)

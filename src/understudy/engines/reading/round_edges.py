@@ -31,12 +31,19 @@ def round_edges(low: float, high: float, *, whole: bool) -> list[int | float]:
 
 
 def spread_edges(
-    spread: Mapping[float, int], low: float, high: float, *, whole: bool, spikes: Sequence[float] = ()
+    spread: Mapping[float, int],
+    low: float,
+    high: float,
+    *,
+    whole: bool,
+    spikes: Sequence[float] = (),
+    smallest: float | None = None,
 ) -> list[int | float]:
     """Round edges with about as many rows in each bin, for amounts of which most are far below the largest.
 
     ``spread`` gives rows by (rounded) value. The largest values get narrower shares, because their bins are the widest.
-    ``spikes`` are values that very many rows have; a whole number, and zero, then get a bin of their own.
+    ``spikes`` are values that very many rows have; a whole number, and zero, then get a bin of their own. ``smallest``
+    is the smallest positive number with as many decimals as there are.
 
     >>> spread_edges({0: 40, 800: 10, 1200: 20, 2100: 20, 9000: 9, 150_000: 1}, 0, 150_000, whole=True, spikes=[0])
     [0, 1, 1200, 2000, 8000, 150000]
@@ -46,7 +53,11 @@ def spread_edges(
         if whole:
             found |= {int(spike), int(spike) + 1}
         elif not spike and high > 0:
-            found |= {0, _round(min((value for value in spread if value > 0), default=high), up=False, whole=False)}
+            found |= {
+                0,
+                *(() if smallest is None else (smallest,)),
+                _round(min((value for value in spread if value > 0), default=high), up=False, whole=False),
+            }
     alone = {max((value for value in spread if value <= spike), default=spike) for spike in spikes} if found else set()
     rows = sorted((value, count) for value, count in spread.items() if value not in alone)
     total, seen = sum(count for _, count in rows), 0

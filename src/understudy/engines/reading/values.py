@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -87,6 +87,16 @@ def is_text(kind: pa.DataType) -> bool:
 def as_numpy(array: pa.Array) -> NDArray[Any]:
     result: NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return result
+
+
+def with_decimals(numbers: pa.Array | pa.ChunkedArray, digits: int) -> pa.Array | pa.ChunkedArray:
+    """Numbers as decimal fractions with so many digits behind the point: 12.5 as 12.50."""
+    return pc.round(numbers, digits).cast(pa.decimal128(38, digits))
+
+
+def absent_texts(missing_text: str, kind: pa.DataType, *, but: Collection[str] = ()) -> pa.Array:
+    """What stands for a missing value in a file of texts: what was said, and nothing at all; ``but`` are levels."""
+    return pa.array(sorted({missing_text, ""} - set(but)), kind)
 
 
 def parse_numbers(texts: pa.Array) -> pa.Array:

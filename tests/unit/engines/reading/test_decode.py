@@ -17,10 +17,11 @@ from scipy import stats
 
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
-from understudy.engines.reading.decode import decode, restore_types
+from understudy.engines.reading.decode import arrow_schema, decode, restore_types
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import SchemaError
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.release.csv_file import write_csv
 
 ALARM = 1e-5  # false-alarm probability of every statistical test here; seeds are fixed
 
@@ -148,6 +149,39 @@ def test_integers_are_uniform_over_their_bin_and_the_last_edge_is_included():
     assert uniform_p_value(high, range(28, 43)) > ALARM
     shaped = np.where(high == 42, 41, high)  # the test must notice a missing last edge
     assert stats.chisquare([np.count_nonzero(shaped == v) for v in range(28, 43)]).pvalue < ALARM
+
+
+def test_declared_decimals_are_those_of_every_value(tmp_path):
+    pay = Attribute(name="pay", edges=(0, 0.01, 0.05), decimals=2, special=((0.02, "two"),), missing=True)
+    found = drawn(pay, np.repeat([0, 1, 2, 3], 4000))
+    values = found.to_pylist()
+    assert set(values[:4000]) == {0.0}
+    assert set(values[8000:12000]) == {0.02}
+    assert set(values[12000:]) == {None}
+    seen = [values[4000:8000].count(cents / 100) for cents in (1, 3, 4, 5)]  # the special code is not drawn
+    assert sum(seen) == 4000
+    assert stats.chisquare(seen).pvalue > ALARM
+    write_csv(pa.table({"pay": found}).cast(arrow_schema(Schema(attributes=(pay,)))), tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text().splitlines()[1:2] == ["0.00"]
+    beside = Attribute(name="pay", edges=(0, 1.5), decimals=1, special=(("N", "none"),))
+    assert all(text == "N" or len(text) == 3 for text in drawn(beside, [0, 1] * 50).to_pylist())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edges": (0, 0.015), "decimals": 2},
+        {"edges": (0, 1), "decimals": 1, "integer": True},
+        {"levels": ("a",), "decimals": 1},
+        {"edges": (0, 1), "decimals": -1},
+        {"edges": (0, 1), "decimals": True},
+        {"edges": (0, 1e15), "decimals": 3},
+        {"edges": (datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)), "decimals": 0},
+    ],
+)
+def test_decimals_that_cannot_be(options):
+    with pytest.raises(SchemaError, match="decimals"):
+        Attribute(name="a", **options)
 
 
 def test_special_codes_inside_a_bin_are_not_drawn():

@@ -177,6 +177,34 @@ def test_decimal_commas(tmp_path):
         draft_schema(FRAME, decimal_comma=True)
 
 
+def test_decimal_commas_with_a_question_asked_of_some_people(tmp_path):
+    rows = "".join(
+        f"{k % 90};{'' if k % 90 < 16 else f'{k * 3.55 if k % 2 == 0 else 0:.2f}'.replace('.', ',')}\n"
+        for k in range(900)
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("age;pay\n" + rows)
+    text = draft_schema(path, decimal_comma=True)
+    assert "never filled where age is below 16" in text
+    pay = parse_schema(text.replace("draft = true\n", ""), "draft")["pay"]
+    assert pay.decimals == 2
+    assert pay.edges[:2] == (0, 0.01)
+
+
+def test_what_is_written_otherwise_is_left_out_and_said_so(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f'{k % 28 + 1:02}.{k % 12 + 1:02}.20{k % 20:02},"{k},5",{k % 3}\n' for k in range(600))
+    path.write_text("day,cost,group\n" + rows)
+    text = draft_schema(path)
+    assert "'day' holds dates, as it seems" in text
+    assert "'cost' holds numbers that are written with a decimal comma" in text
+
+
+def test_codes_of_countries_are_no_amounts():
+    text = draft_schema(pa.table({"native-country": [k % 40 for k in range(4000)], "sex": ["F", "M"] * 2000}))
+    assert "edges" not in text.partition("draft = true")[2]
+
+
 def test_missing_texts(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("a,b\nNA,1\nx,NA\ny,2\n")

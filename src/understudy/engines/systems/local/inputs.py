@@ -61,7 +61,8 @@ def open_local(
 
     ``data``: the path of a CSV, Parquet, Stata, SPSS, SAS or DuckDB file; a glob or a list of files with the same
     columns; or anything that speaks Arrow (``__arrow_c_stream__``: pandas, polars, pyarrow). CSV: ``missing_text`` is
-    the text that stands for a missing value, ``delimiter`` separates fields (by default a comma, or a tab in .tsv),
+    the text that stands for a missing value, ``delimiter`` separates fields (by default a comma, or a tab in .tsv;
+    what the first line has if it has none of these),
     ``decimal_comma`` says that numbers are written 1,5, ``encoding`` how letters are. DuckDB: ``table`` or ``query``
     says which rows. ``unit_id`` names a column that identifies the protected unit and need not be listed.
     """
@@ -201,8 +202,11 @@ def _csv(
     reader = CsvReader(paths, delimiter=chosen, **how)
     if len(reader.columns) == 1 and reader.columns[0] not in names:
         for other in ";\t|,":
-            if other in reader.columns[0]:
+            if other not in reader.columns[0]:
+                continue
+            if delimiter is not None:
                 raise InputError(f"{paths[0]} has one column when read with {chosen!r}; try the delimiter {other!r}.")
+            return CsvReader(paths, delimiter=other, **how)
     return reader
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -194,8 +195,7 @@ COLUMNS = {
     "duplicate": ("sex,age,work,sex", "column 'sex' occurs twice"),
     "absent": ("sex,age,wrok", "did you mean 'wrok'?"),
     "case": ("Sex,age,work", "'sex' is unknown"),
-    "wrong delimiter": ("sex;age;work", "try the delimiter ';'"),
-    "empty name": ("sex,age,,work", "a name is empty"),
+    "empty names": ("sex,,age,,work", "a name is empty"),
 }
 
 
@@ -204,6 +204,31 @@ def test_columns_must_be_those_of_the_schema(case, tmp_path):
     header, message = COLUMNS[case]
     row = ",".join([MARKER] * (header.count(",") + 1))
     assert message in refused(write(tmp_path / "a.csv", f"{header}\n{row}\n"))
+
+
+def test_a_delimiter_is_taken_from_the_first_line_unless_it_was_said(tmp_path):
+    path = write(tmp_path / "a.csv", "sex;age;work\nF;20;yes\n")
+    assert open_local(path, SCHEMA).total() == 1
+    with pytest.raises(InputError, match="try the delimiter ';'"):
+        open_local(path, SCHEMA, delimiter=",")
+    one = Schema(attributes=(Attribute(name="a;b", levels=("x",)),))
+    assert open_local(write(tmp_path / "b.csv", "a;b\nx\n"), one).total() == 1  # a name that is expected is a name
+
+
+def test_the_column_of_row_numbers_without_a_name(tmp_path):
+    path = write(tmp_path / "a.csv", ",sex,age,work\n1,F,20,yes\n2,M,30,no\n")
+    assert 'columns = ["unnamed"]' in refused(path)
+    assert open_local(path, replace(SCHEMA, ignore=("unnamed",))).total() == 2
+
+
+def test_nothing_is_missing_too_where_a_text_stands_for_it(tmp_path):
+    maybe = Schema(
+        attributes=(Attribute(name="sex", levels=("F", "M"), missing=True), Attribute(name="x", levels=(1,)))
+    )
+    path = write(tmp_path / "a.csv", "sex,x\nF,1\nNA,1\n,1\n")
+    assert open_local(path, maybe, missing_text="NA").count([("sex",)])[0].values.tolist() == [1, 0, 2]
+    listed = Schema(attributes=(Attribute(name="sex", levels=("F", ""), missing=True), maybe.attributes[1]))
+    assert open_local(path, listed, missing_text="NA").count([("sex",)])[0].values.tolist() == [1, 1, 1]
 
 
 def test_duplicate_columns_of_frames_and_files(tmp_path):
