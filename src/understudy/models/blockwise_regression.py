@@ -1,4 +1,4 @@
-"""Least squares and logistic regression from blocks of rows, so that a wide design never exists as a whole.
+"""Least squares and logistic regression from blocks of rows, so that a wide design is never in memory as a whole.
 
 Columns that add nothing to the ones before them (a level nobody has) are found from the cross products and left out;
 their coefficients cannot be estimated and are NaN.

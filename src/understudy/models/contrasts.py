@@ -1,10 +1,11 @@
-"""Tables as effects: what an attribute does by itself, what pairs do beyond that, and so on.
+"""Tables as effects: the main effect of every attribute, the interaction of every pair, and so on.
 
-A table over some attributes is turned, axis by axis, by an orthonormal matrix whose first column is constant (Helmert).
-Coefficients that are constant in all axes but those of a set A are the effect of A. Tables that share attributes share
-effects, up to a factor: the effect of A in a table has norm prod of 1/sqrt(size) over its other attributes. A model
-whose parameters are one number per *effect* has none twice, while one number per cell of every table says each one-way
-effect as often as there are tables with the attribute, which makes a fit slow to converge.
+A table over some attributes is multiplied, axis by axis, by an orthonormal matrix whose first column is constant
+(Helmert contrasts). The coefficients that are constant in all axes except those of a set A are the effect of A. Tables
+that share attributes share effects, up to a factor: the effect of A in a table has the norm prod of 1/sqrt(size) over
+the other attributes of the table. With one parameter for each *effect*, no parameter appears twice. With one parameter
+for each cell of every table, a main effect appears once in every table that has the attribute, and the fit converges
+slowly.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from understudy.models.effects import contrasts
 from understudy.models.junction_tree import Margin
 
 Places = NDArray[np.int64]
-LARGE = 64  # levels from which on sums are cheaper than a matrix
+LARGE = 64  # with more levels than this, cumulative sums are cheaper than a matrix
 
 
 @lru_cache(maxsize=1024)
@@ -71,7 +72,7 @@ def _along_axes(table: Floats, one: Callable[[Floats], Floats]) -> Floats:
 
 
 def _large_to(rows: Floats) -> Floats:
-    """The last axis turned, by sums of what comes before: a matrix of 5,000 levels would have 25 million numbers."""
+    """The last axis multiplied, by cumulative sums: a matrix for 5,000 levels would have 25 million numbers."""
     levels = rows.shape[-1]
     place = np.arange(1.0, levels)
     sums = np.cumsum(rows, axis=-1)

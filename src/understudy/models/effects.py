@@ -4,9 +4,9 @@ log p(x) = sum over effects T of (contrast of x_T) . theta_T - log Z, one block 
 attributes inside a measured margin. Contrasts of k levels are the k - 1 orthonormal Helmert columns, so that a prior
 of standard deviation t on the parameters is one of t sqrt(1 - 1/k) on the effect of each level.
 
-Every cell of a measured margin is a linear function of the records' number n and of F = sum over records of the
-contrasts, because the contrasts inside a margin span its indicators. So all noisy tables together are one linear
-measurement of (n, F), and generalised least squares loses nothing about them when noise is Gaussian.
+Every cell of a measured margin is a linear function of the number of records n and of F, the sum of the contrasts over
+the records, because the contrasts inside a margin span its indicators. So all noisy tables together are one linear
+measurement of (n, F). With Gaussian noise, generalised least squares loses no information about n and F.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SPREAD = {1: 2.5, 2: 1.5}  # prior standard deviation of effects, on the log sca
 SPREAD_OF_MANY = 1.0  # of three and more
 MOST_CELLS = 60_000
 MOST_EFFECTS = 400
-DEPENDENT = 1e-9  # singular values below this share of the largest are columns that say nothing new
+DEPENDENT = 1e-9  # singular values below this share of the largest belong to columns without information of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoisyTable:
-    """Noisy counts of the possible cells of a margin: ``cells`` of the table that were seen, with their noise.
+    """Noisy counts of the possible cells of a margin: which ``cells`` were measured, and their noise.
 
     ``excess`` is the excess kurtosis of each value's noise: 0 for Gaussian noise, 3/m for m two-sided geometric ones.
     """
@@ -139,8 +139,8 @@ def _independent(columns: Floats, prior: Floats) -> tuple[Floats, Floats]:
 class Reduced:
     """All noisy tables as one measurement of (n, F), or of F alone where n is public.
 
-    ``estimate`` has covariance ``noise``. ``misfit`` is the squared length, in noise standard deviations, of what no
-    table of people could produce: the tables' disagreement, with ``freedom`` degrees of freedom.
+    ``estimate`` has covariance ``noise``. ``misfit`` measures how far the tables disagree with each other, which noise
+    alone can cause: a sum of squares in noise standard deviations, with ``freedom`` degrees of freedom.
     """
 
     estimate: Floats

@@ -25,11 +25,12 @@ class FineBins:
 
 
 def weights_within(codes: Sequence[int], noisy: NDArray[np.int64], variance: float) -> NDArray[np.float64]:
-    """How the rows of each merged code are shared out over its codes, from noisy counts and the variance of the noise.
+    """How the rows of each merged code are distributed over its codes, from noisy counts and the noise variance.
 
-    In a merged bin of k bins with mean m and sample variance s^2 of their noisy counts y, the counts are taken to be
-    m + b (y - m), b = 1 - variance / s^2 or 0 (Stein's rule: what the noise alone would scatter them by is taken off),
-    and made a table of counts. Even shares where nothing is left. Noisy values only: post-processing.
+    Let a merged bin have k bins, and let their noisy counts y have mean m and sample variance s^2. The counts are
+    estimated by m + b (y - m) with b = max(1 - variance / s^2, 0): Stein's rule, which removes the scatter that the
+    noise explains. Negative counts are then removed. If nothing is left, all bins get equal shares. Only noisy values
+    are used: this is post-processing.
 
     >>> weights_within((0, 0, 0, 1), np.array([110, 90, 100, 7]), 1.0).tolist()
     [109.9, 90.1, 100.0, 7.0]
@@ -56,7 +57,7 @@ def merged_attribute(attribute: Attribute, bins: int) -> Attribute:
 
 
 def merged_schema(schema: Schema, bins: dict[str, int]) -> Schema:
-    """A schema with some attributes merged into so many bins, whichever they are."""
+    """A schema in which some attributes have been merged into the given number of bins, whichever bins they are."""
     return Schema(
         attributes=tuple(
             merged_attribute(one, bins[one.name]) if one.name in bins else one for one in schema.attributes

@@ -1,4 +1,4 @@
-"""From noisy margins to a model: one call, with the regularisation chosen from the noisy values alone."""
+"""From noisy margins to a model, in one call. The regularisation is chosen from the noisy values alone."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from understudy.privacy.randomness.draws import unit_interval
 
 Known = Mapping[Margin, NDArray[np.int64]]
 MAX_CELLS = 20_000_000  # of all cliques together
-FACTORS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # of the tables' own weights, most first
-FIRST_FACTORS = (10.0, 3.0)  # the walk over them begins here, and goes the way that is better
-TRIAL_CELLS, MOST_TRIALS = 1_500, 8  # the bootstrap is repeated until so many cells were scored, at most so often
+FACTORS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # of the prior strengths, descending
+FIRST_FACTORS = (10.0, 3.0)  # the search begins here, and continues on the better side
+TRIAL_CELLS, MOST_TRIALS = 1_500, 8  # the bootstrap is repeated for small tables: cells to score, most repetitions
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
-ACCEPTED = 0.5  # noise standard deviations that a cell may be off
-STRONGER, MOST_STRONGER = 3.0, 12  # by what the weight of independence grows where the fit does not end; how often
+ACCEPTED = 0.5  # the error of a cell, in noise standard deviations, that a fit may end with
+STRONGER, MOST_STRONGER = 3.0, 12  # if the fit does not converge: the factor on the prior strengths, and how often
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
 
@@ -40,8 +40,9 @@ LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible,
 class Report:
     """How a fit went. ``residual``: the largest remaining error of a fitted cell in noise standard deviations.
 
-    ``priors``: the records for independence of each table; ``factor``: what the bootstrap multiplied them by, None if
-    they were given; ``stronger``: what they were multiplied by after that, because the fit did not end without.
+    ``priors``: the prior strength of each table, in records that agree with independence. ``factor``: the multiple of
+    them that the bootstrap chose; None if the prior strength was given. ``stronger``: by how much they were multiplied
+    after that, because the fit did not converge without it.
     """
 
     priors: tuple[float, ...]
@@ -53,32 +54,33 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a release says beside the numbers: that independence got more weight than the tables ask for."""
+        """What a release says beside the numbers, if the prior is stronger than the noisy tables call for."""
         if self.stronger <= 1:
             return ()
         return (
-            f"The fit did not end with the weight of independence that the noisy tables ask for, so it was made with "
-            f"{self.stronger:g} times as much; weak dependences are shown weaker than they were measured.",
+            f"The fit did not converge with the prior strength that was chosen from the noisy tables. It was repeated "
+            f"with {self.stronger:g} times that strength. The synthetic data show weak associations weaker than they "
+            "were measured.",
         )
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What everybody who is handed the model must be told; nearly always nothing."""
+        """What every user of the model must be told. Nearly always there is nothing."""
         if self.residual <= ACCEPTED:
             return ()
         return (
             f"The fit was stopped with an error of {self.residual:.2g} noise standard deviations in a cell: the model "
-            "follows the noisy tables less closely than their noise would allow",
+            "agrees with the noisy tables less closely than the noise would allow",
         )
 
     @property
     def prior(self) -> float:
-        """The median of the tables' records for independence."""
+        """The median prior strength of the tables, in records."""
         return float(f"{np.median(self.priors):.3g}") if self.priors else 0.0
 
 
 def structural_groups(schema: Schema) -> list[Margin]:
-    """The attributes each structural zero joins; a model keeps them exact by holding them in one clique."""
+    """The attributes of each structural zero. A model keeps the zero exact by holding them in one clique."""
     return [schema.margin(rule.attributes) for rule in schema.impossible if len(rule.attributes) > 1]
 
 
@@ -96,7 +98,7 @@ def build_tree(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS
 
 
 def one_way_shares(schema: Schema, noisy: Noisy) -> dict[str, Floats]:
-    """Log shares of each attribute's levels: every noisy table's own sum, averaged by precision, made non-negative."""
+    """Log shares of each attribute's levels: the sums of all noisy tables, averaged by precision, non-negative."""
     shares: dict[str, Floats] = {}
     for attribute in schema.attributes:
         allowed = schema.allowed((attribute.name,))
@@ -147,7 +149,7 @@ class Noisy:
 
 
 def layout(tables: Iterable[tuple[Margin, NDArray[Any], float]]) -> Noisy:
-    """Tables with their noise variance; those of one margin are averaged by precision, totals are left out."""
+    """Tables with their noise variance. Tables of the same margin are averaged by precision; totals are left out."""
     gathered: dict[Margin, tuple[Floats, float]] = {}
     for margin, values, variance in tables:
         if margin:
@@ -162,7 +164,7 @@ def layout(tables: Iterable[tuple[Margin, NDArray[Any], float]]) -> Noisy:
 
 
 def tables_of(measurements: Sequence[Measurement], known: Known) -> list[tuple[Margin, NDArray[Any], float]]:
-    """Measured tables with the variance of their noise, and public ones with next to none."""
+    """Measured tables with the variance of their noise, and public tables with almost none."""
     measured = [(one.margin, one.values, one.mechanism.variance) for one in measurements]
     return measured + [(margin, values, EXACT_VARIANCE) for margin, values in known.items()]
 
@@ -173,11 +175,11 @@ def fit(
 ) -> tuple[Model, Report]:  # fmt: skip
     """The model nearest to independence that the noisy margins allow.
 
-    ``prior`` is the weight of independence in records, for all tables; by default each table gets its own, from its
-    noisy values, times a factor chosen by the coupled bootstrap, which needs a ``stream``. ``total`` must be noisy or
-    public. ``known`` are margins that are public under the unit, exact. There is always a model: where the fit is off
-    by more than half a standard deviation of the noise somewhere, the weight of independence is raised, which makes it
-    easier, and the report says so.
+    ``prior`` is the prior strength of independence, in records, for all tables. By default each table has a prior
+    strength of its own, estimated from its noisy values, times a factor that the coupled bootstrap chooses; this needs
+    a ``stream``. ``total`` must be noisy or public. ``known`` are exact margins that are public under the unit. There
+    is always a model: if a cell is off by more than half a noise standard deviation, the prior is made stronger, which
+    makes the fit easier, and the report says so.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
@@ -186,7 +188,7 @@ def fit(
     factor = None
     if prior is None:
         if stream is None:
-            raise InputError("choosing the prior needs a stream.")
+            raise InputError("choosing the prior strength needs a stream of random words.")
         factor = choose_factor(schema, tree, noisy, measurements=measurements, total=total, stream=stream)
         priors = tuple(factor * one for one in table_priors(schema, noisy, total))
     else:
@@ -214,9 +216,9 @@ def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
 
 
 def table_priors(schema: Schema, noisy: Noisy, total: float) -> tuple[float, ...]:
-    """Prior records for independence of each table, from the noisy values (``records_for_independence``)."""
+    """The prior strength of each table, from the noisy values (``prior_strengths``)."""
     tables = list(zip(noisy.margins, noisy.tables, noisy.variances, strict=True))
-    return records_for_independence(tables, shares=one_way_shares(schema, noisy), total=total)
+    return prior_strengths(tables, shares=one_way_shares(schema, noisy), total=total)
 
 
 def choose_factor(
@@ -228,13 +230,13 @@ def choose_factor(
     total: float,
     stream: Stream,
 ) -> float:
-    """The multiple of the tables' own weights that predicts best, by the coupled bootstrap.
+    """The multiple of the tables' prior strengths that predicts best, by the coupled bootstrap.
 
-    (Oliveira, Lei and Tibshirani 2021.) With w drawn from the noise's own law, y* = y + sqrt(a) w and
+    (Oliveira, Lei and Tibshirani 2021.) Let w be drawn from the law of the noise. Then y* = y + sqrt(a) w and
     y' = y - w / sqrt(a) are uncorrelated (independent for Gaussian noise), so a fit to y* can be scored against y'
-    without knowing the truth. The grid, a and w do not depend on the data: this is post-processing. The grid is walked
-    from its middle, to the stronger or the weaker side, and left at the first rise. Few cells make a single w decide;
-    then several are averaged.
+    without knowing the truth. The grid, a and w do not depend on the data: this is post-processing. The search starts
+    in the middle of the grid, goes to the better side, and ends when the score rises. With few cells the result would
+    depend on a single w; then several are averaged.
     """
     cells = sum(table.size for table in noisy.tables)
     trials = [
@@ -259,7 +261,7 @@ def choose_factor(
 
 
 class _Trial:
-    """One splitting of the noisy values: fitted to one part, scored against the other."""
+    """One split of the noisy values: the model is fitted to one part and scored against the other."""
 
     def __init__(
         self, schema: Schema, tree: JunctionTree, noisy: Noisy, *, measurements: Sequence[Measurement], total: float,
@@ -296,9 +298,9 @@ class _Trial:
 
 
 def _like_noise(measurement: Measurement, stream: Stream, *number: int) -> Floats:
-    """Noise with the law and variance of a measurement's own, continuous; made from words, so a resumed run repeats it.
+    """Continuous noise with the law and the variance of a measurement's noise; a resumed run draws the same.
 
-    It protects nothing: it only splits what is public already.
+    It protects nothing: it only splits values that are public already.
     """
     from scipy.special import ndtri
 
@@ -311,25 +313,27 @@ def _like_noise(measurement: Measurement, stream: Stream, *number: int) -> Float
     return np.asarray(drawn).reshape(measurement.values.shape)
 
 
-# How strongly each table departs from independence, judged by its noisy values and the known law of their noise.
+# How far each table is from independence, by its noisy values and the known law of their noise.
 
 RECORDS = np.geomspace(1.0, 100_000.0, 41)
-ENOUGH = 10.0  # degrees of freedom at which a table's own evidence counts as much as that of all together
-USUAL = 100.0  # where no table says anything about association
+ENOUGH = 10.0  # degrees of freedom at which a table's own estimate counts as much as the common one
+USUAL = 100.0  # if no table has information about association
 
 
-def records_for_independence(
+def prior_strengths(
     tables: Sequence[tuple[Margin, Floats, float]], *, shares: Mapping[str, Floats], total: float
 ) -> tuple[float, ...]:
-    """Prior records for independence of each noisy table, given with its noise variance (empirical Bayes).
+    """The prior strength of each noisy table, in records that agree with independence (empirical Bayes).
 
-    To first order a prior of r records lets a cell of independent share q depart from N q with variance N^2 q / r;
-    noise adds its own. So the departures e = y - N q are about normal with variance v + N^2 q / r, and r is what makes
-    them most likely, on a fixed grid; the degrees of freedom that one-way margins took are allowed for. A table whose
-    departures look like noise gets many records, one with a strong association few. What a table of few cells says of
-    itself is mostly noise, so its logarithm is drawn towards that of the r most likely for all tables together. One-way
-    tables, whose departures from themselves say nothing, get the latter. ``shares`` are logs. Noisy values only:
-    post-processing.
+    Each table is given with its noise variance v. Let q be the share of a cell under independence. A prior of r records
+    lets the expected count differ from N q with variance N^2 q / r, to first order, and the noise adds v. So the
+    departures e = y - N q are approximately normal with variance v + N^2 q / r. The estimate of r maximises their
+    likelihood on a fixed grid, corrected for the degrees of freedom of the one-way margins. A table whose departures
+    look like noise gets a large r; a table with a strong association gets a small one.
+
+    The estimate from a table with few cells is mostly noise. So log r is shrunk towards the estimate from all tables
+    together. One-way tables have no departures and get the common estimate. ``shares`` are logarithms. Only noisy
+    values are used: this is post-processing.
     """
     found = [_log_likelihood(*table, shares=shares, total=total) for table in tables]
     said = [one for one in found if one is not None]
@@ -347,7 +351,7 @@ def records_for_independence(
 def _log_likelihood(
     margin: Margin, table: Floats, variance: float, *, shares: Mapping[str, Floats], total: float
 ) -> tuple[Floats, float] | None:
-    """Log likelihood of every number of records, and the degrees of freedom behind it."""
+    """The log likelihood of every prior strength on the grid, and the table's degrees of freedom."""
     freedom = float(prod(size - 1 for size in table.shape))
     if len(margin) < 2 or freedom <= 0:
         return None

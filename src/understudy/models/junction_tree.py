@@ -1,8 +1,8 @@
-"""Junction trees: how a distribution with few interactions is taken apart into cliques that fit in memory.
+"""Junction trees: a distribution with few interactions is split into cliques that fit in memory.
 
-Given which attributes interact, the graph is made chordal by eliminating attributes one at a time, cheapest first; the
-cliques that arise are joined in a tree along their largest common parts. Attributes keep the order of the schema in
-every clique, so tables are aligned by inserting axes and never by transposing.
+The graph of interactions is made chordal by eliminating attributes one at a time, the cheapest first. The resulting
+cliques are joined to a tree along their largest common parts. Attributes keep the order of the schema in every clique,
+so tables are aligned by inserting axes and never by transposing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class JunctionTree:
     def build(cls, sizes: Mapping[str, int], groups: Iterable[Sequence[str]], limit: int | None = None) -> JunctionTree:
         """The tree of a graph in which the attributes of each group interact.
 
-        ``limit`` is the largest number of cells all cliques together may have.
+        ``limit`` is the largest number of cells that all cliques together may have.
         """
         cliques = _cliques(sizes, groups)
         cells = sum(prod(sizes[name] for name in clique) for clique in cliques)

@@ -18,12 +18,12 @@ from understudy.models.junction_tree import JunctionTree, Margin
 from understudy.models.propagation import axes_outside, spread
 from understudy.models.sample import draw_cells, draw_given
 
-LARGEST_PRODUCT = 2**26  # cells of a table made on the way to a margin
+LARGEST_PRODUCT = 2**26  # cells of an intermediate table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """``beliefs[i]`` is the probability table of clique i; ``total`` is the number of records it stands for."""
+    """``beliefs[i]`` is the probability table of clique i; ``total`` is the number of records of the whole."""
 
     tree: JunctionTree
     beliefs: tuple[Floats, ...]
@@ -47,7 +47,7 @@ class Model:
                 continue
             names, table = tables[i]
             parent, separator = self.tree.parents[i], self.tree.separator(i)
-            # Its distribution given the separator, summed over what nobody asked for.
+            # Its distribution given the separator, summed over the attributes that are not wanted.
             kept = tuple(name for name in order if name in names and (name in separator or name in wanted))
             small = table.sum(axis=axes_outside(_ordered(names, order), kept))
             given = small.sum(axis=axes_outside(kept, separator), keepdims=True)
@@ -74,7 +74,7 @@ class Model:
         cells = int(np.prod([float(self.tree.sizes[name]) for name in margin]))
         if cells > LARGEST_PRODUCT:
             raise UnsupportedError(
-                f"the margin needs a table of {cells:,} cells on the way; at most {LARGEST_PRODUCT:,}."
+                f"the margin needs an intermediate table of {cells:,} cells; at most {LARGEST_PRODUCT:,} are possible."
             )
 
     def log_prob(self, columns: Mapping[str, NDArray[np.integer]]) -> Floats:
@@ -122,8 +122,8 @@ def _ordered(names: Iterable[str], order: Sequence[str]) -> Margin:
 # Margins of attributes that share a clique are sums of its table. For the others, the joint distribution of one
 # attribute a and a separator S is carried from clique to clique: with D the next clique, P(a, b) = sum_S P(a, S) P(b
 # | S) for every b in D, and P(a, S') = sum P(a, S) P(S' | S) for every separator S' that leads on. The conditional
-# tables do not depend on a and are made once. Projecting each pair by itself multiplies whole cliques together on the
-# way, again and again.
+# tables do not depend on a and are computed once. Projecting each pair separately would multiply whole cliques together
+# again and again.
 
 
 class PairMargins:

@@ -14,11 +14,10 @@ def nearest_table(
     """Least-squares projection of noisy counts onto non-negative tables with the given total.
 
     The solution is ``max(noisy - shift, 0)`` with one shift for all cells (Held, Wolfe and Crowder 1974; Duchi et al.
-    2008). Why this and not clip-and-rescale: clipping alone keeps the positive half of the noise of every empty
-    cell, so a sparse table drowns in invented people and rescaling then takes them from the real cells. The shift
-    grows only like the logarithm of the number of empty cells, so a cell whose noisy count stands well above the
-    noise is never emptied. Because the true table lies in the convex set projected onto, the squared error can only
-    fall.
+    2008). Why not clip and rescale: clipping keeps the positive half of the noise of every empty cell. A sparse table
+    then has many invented records, and rescaling takes them from the real cells. The shift grows only like the
+    logarithm of the number of empty cells, so a cell whose noisy count is well above the noise is never emptied. The
+    true table is in the convex set of the projection, so the squared error can only fall.
 
     >>> nearest_table(np.array([9, 2, -3]), total=9).tolist()
     [8.0, 1.0, 0.0]

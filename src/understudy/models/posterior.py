@@ -1,18 +1,19 @@
 """The posterior of a log-linear model given noisy tables: Laplace's approximation, corrected by importance weights.
 
-People are a sample of a population with cell shares p_theta (``models/effects.py``); tables count them, and noise of a
-known law is added. With F the sums of the records' contrasts, m = E F = n mu(theta), S = Cov F = n Sigma(theta) and z
-the least-squares measurement of F with noise covariance V:
+The records are a sample from a population with cell shares p_theta (``models/effects.py``). Tables count them, and
+noise of a known law is added. Let F be the sum of the records' contrasts, m = E F = n mu(theta), S = Cov F =
+n Sigma(theta), and z the least-squares measurement of F with noise covariance V. Then
 
     log p(theta | tables) = -1/2 theta' P theta - 1/2 log|S + V| - 1/2 (z - m)' (S + V)^-1 (z - m) + constant.
 
-The sum of many records is taken as normal, and so is z, which is a weighted sum of many noises: their exact variance is
-used; what their shape does to the tails of a quantity is put back at the end (``inference/noise_aware.py``).
+A sum over many records is approximately normal. So is z, a weighted sum of many noise terms with their exact variance.
+The effect of the noise's shape on the tails of a quantity is added at the end (``inference/noise_aware.py``).
 
-Draws come from a t distribution at the mode and are weighted by target over proposal; a few rounds move the proposal to
-the weighted moments. The effective sample size decides whether the result is accurate (``LEAST_EFFECTIVE``); if not,
-the draws are not used (``inference/noise_aware.py``). The total n is a parameter where it is not public, with a prior
-that makes every value of F (not of F/n) as likely beforehand for one n as for another. See docs/theory/noise-aware.md.
+Draws come from a t distribution at the mode. Their importance weights are target over proposal, and a few rounds move
+the proposal to the weighted moments. The effective sample size decides whether the result is accurate
+(``LEAST_EFFECTIVE``); if not, the draws are not used (``inference/noise_aware.py``). If n is not public, it is a
+parameter. Its prior makes every value of F (not of F/n) equally likely a priori for all n. See
+docs/theory/noise-aware.md.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ PER_ROUND = 1000
 ENOUGH = 1500  # effective draws after which no further round is made
 LEAST_EFFECTIVE = 400  # fewer effective draws: the approximation is not accurate
 BLOCK = 2**23  # numbers held at once
-HIDDEN = 3.0  # standard deviations of noise within which an estimated number of people may be none
-LARGEST_WORK = 2.0e10  # multiplications for covariances that follow theta; beyond it they stay at the mode
+HIDDEN = 3.0  # an estimated number of records is compatible with zero within so many noise standard deviations
+LARGEST_WORK = 2.0e10  # multiplications for covariances that depend on theta; above it they are those at the mode
 TINY = 1e-12
 
 
@@ -72,7 +73,7 @@ class Posterior:
 
     def __init__(self, effects: Effects, reduced: Reduced, records: int | None) -> None:
         if records is not None and records < 1:
-            raise InputError("no records are behind this release; nothing follows from it.")
+            raise InputError("this release was made from no records; nothing can be inferred from it.")
         self.effects = effects
         self.reduced = reduced
         self.records = records
@@ -92,7 +93,7 @@ class Posterior:
         return self._width + (self.records is None)
 
     def totals(self, parameters: Floats) -> Floats:
-        """The number of records that each draw says."""
+        """The number of records in each draw."""
         if self.records is not None:
             return np.full(len(parameters), float(self.records))
         return np.exp(np.minimum(parameters[:, -1], 60.0))
@@ -118,7 +119,7 @@ class Posterior:
         return scaled if self.records is not None else np.concatenate([totals[:, None], scaled], axis=1)
 
     def _sampling(self, totals: Floats, covariance: Floats) -> Floats:
-        """Covariance of what is measured, sampling and noise: n itself does not vary, given n."""
+        """Covariance of what is measured, by sampling and noise. Given n, n itself does not vary."""
         total = self.reduced.noise + np.zeros((len(totals), 1, 1))
         first = 0 if self.records is not None else 1
         total[:, first:, first:] += totals[:, None, None] * covariance
@@ -134,7 +135,7 @@ class Posterior:
         return self._sampling(self.totals(parameters), self._covariance(shares, shares @ self.effects.columns))
 
     def lifted(self, across: Floats) -> Floats:
-        """Covariances with F as covariances with what is measured: n, given, varies with nothing."""
+        """Covariances with F as covariances with what is measured. Given n, the covariances with n are 0."""
         return across if self.records is not None else np.concatenate([np.zeros((len(across), 1)), across], axis=1)
 
     def log_density(self, parameters: Floats) -> Floats:
@@ -205,7 +206,7 @@ class Posterior:
             before = decrement
             point = point + step * slowed * min(1.0, LONGEST_STEP / max(moved, TINY))
             if not np.isfinite(point).all():
-                raise ConvergenceError("the mode of the posterior was not found: the search left all bounds.")
+                raise ConvergenceError("the mode of the posterior was not found: the search diverged.")
             if decrement < 1e-4:
                 break
         spread = np.linalg.inv(information)
@@ -218,7 +219,7 @@ class Posterior:
     def _first_total(self) -> float:
         """Where the search for n begins: at its estimate or, where noise hides it, the mode of n^d N(estimate; n, V).
 
-        From 1 the expected information about log n, n^2/V, is so small that the search would never come back.
+        Near 1 the expected information about log n, n^2/V, is so small that the search would not return from there.
         """
         found, variance = float(self.reduced.estimate[0]), float(self.reduced.noise[0, 0])
         if found > HIDDEN * math.sqrt(variance):
@@ -226,10 +227,10 @@ class Posterior:
         return max((found + math.sqrt(found**2 + 4 * self.dimension * variance)) / 2, 1.0)
 
     def draw(self, source: Source, enough: float = ENOUGH) -> Sample:
-        """Weighted draws: rounds of a thousand, until ``enough`` are effective or rounds are used up.
+        """Weighted draws: rounds of a thousand, until ``enough`` are effective or the last round is done.
 
         Every draw is weighted by the mixture of all proposals so far (adaptive multiple importance sampling, Cornuet et
-        al. 2012), so that no round is lost and a proposal too narrow in one direction does no lasting harm.
+        al. 2012). So the draws of every round are used, and a proposal that is too narrow does no lasting harm.
         """
         if not self.dimension:
             size = math.ceil(enough)
@@ -255,7 +256,7 @@ class Posterior:
         return sample
 
     def _moved(self, centre: Floats, spread: Floats, drawn: Sample) -> tuple[Floats, Floats]:
-        """The moments of the draws under weights flattened until enough of them count, trusted as far as they do."""
+        """The moments of the draws, with weights flattened until enough draws count, shrunk if too few do."""
         wanted = min(max(5.0 * self.dimension, 100.0), 0.5 * PER_ROUND)
         weights = _flattened(drawn.weights, wanted)
         trust = wanted / (wanted + self.dimension)

@@ -1,14 +1,14 @@
-"""Whole models drawn from the noise-aware posterior: what several synthetic tables must differ by to be read together.
+"""Whole models drawn from the noise-aware posterior, one for each synthetic copy.
 
-Copies from one fitted model share its errors, so their differences say nothing of the noise. A copy made from a model
-of its own, drawn from the posterior given all noisy tables, carries noise and sampling both; the rules for fully
-synthetic data (``T_f*``) then hold. Post-processing of public values: any number of draws costs no privacy. All
-randomness is the run's stream.
+Copies from one fitted model share its errors, so the variance between them says nothing about the noise. A copy from a
+model of its own, drawn from the posterior given all noisy tables, varies by noise and by sampling. Then the rules for
+fully synthetic data (``T_f*``) hold. This is post-processing of public values: any number of draws costs no privacy.
+All randomness comes from the stream of the run.
 
-Small models (``DENSE_CELLS``, ``DENSE_EFFECTS``) are drawn from ``models/posterior.py`` by importance weights and,
-where those are uneven, moved by random-walk Metropolis steps. For larger ones each copy is fitted to its own replicate
-of the measurements: the noisy values plus sampling error of as many records from the fitted model plus fresh noise of
-the same law. That is the same to first order, up to the weight the fit gives to independence.
+Small models (``DENSE_CELLS``, ``DENSE_EFFECTS``) are drawn from ``models/posterior.py`` by importance weights. If the
+weights are uneven, random-walk Metropolis steps follow. For larger models each copy is fitted to a replicate of the
+measurements: the noisy values, plus the sampling error of as many records from the fitted model, plus new noise of the
+same law. To first order this is the same, apart from the prior strength in the fit.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def _known_table(margin: Margin, values: NDArray[np.int64]) -> NoisyTable:
 
 
 def drawn_from(posterior: Posterior, copies: int, source: StreamSource) -> Floats:
-    """Parameters of each copy: importance draws; where weights are uneven, moved by a random walk that leaves the
-    posterior as it is."""
+    """Parameters of each copy: importance draws. If the weights are uneven, a random walk follows; the posterior is its
+    stationary distribution."""
     sample = posterior.draw(source, max(LEAST_EFFECTIVE, 20 * copies))
     points = sample.resample(copies, source)
     if sample.effective >= max(LEAST_EFFECTIVE, 20 * copies) or not posterior.dimension:
@@ -147,7 +147,7 @@ def _replicate(
     schema: Schema, measured: Sequence[Measurement], *, copy: int, stream: Stream, known: Known, prior: float,
     fitted: Model,
 ) -> Model:  # fmt: skip
-    """The model fitted to noisy values of which each has been moved by sampling and by noise once more."""
+    """The model fitted to the noisy values after sampling error and noise were added once more."""
     rows = max(1, round(fitted.total))
     sample = fitted.draw(schema, rows, "multinomial", stream, "replicate", copy)
     moved = []

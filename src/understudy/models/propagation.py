@@ -24,9 +24,9 @@ def spread(table: Floats, margin: Margin, onto: Margin) -> Floats:
 class Propagation:
     """Two passes over a junction tree: messages to the root, then beliefs from it.
 
-    Potentials are in logs and may be minus infinity (structural zeros). Beliefs are probabilities that add to one. On
-    the way up a clique keeps its table divided by what it sent, that is, its distribution given the separator; on the
-    way down that is multiplied by the separator's distribution, so each table is exponentiated once.
+    Potentials are logarithms and may be minus infinity (structural zeros). Beliefs are probabilities that add up to
+    one. On the way up, a clique keeps its table divided by its message: its distribution given the separator. On the
+    way down, this is multiplied by the distribution of the separator. So each table is exponentiated once.
     """
 
     def __init__(self, tree: JunctionTree) -> None:
@@ -54,7 +54,7 @@ class Propagation:
 
 
 def _conditional(table: Floats, axes: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """exp(table) divided by its sum over some axes, and the log of that sum (minus infinity if all is impossible)."""
+    """exp(table) divided by its sum over some axes, and the log of that sum (minus infinity if no cell is possible)."""
     top = table.max(axis=axes, keepdims=True)
     top = np.where(np.isneginf(top), 0.0, top)
     weights = np.exp(table - top)

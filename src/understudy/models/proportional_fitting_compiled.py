@@ -12,11 +12,11 @@ from understudy.privacy.compiling import compiled
 
 @compiled
 def sweep(cells: NDArray[Any], places: NDArray[Any], starts: NDArray[Any], wanted: NDArray[Any], times: int) -> float:
-    """Make every table hold in turn, ``times`` times over; ``cells`` is changed in place.
+    """Scale the cells to each table in turn, ``times`` times; ``cells`` is changed in place.
 
     ``places[t, c]`` is where cell c lies among the cells of table t. The cells of table t are those of ``wanted`` from
-    ``starts[t]`` up to ``starts[t + 1]``. A pass over the cells multiplies by the factors of one table and adds up the
-    next one, so a sweep is one pass for each table. Returned is the largest change of a cell in the last sweep.
+    ``starts[t]`` up to ``starts[t + 1]``. One pass over the cells multiplies by the factors of one table and sums the
+    next one, so a sweep is one pass for each table. The result is the largest change of a cell in the last sweep.
     """
     tables = len(starts) - 1
     before = cells.copy()

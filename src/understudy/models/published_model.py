@@ -19,7 +19,7 @@ from understudy.models.sample import draw_cells
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedPart:
-    """The model inside one stratum: the codes of the attributes that make the strata, and the records it stands for."""
+    """The model of one stratum: the codes of the attributes that define the strata, and the number of records."""
 
     codes: tuple[int, ...]
     size: float
@@ -35,12 +35,12 @@ class Fitted:
     parts: tuple[FittedPart, ...]
     """The model of each stratum."""
     strata: Margin = ()
-    """The attributes that make the strata."""
+    """The attributes that define the strata."""
     public_sizes: bool = False
-    """Whether the sizes of strata are exact and public. Rows are then shared out in proportion to them instead of being
-    drawn."""
+    """Whether the sizes of strata are exact and public. If so, rows are allocated in proportion to them; otherwise the
+    number of rows of each stratum is drawn."""
     fine: tuple[FineBins, ...] = ()
-    """Attributes that the models have in merged bins."""
+    """Attributes whose bins the models have merged."""
 
     def modelled(self, schema: Schema) -> Schema:
         """The schema of the models: the release's, with merged bins.

@@ -1,9 +1,9 @@
-"""The design of a regression: which columns a formula means for the attributes of a schema, and their values.
+"""The design matrix of a regression: which columns a formula gives for the attributes of a schema, and their values.
 
-Attributes with levels (and, by ``C``, bins) become one column per level but the reference, which is the first level in
-the schema that occurs in every table to be compared: the same coefficient then means the same in all of them. Rows in
-which an attribute of the model is missing, or a special code stands for a number, are left out, as an analyst would;
-how many is stated.
+An attribute with levels (or, by ``C``, with bins) becomes one indicator column for each level except the reference. The
+reference is the first level in the schema that occurs in every table to be compared, so a coefficient has the same
+meaning in all of them. Rows are left out if an attribute of the model is missing or has a special code where a number
+is needed, as an analyst would do. Their number is stated.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Design:
     def blocks(self, rows: Rows) -> Blocks:
         """The design, the outcome and the weights, block by block.
 
-        Where the model uses codes alone, equal rows are one row with their number as its weight: the fit is the same
+        If the model uses codes only, equal rows become one row with their number as its weight. The fit is the same,
         and a million rows of a few categories cost no more than their combinations.
         """
         chosen = np.flatnonzero(self.complete(rows))

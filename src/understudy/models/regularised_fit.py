@@ -1,24 +1,26 @@
-"""Fit a distribution to noisy margins: maximum entropy relative to independence, relaxed by what the noise allows.
+"""Fit a distribution to noisy margins: maximum entropy relative to independence, relaxed as far as the noise allows.
 
 Minimise over theta
 
     N log Z(theta) - <theta, y> + (1/2N) sum_t r_t v_t |theta_t|^2,   p(x) proportional to q(x) exp(sum_t theta_t(x_t)),
 
-where y_t are noisy tables with noise variance v_t, q is the product of consistent one-way margins and N the total. The
-last term is what an allowance for noise becomes in the dual: at the optimum N mu_t - y_t = -(r_t/N) v_t theta_t, so a
-table is followed closely where its noise is small and left to independence where it is large. r_t acts as a number of
-prior records for independence; ``models.fit`` sets it from the noisy values alone. Everything here is
+where y_t are noisy tables with noise variance v_t, q is the product of consistent one-way margins, and N is the total.
+The last term is the dual form of an allowance for noise. At the optimum N mu_t - y_t = -(r_t/N) v_t theta_t. So the
+model follows a table closely if its noise is small, and stays at independence if its noise is large. r_t is the prior
+strength of independence, in records; ``models.fit`` sets it from the noisy values alone. Everything here is
 post-processing of noisy or public values.
 
-Only sums of theta over tables matter to p: of the effect of an attribute, say, that each table with it has a part of.
-Given the sum, the best parts are known in closed form. With c_t the coefficient of an effect in table t, z_t that of
-y_t, s_t its norm there, p_t = r_t v_t / N and phi = sum s_t c_t: the least of sum (p_t c_t^2 / 2 - c_t z_t) is a
-constant plus (phi - Z)^2 / 2W with W = sum s_t^2 / p_t and Z = sum s_t z_t / p_t. So the iteration runs over one phi
-for each effect (``models.contrasts``): the same optimum, and none of the directions that only the small penalty bends.
+The distribution p depends on theta only through sums over tables. For example, every table with an attribute has a part
+of its main effect, and only the sum of the parts matters. Given the sum, the best parts are known in closed form. Let
+c_t be the coefficient of an effect in table t, z_t that of y_t, s_t its norm there, p_t = r_t v_t / N and
+phi = sum s_t c_t. The minimum of sum (p_t c_t^2 / 2 - c_t z_t) is a constant plus (phi - Z)^2 / 2W with
+W = sum s_t^2 / p_t and Z = sum s_t z_t / p_t. So the iteration has one variable phi for each effect
+(``models.contrasts``). The optimum is the same, and the directions in which only the small penalty has curvature are
+gone.
 
-Two ways lead there. Where the cliques hold few tables each, sweeps over the tables (``models.sweeps``), which get near
-from anywhere. Where one clique holds many, a sweep would be many passes over it, and quasi-Newton steps
-(``minimise``) come first; they also end what sweeps have brought near.
+Two algorithms are used. If each clique holds few tables, sweeps over the tables (``models.sweeps``) come first: they
+get near the optimum from any start. If one clique holds many tables, a sweep would be many passes over it, and
+quasi-Newton steps (``minimise``) come first. Quasi-Newton steps also finish the fit after sweeps.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ from understudy.models.propagation import Propagation, axes_outside, spread
 from understudy.models.sweeps import Sweeps
 
 Effects = Mapping[Margin, Floats]
-LEAST_PRIOR = 1e-6  # records: with none at all, tables could not say how to share an effect
-LEAST_SPREAD = 0.5  # records: rows are whole, so an error far below one is none, however small the noise
-MANY_TABLES = 10.0  # tables in which a cell lies, from which on a sweep costs more than it brings
-SWEEP = 5  # quasi-Newton iterations that a sweep is worth
-NEAR = 1.0  # noise standard deviations: from what sweeps leave below it, quasi-Newton steps need no other start
-BETWEEN = 4  # sweeps between two looks at what is still wrong
+LEAST_PRIOR = 1e-6  # records: with a prior strength of 0 the division of an effect among tables would be undefined
+LEAST_SPREAD = 0.5  # records: an error far below one record does not matter, however small the noise
+MANY_TABLES = 10.0  # if a cell lies in more tables than this on average, sweeps are too expensive
+SWEEP = 5  # the cost of a sweep, in quasi-Newton iterations
+NEAR = 1.0  # noise standard deviations: if sweeps end below this, quasi-Newton steps start from there
+BETWEEN = 4  # sweeps between two checks of the remaining error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +94,7 @@ class Problem:
             (host, numbers, Lattice(tree.cliques[host], tree.sizes, [self._outer[number] for number in numbers]))
             for host, numbers in by_host.items()
         ]
-        # A table inside another has a step of its own: its effects bend less than the stiffest of the outer table.
+        # A table inside another has a step of its own: its penalties are smaller than the largest of the outer table.
         stepped = {host: list(numbers) for host, numbers in by_host.items()}
         for number, margin in enumerate(self.margins, start=len(self._outer)):
             if margin not in self._outer:
@@ -186,9 +188,9 @@ class Problem:
     ) -> tuple[Floats, list[Floats], int, float]:  # fmt: skip
         """The effects, the clique tables, the iterations and the largest remaining error of a cell.
 
-        Ends when no cell's error exceeds ``tolerance`` standard deviations of its noise. ``values``, ``variances`` and
-        ``prior`` (in records) have one number per cell of all margins, the latter two the same for all cells of one.
-        ``max_iterations`` are those of quasi-Newton steps; a sweep counts as ``SWEEP`` of them.
+        The fit ends when no cell's error exceeds ``tolerance`` noise standard deviations. ``values``, ``variances`` and
+        ``prior`` (in records) have one number for each cell of all margins; the last two are constant within a margin.
+        ``max_iterations`` counts quasi-Newton steps; a sweep counts as ``SWEEP`` of them.
         """
         target, penalty = self._merged(values, np.maximum(prior, LEAST_PRIOR) / total * variances)
         task = _Task(target=target, penalty=penalty, total=total, tolerance=tolerance,
@@ -261,8 +263,8 @@ class Problem:
     def _largest_error(self, slope: Floats, outer: Sequence[Floats], task: _Task) -> float:
         """The largest remaining error of a cell in noise standard deviations.
 
-        A cell that should have fewer records than it has cannot be more wrong than by all it has: a negative noisy
-        count asks for less than nothing, and would be called wrong for ever.
+        If a fitted count is too large, its error is at most the count itself. Otherwise a negative noisy count, which
+        no fit can reach, would count as an error for ever.
         """
         pieces = np.split(np.append(slope, 0.0)[self._places] * self._factors, self._ends[:-1])  # the constant has none
         worst = 0.0
@@ -332,8 +334,8 @@ def minimise(
 def _dot(one: Floats, other: Floats) -> float:
     """A dot product in this thread.
 
-    BLAS shares even vectors of some thousand numbers out over all processors; on a busy machine the waiting took most
-    of the time of a fit.
+    BLAS divides even vectors of a few thousand numbers among all processors. On a busy machine a fit spent most of its
+    time waiting for them.
     """
     return float(np.einsum("i,i->", one, other))
 
@@ -356,11 +358,11 @@ def _apply_inverse(pairs: deque[tuple[Floats, Floats, float]], slope: Floats) ->
 
 # Many margins of one clique at the price of few: partial sums are shared.
 #
-# To sum a clique of 147,000 cells to each of its 21 pairs one at a time is 21 passes over it. Removing the largest
-# attribute first leaves a table ten times smaller that serves many margins; sharing such partial sums makes two or
-# three passes of it. The same paths, walked backwards, add many small tables onto the clique. Where margins are very
-# small (pairs of binary attributes), the calls cost more than the sums: then several margins are taken together from
-# a common table of at most SMALL cells, by one sparse matrix of zeros and ones.
+# Summing a clique of 147,000 cells to each of its 21 pairs one at a time takes 21 passes over it. If the largest
+# attribute is removed first, a table that is ten times smaller serves many margins; with such shared partial sums two
+# or three passes are enough. The same paths backwards add many small tables to the clique. If margins are very small
+# (pairs of binary attributes), the calls cost more than the sums. Then several margins are computed together from a
+# common table of at most SMALL cells, by one sparse matrix of zeros and ones.
 
 SMALL = 1024
 

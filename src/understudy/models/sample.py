@@ -25,8 +25,8 @@ def draw_cells(
     """Flat cell numbers of ``rows`` synthetic rows, in random order.
 
     ``multinomial`` draws each row independently. ``rounding`` gives every cell its expected count rounded down or up,
-    without bias, by systematic sampling over the cells in a random order: the random order is what keeps rounding
-    from inventing dependence between attributes.
+    without bias, by systematic sampling over the cells in a random order. Without the random order, rounding would
+    create dependence between attributes.
     """
     flat = np.asarray(weights, dtype=np.float64).ravel()
     if rows == 0:
@@ -65,9 +65,10 @@ def draw_given(
 ) -> NDArray[np.int64]:
     """For each row the cell drawn from the row of ``table`` that its ``state`` names.
 
-    ``rounding``: the rows of one state share out its expected counts, each cell rounded down or up without bias, over
-    the cells in a random order of each state's own, and are dealt to the rows in random order. Given the state, the
-    result is then independent of everything else, as the model says, while margins of cliques keep low variance.
+    ``rounding``: in each state, every cell gets its expected count rounded down or up without bias, by systematic
+    sampling over the cells in a random order of that state. The cells are assigned to the rows in random order. So,
+    given the state, the result is independent of everything else, as in the model, and margins of cliques keep a low
+    variance.
     """
     if len(state) == 0:
         return np.zeros(0, dtype=np.int64)
@@ -88,9 +89,10 @@ def draw_inside(
     inside: NDArray[np.int64], weights: NDArray[np.float64], state: NDArray[np.int64], by: str, stream: Stream,
     *purpose: str | int,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """For each row one of the codes that are ``inside`` its state, by their weights, of which every state has some.
+    """For each row one of the codes ``inside`` its state, with probabilities proportional to their weights.
 
-    The law of ``draw_given`` with a table whose columns each have one cell that is not empty, without that table.
+    Every state has a code with positive weight. The law is that of ``draw_given`` with a table that has one cell in
+    each column that is not empty; the table itself is not needed.
     """
     if len(state) == 0:
         return np.zeros(0, dtype=np.int64)

@@ -1,20 +1,20 @@
 """Iterative proportional fitting with an allowance for noise: ``regularised_fit``, one table at a time.
 
-The change d of one table's log factors, a number for each cell, changes the objective by at most
+Let d be a change of one table's log factors, one number for each cell. It changes the objective by at most
 
     N log (sum over cells of x e^d / N) + sum over cells of (p d^2 / 2 - d b),
 
-x the expected count now, N their sum, b the noisy count less what the penalty pulls by, p the largest penalty on an
-effect of the table: a smaller penalty than p bends less. That is least where x e^d + p d = b - shift in every cell,
-with the one shift that makes x e^d add up to N. Wright's omega function solves the equation of a cell, Newton's method
-that of the shift. So each step lowers the objective, and no length has to be chosen. With p = 0 and a table that adds
-up, it is the step of iterative proportional fitting (Deming and Stephan 1940): x becomes b. A cell whose noisy count is
-negative goes towards 0 in a few steps, where a gradient method creeps.
+where x is the current expected count, N is the sum of all x, b is the noisy count minus the gradient of the penalty,
+and p is the largest penalty on an effect of the table. (Effects with a smaller penalty have less curvature.) The bound
+is smallest if x e^d + p d = b - shift in every cell, where one common shift makes x e^d add up to N. Wright's omega
+function solves the equation of a cell, and Newton's method finds the shift. So each step lowers the objective, and no
+step length has to be chosen. With p = 0 and a table that adds up to N, this is the step of iterative proportional
+fitting (Deming and Stephan 1940): x becomes b. A cell with a negative noisy count goes towards 0 in a few steps; a
+gradient method would need many.
 
-The tables of one clique are visited one after another, those inside others too. Then a message goes on to the next
-clique, along every edge of the junction tree and back. A sweep costs about as much as a few evaluations of the
-objective where cliques hold few tables each. Where the tables are those of a tree and agree, one sweep is the whole
-fit.
+The tables of one clique are visited one after another, including tables inside others. Then a message goes to the next
+clique, along every edge of the junction tree and back. If cliques hold few tables each, a sweep costs about as much as
+a few evaluations of the objective. If the tables form a tree and agree, one sweep is the whole fit.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ def _walk(tree: JunctionTree) -> list[tuple[int, int | None]]:
 
 
 def _change(expected: Floats, pulled: Floats, stiffness: float) -> Floats:
-    """The d with expected e^d + stiffness d = pulled - shift, cell by cell; none where nobody can be.
+    """The d with expected e^d + stiffness d = pulled - shift, cell by cell; 0 in cells that must be empty.
 
-    The one shift for all cells is what keeps the number of records. It is found by Newton's method.
+    The shift is common to all cells and keeps the number of records. It is found by Newton's method.
     """
     possible = expected > 0
     total = float(expected.sum())

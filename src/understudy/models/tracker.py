@@ -1,4 +1,4 @@
-"""A model that follows measurements as they come: refitted from where it was, to the accuracy that choosing needs."""
+"""A model that is updated after every measurement, only as accurately as the choice of the next one needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from understudy.models.model import Model
 
 
 class Tracker:
-    """The current model of an adaptive method; ``prior`` is the weight of independence while choosing."""
+    """The current model of an adaptive method; ``prior`` is the prior strength, in records, while choosing."""
 
     def __init__(
         self, schema: Schema, measured: Sequence[Measurement], *, known: Known, total: float, prior: float

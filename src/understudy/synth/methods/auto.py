@@ -182,7 +182,7 @@ def _with_reason(plan: Plan, reason: str) -> Plan:
 
 # How wrong two-way tables would be on average under a plan: public facts and one assumption, never the data.
 
-ASSOCIATION = 200.0  # prior records for independence that survey tables needed (S5, S7); see docs/theory/margins.md
+ASSOCIATION = 200.0  # the prior strength, in records, that survey tables needed (S5, S7); see docs/theory/margins.md
 
 
 def expected_error(schema: Schema, steps: Sequence[Step], size: int) -> float:

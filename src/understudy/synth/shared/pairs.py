@@ -27,7 +27,7 @@ from understudy.synth.shared.margins import (
 )
 from understudy.synth.shared.strata import Strata, known_inside
 
-PRIOR = 100.0  # records for independence while nothing but one-way margins is known
+PRIOR = 100.0  # prior strength in records while only one-way margins are known
 
 
 def one_way_margins(strata: Strata, unit: Unit) -> list[Margin]:

@@ -210,7 +210,7 @@ def known_inside(
 def joint_fit(
     schema: Schema, measured: Sequence[Measurement], total: float, stream: Stream, known: Known
 ) -> tuple[Model, str]:
-    """The regularised fit, with its own weight of independence."""
+    """The regularised fit, with a prior strength of its own."""
     model, report = fit(schema, measured, total=max(total, 1.0), stream=stream, known=known)
     told = (
         f"shrunk towards independence by a prior worth {report.prior:g} records, {report.iterations} iterations, "
