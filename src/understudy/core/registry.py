@@ -9,12 +9,19 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from typing import Generic, TypeVar
 
 from understudy.errors import InternalError, unknown_name
 
 T = TypeVar("T")
+
+
+@cache
+def _installed(group: str) -> EntryPoints:
+    """The entry points of a group, read once: this opens a file of every installed package, and a run asks often."""
+    return entry_points(group=group)
 
 
 class Registry(Generic[T]):
@@ -74,8 +81,8 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries or name in self.names()  # the first is a hundred times quicker
 
-    def _outside(self) -> list[EntryPoint]:
-        return list(entry_points(group=self.package))
+    def _outside(self) -> EntryPoints:
+        return _installed(self.package)
 
     def _load(self, name: str) -> None:
         if name not in self.names():
