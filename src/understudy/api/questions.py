@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from understudy.core.schema import Level
@@ -20,6 +21,7 @@ def infer(
     family: str | None = None,
     event: Level | None = None,
     where: str | None = None,
+    by: str | Sequence[str] | None = None,
     level: float = 0.95,
     draws: int | None = None,
     prior: float | None = None,
@@ -42,11 +44,13 @@ def infer(
         For example ``proportion(sex == 'F')``, ``mean(age, where=region == 'North')``, ``crosstab(sex, smokes)``, or a
         formula such as ``smokes ~ age + sex``.
     family
-        The kind of regression: linear, logit, poisson, multinomial or ordered; chosen by the outcome if left out.
+        The kind of regression: linear, logit, probit, poisson, multinomial or ordered; by the outcome if left out.
     event
         The level that a logistic regression is about.
     where
         A subgroup, such as ``age >= 45``; for any question.
+    by
+        One or more attributes: the quantity in each of their groups, in one answer.
     level
         The level of the intervals.
     draws
@@ -94,6 +98,7 @@ def infer(
         family=family,
         event=event,
         where=where,
+        by=by,
         level=level,
         draws=draws,
         prior=prior,

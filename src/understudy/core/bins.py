@@ -8,6 +8,7 @@ assumption, not a measurement: ``low`` and ``last`` say where in its bin a value
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,6 @@ from understudy.errors import InputError
 EPOCH = datetime.date(1970, 1, 1)
 NODES = 64
 MANY = 8  # bins, of which a wider last one makes no difference
-FUNCTIONS = ("", "log", "sqrt", "square")
 
 
 def as_number(edge: object) -> float:
@@ -50,13 +50,18 @@ class Bins:
             points = np.floor(points)
         return points, np.full(NODES, 1 / NODES)
 
-    def means(self, function: str = "") -> Floats:
-        """The mean of the attribute, or of a listed function of it, in every bin."""
+    def means(self, of: Callable[[Floats], Floats] | None = None) -> Floats:
+        """The mean of the attribute in every bin, or of a function of its values, which may have several columns."""
         result = []
         for number in range(len(self.low)):
             points, weights = self.nodes(number)
-            result.append(float(weights @ transform(points, function, self.name)))
+            result.append(weights @ (points if of is None else of(points)))
         return np.array(result)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value there can be."""
+        return float(self.low[0]), float(self.last[-1])
 
     @property
     def last(self) -> Floats:
@@ -98,16 +103,3 @@ def bins_of(attribute: Attribute) -> Bins:
     if whole:
         high[-1] += 1  # the last bin holds its upper edge
     return Bins(name=attribute.name, low=low, high=high, whole=whole, log=attribute.density == "log")
-
-
-def transform(values: Floats, function: str, name: str) -> Floats:
-    """A listed function of an attribute's values."""
-    if function in ("", "C"):
-        return values
-    if function == "square":
-        return np.asarray(values**2)
-    if function == "log" and (values <= 0).any():
-        raise InputError(f"log({name}) needs positive values, and '{name}' may be {values.min():g}.")
-    if function == "sqrt" and (values < 0).any():
-        raise InputError(f"sqrt({name}) needs values of at least 0, and '{name}' may be {values.min():g}.")
-    return np.asarray(np.log(values) if function == "log" else np.sqrt(values))

@@ -1,12 +1,12 @@
 """Regression formulas such as ``income ~ age + sex * education``, read by a small grammar and never evaluated.
 
 A formula is data: names of attributes, ``+``, ``:`` (interaction), ``*`` (main effects and interaction), ``.`` (all
-other attributes), and the listed functions of one attribute. Anything else is refused with what is allowed, so a
-formula from a file or a web form cannot run code.
+other attributes), ``- 1`` or ``+ 0`` (no intercept), and the listed functions of one attribute. Anything else is
+refused with what is allowed, so a formula from a file or a web form cannot run code.
 
     outcome := factor | name == 'level'
     formula := outcome ~ term + term ...      term := factor : factor ... | factor * factor ...
-    factor  := name | `any name` | log(name) | sqrt(name) | square(name) | C(name)
+    factor  := name | `any name` | log(name) | sqrt(name) | square(name) | C(...) | I(...) | bs(...)   (core/terms.py)
 """
 
 from __future__ import annotations
@@ -16,26 +16,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from understudy.core.terms import FUNCTIONS, Factor, read_call
 from understudy.errors import InputError, unknown_name
 
-FUNCTIONS = ("C", "log", "sqrt", "square")
+__all__ = ["Factor", "Formula", "parse_formula"]
+
 MOST_FACTORS = 8  # factors of one term: a * b * ... of eight stands for 255 terms, and each further factor doubles that
-ALLOWED = "names of attributes, + : * . and C(), log(), sqrt(), square() of one attribute"
+ALLOWED = "names of attributes, + : * . and C(), log(), sqrt(), square(), I(), bs() of one attribute"
+CALL = re.compile(r"\s*(?:I|bs|C)\s*\(")
 TOKEN = re.compile(
     r"\s*(?:(?P<quoted>`[^`]*`)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>[0-9]+(?:\.[0-9]+)?)"
     r"|(?P<name>[^\W\d]\w*(?:\.\w+)*)|(?P<mark>==|[~+:*().\-]))"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Factor:
-    """One attribute, perhaps by a function. ``C`` asks for its bins as categories."""
-
-    name: str
-    function: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.function}({self.name})" if self.function else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +38,7 @@ class Formula:
     outcome: Factor
     level: str | None
     terms: tuple[tuple[Factor, ...], ...]
+    intercept: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +57,7 @@ def parse_formula(text: str, names: Sequence[str]) -> Formula:
     reader = _Reader(text, _tokens(text), names)
     outcome, level = reader.outcome()
     reader.expect("~")
-    terms = reader.terms(outcome.name)
+    terms, intercept = reader.terms(outcome.name)
     used = {factor for term in terms for factor in term}
     if outcome.name in {factor.name for factor in used}:
         raise InputError(f"model '{text}': '{outcome.name}' is both the outcome and a predictor.")
@@ -77,7 +70,7 @@ def parse_formula(text: str, names: Sequence[str]) -> Formula:
                     f"model '{text}': the interaction {_shown(term)} needs its main effects; write "
                     f"{' * '.join(map(str, term))} instead."
                 )
-    return Formula(text=text, outcome=outcome, level=level, terms=terms)
+    return Formula(text=text, outcome=outcome, level=level, terms=terms, intercept=intercept)
 
 
 def _shown(term: Iterable[Factor]) -> str:
@@ -90,6 +83,11 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     tokens, place = [], 0
     stripped = text.rstrip()
     while place < len(stripped):
+        if CALL.match(stripped, place):
+            end = _closing(stripped, place, text)
+            tokens.append(("call", stripped[place:end].strip()))
+            place = end
+            continue
         match = TOKEN.match(stripped, place)
         if match is None or match.lastgroup is None:
             raise InputError(
@@ -98,6 +96,16 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         tokens.append((match.lastgroup, match[match.lastgroup]))
         place = match.end()
     return tokens
+
+
+def _closing(stripped: str, place: int, text: str) -> int:
+    """Where the bracket of a call ends; brackets in quotes do not count."""
+    depth = 0
+    for match in re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|[()]").finditer(stripped, place):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if depth == 0 and match[0] == ")":
+            return match.end()
+    raise InputError(f"model '{text}': the bracket of {stripped[place:].strip()[:12]!r} does not end.")
 
 
 class _Reader:
@@ -131,28 +139,30 @@ class _Reader:
             raise InputError(f"model '{self.text}': a level belongs to an attribute, not to {factor}.")
         return factor, value[1:-1] if kind == "text" else value
 
-    def terms(self, outcome: str) -> tuple[tuple[Factor, ...], ...]:
+    def terms(self, outcome: str) -> tuple[tuple[tuple[Factor, ...], ...], bool]:
+        """The terms, and whether there is an intercept."""
         found: list[tuple[Factor, ...]] = []
+        intercept, sign = True, "+"
         while True:
-            found += self._term(outcome)
+            if self._ahead() in ("0", "1"):
+                intercept = (self._next()[1] == "1") == (sign == "+")
+            elif sign == "-":
+                raise InputError(f"model '{self.text}': only the intercept can be taken away, by - 1.")
+            else:
+                found += self._term(outcome)
             if self._place >= len(self._tokens):
                 break
-            if self._ahead() == "-":
-                raise InputError(f"model '{self.text}': terms cannot be taken away, and the intercept always stays.")
-            self.expect("+")
+            sign = "-" if self._ahead() == "-" else "+"
+            self.expect(sign)
         if not found:
             raise InputError(f"model '{self.text}' has no predictor.")
         main = [term for term in dict.fromkeys(found) if len(term) == 1]
-        return (*main, *(term for term in dict.fromkeys(found) if len(term) > 1))
+        return (*main, *(term for term in dict.fromkeys(found) if len(term) > 1)), intercept
 
     def _term(self, outcome: str) -> list[tuple[Factor, ...]]:
         if self._ahead() == ".":
             self._next()
             return [(Factor(name=name),) for name in self.names if name != outcome]
-        if self._ahead() in ("0", "1"):
-            if self._next()[1] == "0":
-                raise InputError(f"model '{self.text}': the intercept always stays; leave out '+ 0'.")
-            return []
         factors, marks = [self._factor()], set()
         while self._ahead() in (":", "*"):
             marks.add(self._next()[1])
@@ -169,6 +179,8 @@ class _Reader:
 
     def _factor(self) -> Factor:
         kind, value = self._next()
+        if kind == "call":
+            return read_call(value, self.text, self.names)
         if kind == "quoted":
             return Factor(name=self._known(value[1:-1]))
         if kind != "name":

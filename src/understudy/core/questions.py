@@ -1,27 +1,36 @@
 """What can be asked of a release: one small grammar, read from Python's syntax tree and never evaluated.
 
-    proportion(condition)          count(condition)             mean(attribute)
-    quantile(attribute, 0.9)       median(attribute)            difference(question, question)  or  question - question
-    crosstab(a, b, ...)            association(a, b)            outcome ~ terms   (see core/formula.py)
+    proportion(condition)          count(condition)             mean(attribute)           sum(attribute)
+    quantile(attribute, 0.9)       median(attribute)            std(attribute)            variance(attribute)
+    gini(attribute)                correlation(a, b)            crosstab(a, b, ...)       association(a, b)
+    difference(question, question)  or  question - question     ratio(question, question)  or  question / question
+    outcome ~ terms   (see core/formula.py)
 
-Every function takes ``where=condition`` for a subgroup. Names that are no Python names are written in backticks.
+Every function takes ``where=condition`` for a subgroup. Those of one quantity take ``by=attribute`` or ``by=[a, b]``: the
+quantity in every group. Names that are no Python names are written in backticks.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from understudy.core.bins import bins_of
 from understudy.core.conditions import Condition, Joined, read_condition, read_name
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.schema import Level, Schema, level_text
+from understudy.core.terms import hide_quoted
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
-FAMILIES = ("linear", "logit", "poisson", "multinomial", "ordered")
-KINDS = ("proportion", "count", "mean", "quantile", "difference", "crosstab", "association", *FAMILIES)
+FAMILIES = ("linear", "logit", "probit", "poisson", "multinomial", "ordered")
+OF_EVENTS = ("logit", "probit")  # families of an outcome that is one level or not
+OF_COUNTS = ("count", "sum")  # of the records, and not of the population they are a sample of
+NUMBERS = ("mean", "sum", "std", "variance", "quantile", "gini")  # of one attribute with numbers
+SINGLE = ("proportion", "count", *NUMBERS, "correlation")  # one quantity, which can be asked for by groups
+KINDS = (*SINGLE, "difference", "ratio", "crosstab", "association", *FAMILIES)
+OPERATORS = {"-": "difference", "/": "ratio"}
 LONGEST = 5000
 DATE = r"\b\d{4}-\d{1,2}-\d{1,2}\b"
 EXAMPLE = "proportion(sex == 'F'), mean(age, where=sex == 'F'), crosstab(sex, smokes) or 'smokes ~ age + sex'"
@@ -39,11 +48,12 @@ class Atom:
     where: Condition | None = None
     formula: Formula | None = None
     event: int | None = None
+    by: tuple[str, ...] = ()
 
     @property
     def used(self) -> tuple[str, ...]:
         """Every attribute the quantity depends on."""
-        found = [*self.names]
+        found = [*self.names, *self.by]
         for one in (self.condition, self.where):
             found += [] if one is None else one.names
         found += [] if self.formula is None else self.formula.names
@@ -52,14 +62,15 @@ class Atom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One atom, or the difference of two."""
+    """One atom, or the difference or the ratio of two."""
 
     text: str
     atoms: tuple[Atom, ...]
+    operator: str = ""
 
     @property
     def kind(self) -> str:
-        return "difference" if len(self.atoms) == 2 else self.atoms[0].kind
+        return OPERATORS.get(self.operator, self.atoms[0].kind)
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -67,9 +78,16 @@ class Question:
 
 
 def parse_question(
-    text: str, schema: Schema, *, family: str | None = None, event: Level | None = None, where: str | None = None
+    text: str,
+    schema: Schema,
+    *,
+    family: str | None = None,
+    event: Level | None = None,
+    where: str | None = None,
+    by: str | Sequence[str] | None = None,
 ) -> Question:
-    """Read a question. ``family`` and ``event`` go with a formula; ``where`` is a subgroup for any question.
+    """Read a question. ``family`` and ``event`` go with a formula; ``where`` is a subgroup for any question, ``by``
+    attributes whose groups each get an answer.
 
     >>> from understudy.core.schema import Attribute
     >>> schema = Schema(attributes=(Attribute(name="sex", levels=("F", "M")), Attribute(name="age", edges=(0, 18, 99))))
@@ -82,23 +100,53 @@ def parse_question(
     if len(text) > LONGEST:
         raise InputError(f"a question may have at most {LONGEST:,} characters.")
     try:
-        return _read(text, schema, family=family, event=event, where=where)
+        return _read(text, schema, family=family, event=event, where=where, by=by)
     except RecursionError:
         raise InputError("the question is nested too deeply to be read; write it with fewer brackets.") from None
 
 
-def _read(text: str, schema: Schema, *, family: str | None, event: Level | None, where: str | None) -> Question:
+def _read(
+    text: str,
+    schema: Schema,
+    *,
+    family: str | None,
+    event: Level | None,
+    where: str | None,
+    by: str | Sequence[str] | None,
+) -> Question:
     group = None if where is None else _condition(where, schema)
+    operator = ""
     if "~" in re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "", text):
         atoms: tuple[Atom, ...] = (_regression(text, schema, family, event),)
     else:
         if family is not None or event is not None:
             raise InputError("family and event go with a formula such as 'smokes ~ age + sex'.")
         node, names = _tree(text)
-        atoms = _atoms(node, schema, names, text)
+        atoms, operator = _atoms(node, schema, names, text)
     if group is not None:
         atoms = tuple(replace(atom, where=_both(atom.where, group)) for atom in atoms)
-    return Question(text=text.strip(), atoms=atoms)
+    if by:
+        if atoms[0].by:
+            raise InputError(f"'{text}' says by twice.")
+        wanted = (by,) if isinstance(by, str) else tuple(by)
+        for name in wanted:
+            if name not in schema.names:
+                raise unknown_name("attribute", str(name), schema.names)
+        atoms = tuple(_by(atom, wanted, text) for atom in atoms)
+    if operator and any(atom.by for atom in atoms):
+        raise InputError(
+            f"'{text}': by goes with one quantity; ask for a {OPERATORS[operator]} in each group by where."
+        )
+    return Question(text=text.strip(), atoms=atoms, operator=operator)
+
+
+def _by(atom: Atom, by: tuple[str, ...], text: str) -> Atom:
+    """The same quantity in every group of some attributes."""
+    if atom.kind not in SINGLE:
+        raise InputError(f"'{text}': by goes with {', '.join(SINGLE)}; of a {atom.kind} there is no table.")
+    if len(set(by)) != len(by) or set(by) & set(atom.names):
+        raise InputError(f"'{text}': by takes different attributes, which the quantity is not about.")
+    return replace(atom, by=by)
 
 
 def _both(first: Condition | None, second: Condition) -> Condition:
@@ -107,15 +155,7 @@ def _both(first: Condition | None, second: Condition) -> Condition:
 
 def _tree(text: str) -> tuple[ast.expr, Mapping[str, str]]:
     """The syntax tree, with names in backticks put behind placeholders."""
-    names: dict[str, str] = {}
-
-    def hide(match: re.Match[str]) -> str:
-        if match["name"] is None:  # a text between quotes, which may hold backticks of its own
-            return match[0]
-        names[f"_quoted_{len(names)}"] = match["name"]
-        return f"_quoted_{len(names) - 1}"
-
-    plain = re.sub(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`(?P<name>[^`]+)`", hide, text.strip())
+    plain, names = hide_quoted(text)
     try:
         return ast.parse(plain, mode="eval").body, names
     except SyntaxError as error:
@@ -131,8 +171,8 @@ def _unreadable(text: str, plain: str, offset: int | None) -> str:
     if date:
         return f"'{text}': write the date {date[0]} in quotes, as in born < '{date[0]}'."
     for name in re.findall(r"(\w+)\s*(?<![=!<>])=(?!=)", bare):
-        if name != "where":
-            return f"'{text}': after '{name}' write == to compare; a single = is for where= only."
+        if name not in ("where", "by"):
+            return f"'{text}': after '{name}' write == to compare; a single = is for where= and by= only."
     near = plain[max(0, offset - 1) :][:20] if offset and offset <= len(plain) else ""
     where = f" from '{near}' on" if near else ": its end is missing" if plain and offset else ""
     return (
@@ -161,49 +201,67 @@ def split_call(text: str, schema: Schema) -> tuple[str, tuple[str, ...]] | None:
     return node.func.id, tuple(read_name(argument, schema, names, text) for argument in node.args)
 
 
-def _atoms(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> tuple[Atom, ...]:
+def _atoms(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> tuple[tuple[Atom, ...], str]:
+    """One quantity or two, and what is done with two."""
     parts: tuple[ast.expr, ...] = ()
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        parts = (node.left, node.right)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "difference":
+    operator = ""
+    called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub | ast.Div):
+        parts, operator = (node.left, node.right), "-" if isinstance(node.op, ast.Sub) else "/"
+    elif isinstance(node, ast.Call) and called in OPERATORS.values():
         if len(node.args) != 2 or node.keywords:
-            raise InputError(f"'{text}': difference() takes two questions.")
+            raise InputError(f"'{text}': {called}() takes two questions.")
         parts = (node.args[0], node.args[1])
+        operator = next(sign for sign, word in OPERATORS.items() if word == called)
     if not parts:
-        return (_atom(node, schema, names, text),)
+        return (_atom(node, schema, names, text),), ""
     atoms = tuple(_atom(part, schema, names, text) for part in parts)
-    if {atom.kind for atom in atoms} & {"crosstab", "association"} or atoms[0].kind != atoms[1].kind:
-        raise InputError(f"'{text}': a difference is between two proportions, counts, means or quantiles.")
-    return atoms
+    word = OPERATORS[operator]
+    if any(atom.kind not in SINGLE for atom in atoms):
+        raise InputError(f"'{text}': a {word} is between two proportions, counts, means or other single quantities.")
+    if operator == "-" and atoms[0].kind != atoms[1].kind:
+        raise InputError(f"'{text}': a difference is between two quantities of one kind.")
+    if (atoms[0].kind in OF_COUNTS) != (atoms[1].kind in OF_COUNTS):
+        raise InputError(f"'{text}': counts and sums are of the records; a {word} needs two of them or none.")
+    if operator == "/":
+        for atom in atoms:
+            if atom.kind == "correlation" or (atom.kind in NUMBERS and bins_of(schema[atom.names[0]]).low[0] < 0):
+                raise UnsupportedError(f"'{text}': a ratio needs quantities that cannot be negative.")
+    return atoms, operator
 
 
 def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -> Atom:
     readers = {
         "proportion": _share,
         "count": _share,
-        "mean": _number,
-        "median": _number,
-        "quantile": _number,
+        **dict.fromkeys((*NUMBERS, "median"), _number),
         "crosstab": _table,
         "association": _table,
+        "correlation": _table,
     }
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise InputError(f"'{text}' is not a question. Ask for example {EXAMPLE}.")
     name = node.func.id
     if name not in readers:
-        raise unknown_name("question", name, (*readers, "difference"))
+        raise unknown_name("question", name, (*readers, *OPERATORS.values()))
     where = None
+    by: tuple[str, ...] = ()
     for keyword in node.keywords:
         if keyword.arg in schema.names or keyword.arg in names:
             said = names.get(str(keyword.arg), str(keyword.arg))
-            raise InputError(f"'{text}': after '{said}' write == to compare; a single = is for where= only.")
-        if keyword.arg != "where":
-            raise InputError(f"'{text}': {name}() knows the keyword where only, as in where=sex == 'F'.")
-        if where is not None:
-            raise InputError(f"'{text}' says where twice; join the conditions by and.")
-        where = read_condition(keyword.value, schema, names, text)
+            raise InputError(f"'{text}': after '{said}' write == to compare; a single = is for where= and by= only.")
+        if keyword.arg not in ("where", "by"):
+            raise InputError(f"'{text}': {name}() knows the keywords where and by only, as in where=sex == 'F'.")
+        if (where is not None and keyword.arg == "where") or (by and keyword.arg == "by"):
+            raise InputError(f"'{text}' says {keyword.arg} twice; join conditions by and, and attributes by [a, b].")
+        if keyword.arg == "by":
+            listed = keyword.value.elts if isinstance(keyword.value, ast.List | ast.Tuple) else [keyword.value]
+            by = tuple(read_name(one, schema, names, text) for one in listed)
+        else:
+            where = read_condition(keyword.value, schema, names, text)
     atom: Atom = readers[name](name, node.args, schema, names, text)
-    return replace(atom, where=where)
+    atom = replace(atom, where=where)
+    return _by(atom, by, text) if by else atom
 
 
 def _share(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, str], text: str) -> Atom:
@@ -224,13 +282,20 @@ def _number(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str,
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
             raise InputError(f"'{text}': the share of a quantile must be a number between 0 and 1.")
         at = float(value)
-    return Atom(kind="mean" if kind == "mean" else "quantile", text=text, names=(name,), at=at)
+    if kind == "gini" and bins_of(schema[name]).low[0] < 0:
+        raise UnsupportedError(
+            f"'{text}': the Gini coefficient needs values of at least 0, and '{name}' may be negative."
+        )
+    return Atom(kind="quantile" if kind == "median" else kind, text=text, names=(name,), at=at)
 
 
 def _table(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, str], text: str) -> Atom:
     found = tuple(read_name(arg, schema, names, text) for arg in args)
-    if len(set(found)) != len(found) or not found or (kind == "association" and len(found) != 2):
-        raise InputError(f"'{text}': {kind}() takes {'two' if kind == 'association' else 'some'} different attributes.")
+    two = kind in ("association", "correlation")
+    if len(set(found)) != len(found) or not found or (two and len(found) != 2):
+        raise InputError(f"'{text}': {kind}() takes {'two' if two else 'some'} different attributes.")
+    for name in found if kind == "correlation" else ():
+        bins_of(schema[name])  # refuses attributes without numbers
     return Atom(kind=kind, text=text, names=found)
 
 
@@ -249,8 +314,12 @@ def _regression(text: str, schema: Schema, family: str | None, event: Level | No
     if family not in FAMILIES:
         raise unknown_name("family", family, FAMILIES)
     numeric = not outcome.levels and formula.outcome.function != "C"
+    if formula.outcome.function == "bs" or (formula.outcome.detail and not numeric):
+        raise InputError(f"'{text}': {formula.outcome} is no outcome.")
     if family in ("linear", "poisson") and not numeric:
         raise UnsupportedError(f"family '{family}' needs a numeric outcome, and {formula.outcome} has levels.")
+    if family == "ordered" and not formula.intercept:
+        raise InputError(f"'{text}': family 'ordered' has cut points and no intercept; leave out - 1.")
     if family == "poisson" and bins_of(outcome).low[0] < 0:
         raise UnsupportedError(
             f"family 'poisson' needs an outcome of at least 0, and '{outcome.name}' may be negative."
@@ -263,7 +332,7 @@ def _regression(text: str, schema: Schema, family: str | None, event: Level | No
         raise UnsupportedError(
             f"family 'ordered' needs an order, and the special codes of '{outcome.name}' have none; leave out C()."
         )
-    code = _event(outcome.name, event, schema) if family == "logit" else None
+    code = _event(outcome.name, event, schema) if family in OF_EVENTS else None
     if event is not None and code is None:
         raise InputError(f"family '{family}' has no event; leave it out.")
     return Atom(kind=family, text=text, formula=formula, event=code)

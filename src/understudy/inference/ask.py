@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from understudy.core.arrays import Floats
@@ -28,6 +30,7 @@ __all__ = ["ask", "delta_method"]
 DRAWS = 4000
 DRAWS_OF_REGRESSION = 1500
 LITTLE = 0.01  # of the information in the records
+ROBUST = (*FAMILIES, "association", "ratio")  # kinds whose draws have far outliers
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 
 
@@ -38,6 +41,7 @@ def ask(
     family: str | None = None,
     event: Level | None = None,
     where: str | None = None,
+    by: str | Sequence[str] | None = None,
     level: float = 0.95,
     draws: int | None = None,
     prior: float | None = None,
@@ -56,7 +60,7 @@ def ask(
     check_prior(prior)
     if rule is not None and rule not in (*RULES, RUBIN):
         raise unknown_name("combining rule", rule, (*RULES, RUBIN))
-    parsed = parse_question(question, release.schema, family=family, event=event, where=where)
+    parsed = parse_question(question, release.schema, family=family, event=event, where=where, by=by)
     estimand = make_estimand(parsed, release.schema)
     rng = np.random.default_rng() if rng is None else rng
     outside = not release.provenance.draws and not release.measurements
@@ -128,7 +132,7 @@ def _from_draws(
             "the release does not determine this quantity: some of its posterior has no finite value."
         )
     values = _shaped(estimand, evidence, values)
-    found = from_posterior(values, level, robust=estimand.question.kind in (*FAMILIES, "association", "quantile"))
+    found = from_posterior(values, level, robust=estimand.jumps or estimand.question.kind in ROBUST)
     warnings = [*evidence.warnings, *estimand.losses, *([allowed.note] if allowed.note else [])]
     judged = Judged.begin(estimand.names, found, warnings)
     if not estimand.of_counts and not stated_prior:
@@ -138,8 +142,10 @@ def _from_draws(
     if not estimand.of_counts:
         judged.association(estimand, evidence.raw, level, rng)
         judged.nobody_and_everybody(estimand, drawn, level)
+    if not estimand.of_counts or estimand.binned:
         judged.open_bins(estimand, evidence.raw, drawn, level, rng)
-    judged.lower_all(release, allowed.status)
+    judged.empty_groups(estimand, drawn, EMPTY)
+    judged.lower_all(release, estimand.question, allowed.status)
     counted = float(drawn.counts.sum(axis=1).mean())
     information = _worth(estimand, evidence, drawn, judged, counted=counted, rng=rng)
     if estimand.of_counts:  # a number of people is known as well as their share is

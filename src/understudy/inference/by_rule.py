@@ -24,7 +24,7 @@ from understudy.inference.noise_aware import (
     rests_on_model,
 )
 from understudy.inference.unshrunk import unshrunk
-from understudy.inference.validity import OF_ITS_KIND, validity_of
+from understudy.inference.validity import NOT_SHOWN, OF_ITS_KIND, unproved, validity_of
 from understudy.release.table_release import Release
 
 FEW_ROWS = 30
@@ -101,7 +101,8 @@ def by_rule(
         ]
     )
     for inside in estimand.inside(counts):
-        if (inside < 1).any():
+        groups = estimand.inside_groups(counts)
+        if (inside < 1).any() or (groups is not None and (groups < 1).any()):
             raise UnsupportedError("the people this question is about are in none of the rows of a synthetic table.")
     for part, member in zip(estimand.parts, estimand.members, strict=True):
         if part.model is not None:
@@ -136,6 +137,9 @@ def by_rule(
     if estimand.binned or estimand.assumed or estimand.question.kind == "association":
         status = MODEL
         warnings.extend(estimand.losses or (OF_ITS_KIND["association"][1],))
+    if unproved(estimand.question):
+        status = MODEL
+        warnings.append(NOT_SHOWN)
     if release.statement.unit.rows_per_unit > 1:
         status = MODEL
         warnings.append(SEVERAL_ROWS)

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
-from understudy.core.bins import bins_of
-from understudy.core.questions import Atom, Question
+from understudy.core.bins import Bins, bins_of
+from understudy.core.questions import NUMBERS, Atom, Question
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.inference.regression import Model, make_model
+from understudy.inference.binned import Function, gini_of, root_of, variance_of
+from understudy.inference.regression import Model, make_model, varies_in_bins
 
 Evaluate = Callable[[Floats], Floats]  # shares or counts of the groups of an atom (S, groups): values (S, outputs)
 LARGEST_GRID = 4_000_000
@@ -42,6 +43,8 @@ class Part:
     losses: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()  # attributes whose place inside their bins is assumed and not in the interval
     model: Model | None = None
+    never_negative: bool = False
+    cells: int = 0  # groups of ``by``; 0: everybody together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,14 +66,26 @@ class Estimand:
     @property
     def bounds(self) -> tuple[float, float]:
         """What the quantity can be at most: a share lies between 0 and 1 whatever a normal approximation says."""
-        kind = self.parts[0].names[0]
-        if self.question.atoms[0].kind == "crosstab" or kind == "proportion":
-            return (0.0, 1.0) if len(self.parts) == 1 else (-1.0, 1.0)
-        return (0.0, np.inf) if self.of_counts and len(self.parts) == 1 else (-np.inf, np.inf)
+        kind, word = self.question.atoms[0].kind, self.question.kind
+        if word == "ratio":
+            return 0.0, np.inf
+        share = kind in ("crosstab", "proportion", "gini")
+        if word == "difference":
+            return (-1.0, 1.0) if share else (-2.0, 2.0) if kind == "correlation" else (-np.inf, np.inf)
+        if share:
+            return 0.0, 1.0
+        if kind == "correlation":
+            return -1.0, 1.0
+        return (0.0 if self.parts[0].never_negative else -np.inf), np.inf
 
     @property
     def whole(self) -> bool:
-        return all(part.whole for part in self.parts)
+        return all(part.whole for part in self.parts) and self.question.kind != "ratio"
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the quantity jumps from bin to bin, as a quantile does."""
+        return any(atom.kind == "quantile" for atom in self.question.atoms)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -79,7 +94,15 @@ class Estimand:
     def evaluate(self, values: Floats) -> Floats:
         """The quantity for each row of shares (or counts) of the merged groups."""
         results = [part.evaluate(values @ member) for part, member in zip(self.parts, self.members, strict=True)]
-        return results[0] if len(results) == 1 else np.asarray(results[0] - results[1])
+        return self._joined(results)
+
+    def _joined(self, results: list[Floats]) -> Floats:
+        if len(results) == 1:
+            return results[0]
+        if self.question.kind == "ratio":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.asarray(results[0] / results[1])
+        return np.asarray(results[0] - results[1])
 
     @property
     def binned(self) -> bool:
@@ -102,11 +125,18 @@ class Estimand:
             (getattr(part, end) or part.evaluate)(values @ member)
             for part, member, end in zip(self.parts, self.members, which, strict=False)
         ]
-        return results[0] if len(results) == 1 else np.asarray(results[0] - results[1])
+        return self._joined(results)
 
     def inside(self, values: Floats) -> list[Floats]:
         """For each part how much of the rows is in its subgroup with everything known."""
         return [(values @ member)[:, FIRST:].sum(axis=1) for member in self.members]
+
+    def inside_groups(self, values: Floats) -> Floats | None:
+        """How much of the rows is in each group of ``by``, one column for each; None for other questions."""
+        part, member = self.parts[0], self.members[0]
+        if not part.cells:
+            return None
+        return np.asarray((values @ member)[:, FIRST:].reshape(len(values), part.cells, -1).sum(axis=2))
 
     def excluded(self, values: Floats) -> Floats:
         """How much is left out because an attribute is missing (or has a code that is no number)."""
@@ -126,7 +156,7 @@ def make_estimand(question: Question, schema: Schema) -> Estimand:
     stacked = np.stack([part.groups for part in parts], axis=1)
     distinct, labels = np.unique(stacked, axis=0, return_inverse=True)
     members = tuple(np.eye(part.count)[distinct[:, place]] for place, part in enumerate(parts))
-    names = parts[0].names if len(parts) == 1 else ("difference",)
+    names = parts[0].names if len(parts) == 1 else (question.kind,)
     return Estimand(
         question=question,
         margin=margin,
@@ -150,8 +180,10 @@ def _part(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
             missing |= codes[name] == code
     if atom.formula is not None:
         return _regression(atom, schema, codes, keep, missing)
-    makers = {"proportion": _share, "count": _share, "mean": _number, "quantile": _number}
+    makers = {"proportion": _share, "count": _share, "correlation": _correlation, **dict.fromkeys(NUMBERS, _number)}
     part = makers.get(atom.kind, _table)(atom, schema, codes)
+    if atom.by:
+        part = _in_groups(part, atom, schema, codes)
     return replace(part, groups=_marked(part.groups, keep, missing))
 
 
@@ -168,7 +200,14 @@ def _share(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
         raise InputError(f"'{atom.text}': no value that the schema allows meets the condition.")
     groups = np.where(holds, FIRST + 1, FIRST)
     if atom.kind == "count":
-        return Part(groups=groups, count=4, names=("count",), evaluate=lambda v: v[:, FIRST + 1 :], of_counts=True)
+        return Part(
+            groups=groups,
+            count=4,
+            names=("count",),
+            evaluate=lambda v: v[:, FIRST + 1 :],
+            of_counts=True,
+            never_negative=True,
+        )
 
     def share(values: Floats) -> Floats:
         inside = values[:, FIRST:]
@@ -182,6 +221,34 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     attribute = schema[name]
     bins = bins_of(attribute)
     groups = np.where(codes[name] < attribute.bins, FIRST + codes[name], EXCLUDED)
+    value, lowest, highest = _functional(atom, bins)
+    losses = (f"'{name}' is a date, counted in days since 1970-01-01",) if attribute.kind == "date" else ()
+    spread_out = bool((bins.last > bins.low).any())
+    if spread_out:
+        losses = (
+            f"'{name}' is known by {attribute.bins} bins; the interval holds every place inside them, and the estimate "
+            "takes the public density",
+            *losses,
+        )
+    return Part(
+        groups=groups,
+        count=FIRST + attribute.bins,
+        names=(f"quantile {atom.at:g}" if atom.kind == "quantile" else atom.kind,),
+        evaluate=value,
+        lowest=lowest if spread_out else None,
+        highest=highest if spread_out else None,
+        of_counts=atom.kind == "sum",
+        whole=atom.kind == "quantile" and bins.whole,
+        losses=losses,
+        never_negative=atom.kind in ("std", "variance") or (atom.kind == "sum" and bool(bins.low[0] >= 0)),
+    )
+
+
+def _functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
+    """The value of a quantity of a number, and the least and the most it can be inside bins."""
+
+    def summed(points: Floats) -> Evaluate:
+        return lambda values: np.asarray((values[:, FIRST:] @ points)[:, None])
 
     def mean_of(points: Floats) -> Evaluate:
         def mean(values: Floats) -> Floats:
@@ -196,41 +263,98 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     def end_of(ends: Floats) -> Evaluate:
         return lambda values: ends[bins.places(np.maximum(values[:, FIRST:], 0), atom.at)][:, None]
 
-    at_ends = mean_of if atom.kind == "mean" else end_of
-    losses = (f"'{name}' is a date, counted in days since 1970-01-01",) if attribute.kind == "date" else ()
-    spread_out = bool((bins.last > bins.low).any())
-    if spread_out:
-        losses = (
-            f"'{name}' is known by {attribute.bins} bins; the interval holds every place inside them, and the estimate "
-            "takes the public density",
-            *losses,
-        )
+    if atom.kind == "quantile":
+        return quantile, end_of(bins.low), end_of(bins.last)
+    if atom.kind in ("mean", "sum"):
+        made = mean_of if atom.kind == "mean" else summed
+        return made(bins.means()), made(bins.low), made(bins.last)
+    found = gini_of(bins) if atom.kind == "gini" else variance_of(bins)
+    found = root_of(found) if atom.kind == "std" else found
+
+    def column(function: Function) -> Evaluate:
+        return lambda values: function(values[:, FIRST:])[:, None]
+
+    return column(found.value), column(found.lowest), column(found.highest)
+
+
+def _correlation(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
+    """Pearson's correlation; inside bins both numbers have their public densities and nothing to do with each other."""
+    bins = [bins_of(schema[name]) for name in atom.names]
+    sizes = [len(one.low) for one in bins]
+    for name, one in zip(atom.names, bins, strict=True):
+        if one.bounds[0] == one.bounds[1]:
+            raise InputError(f"'{atom.text}': '{name}' has one value only, which nothing goes with.")
+    usable = np.logical_and.reduce([codes[name] < size for name, size in zip(atom.names, sizes, strict=True)])
+    flat = np.minimum(codes[atom.names[0]], sizes[0] - 1) * sizes[1] + np.minimum(codes[atom.names[1]], sizes[1] - 1)
+    x, y = np.meshgrid(bins[0].means(), bins[1].means(), indexing="ij")
+    xx, yy = np.meshgrid(bins[0].means(np.square), bins[1].means(np.square), indexing="ij")
+    moments = np.stack([one.ravel() for one in (x, y, xx, yy, x * y)], axis=1)
+
+    def correlation(values: Floats) -> Floats:
+        inside = values[:, FIRST:]
+        total = inside.sum(axis=1, keepdims=True)
+        mx, my, sx, sy, both = (inside @ moments / np.where(np.abs(total) > TINY, total, TINY)).T
+        spread = np.sqrt(np.maximum(sx - mx**2, TINY) * np.maximum(sy - my**2, TINY))
+        return np.asarray(((both - mx * my) / spread)[:, None])
+
+    assumed = tuple(one.name for one in bins if not one.of_one_value)
     return Part(
-        groups=groups,
-        count=FIRST + attribute.bins,
-        names=("mean",) if atom.kind == "mean" else (f"quantile {atom.at:g}",),
-        evaluate=mean_of(bins.means()) if atom.kind == "mean" else quantile,
-        lowest=at_ends(bins.low) if spread_out else None,
-        highest=at_ends(bins.last) if spread_out else None,
-        whole=atom.kind == "quantile" and bins.whole,
-        losses=losses,
+        groups=np.where(usable, FIRST + flat, EXCLUDED),
+        count=FIRST + sizes[0] * sizes[1],
+        names=("correlation",),
+        evaluate=correlation,
+        assumed=assumed,
+        losses=tuple(f"'{name}' is known by its bins, with the public density inside them" for name in assumed),
     )
+
+
+def _in_groups(part: Part, atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
+    """The same quantity in every group of some attributes: its groups of cells once for each."""
+    cell, names = _cells(atom.by, schema, codes)
+    own = part.count - FIRST
+    groups = np.where(part.groups >= FIRST, part.groups + own * cell, part.groups)
+
+    def repeated(function: Evaluate) -> Evaluate:
+        def evaluate(values: Floats) -> Floats:
+            inside = values[:, FIRST:].reshape(-1, own)
+            found = function(np.column_stack([np.zeros((len(inside), FIRST)), inside]))
+            return np.asarray(found.reshape(len(values), len(names)))
+
+        return evaluate
+
+    return replace(
+        part,
+        groups=groups,
+        count=FIRST + own * len(names),
+        names=names,
+        cells=len(names),
+        evaluate=repeated(part.evaluate),
+        lowest=None if part.lowest is None else repeated(part.lowest),
+        highest=None if part.highest is None else repeated(part.highest),
+    )
+
+
+def _cells(wanted: tuple[str, ...], schema: Schema, codes: dict[str, Integers]) -> tuple[Integers, tuple[str, ...]]:
+    """The cell of a table of some attributes, without missing values, and what the cells are called."""
+    sizes = [schema[name].size - int(schema[name].missing) for name in wanted]
+    total = int(np.prod(sizes))
+    if total > LARGEST_TABLE:
+        raise UnsupportedError(f"a table of {total:,} cells was asked for; at most {LARGEST_TABLE:,} are shown.")
+    flat = np.zeros(len(codes[wanted[0]]), np.int64)
+    for name, size in zip(wanted, sizes, strict=True):
+        flat = flat * size + np.minimum(codes[name], size - 1)
+    labels = [schema[name].code_names for name in wanted]
+    names = tuple(
+        ", ".join(f"{name}={label[code]}" for name, label, code in zip(wanted, labels, place, strict=True))
+        for place in np.ndindex(*sizes)
+    )
+    return flat, names
 
 
 def _table(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     """A cross-tabulation: missing values have no cell of their own, as everywhere."""
-    sizes = [schema[name].size - int(schema[name].missing) for name in atom.names]
-    total = int(np.prod(sizes))
-    if total > LARGEST_TABLE:
-        raise UnsupportedError(f"a table of {total:,} cells was asked for; at most {LARGEST_TABLE:,} are shown.")
-    flat = np.zeros(len(codes[atom.names[0]]), np.int64)
-    for name, size in zip(atom.names, sizes, strict=True):
-        flat = flat * size + np.minimum(codes[name], size - 1)
-    labels = [schema[name].code_names for name in atom.names]
-    names = tuple(
-        ", ".join(f"{name}={label[code]}" for name, label, code in zip(atom.names, labels, place, strict=True))
-        for place in np.ndindex(*sizes)
-    )
+    flat, names = _cells(atom.names, schema, codes)
+    total = len(names)
 
     def shares(values: Floats) -> Floats:
         inside = values[:, FIRST:]
@@ -238,6 +362,7 @@ def _table(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
 
     if atom.kind == "crosstab":
         return Part(groups=FIRST + flat, count=FIRST + total, names=names, evaluate=shares)
+    sizes = [schema[name].size - int(schema[name].missing) for name in atom.names]
     rows, columns = sizes
     if min(sizes) < 2:
         raise InputError(f"'{atom.text}': '{atom.names[int(rows > 1)]}' has one value only, which nothing goes with.")
@@ -283,10 +408,11 @@ def _regression(
     model = make_model(atom, schema, {name: distinct[:, place] for place, name in enumerate(names)})
     if atom.kind in ("multinomial", "ordered"):  # the bins of the outcome are its levels
         numeric.discard(atom.formula.outcome.name)
+    varying = varies_in_bins(atom.formula, schema)
     losses = tuple(
         f"'{name}' enters by the mean of each of its {schema[name].bins} bins under the public density"
         + (", in days since 1970-01-01" if schema[name].kind == "date" else "")
-        for name in sorted(numeric)
+        for name in sorted(numeric & varying)
     )
     return Part(
         groups=_marked(groups, keep, missing),
@@ -294,6 +420,6 @@ def _regression(
         names=model.names,
         evaluate=lambda values: model.fit(values[:, FIRST:]),
         losses=losses,
-        assumed=tuple(name for name in sorted(numeric) if not bins_of(schema[name]).of_one_value),
+        assumed=tuple(sorted(numeric & varying)),
         model=model,
     )

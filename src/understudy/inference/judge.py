@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from understudy.core.arrays import Flags, Floats
+from understudy.core.questions import Question
 from understudy.errors import UnsupportedError
 from understudy.inference.agreement import disagreements
 from understudy.inference.by_rule import SEVERAL_ROWS
@@ -20,6 +21,7 @@ from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION,
 from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix
 from understudy.inference.settle import Settled, from_posterior, settle
 from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled, unbiased_square
+from understudy.inference.validity import NOT_SHOWN, unproved
 from understudy.release.table_release import Release
 
 OPEN = 0.5  # share of the squared influence outside the measured tables from which on a quantity is not determined
@@ -75,7 +77,7 @@ class Judged:
         self, estimand: Estimand, evidence: Evidence | NoiseAware, level: float, rng: np.random.Generator
     ) -> None:
         """Take the noisy values' own interval where the prior has moved the posterior's (``settle``)."""
-        if estimand.question.kind == "quantile" or (isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS):
+        if estimand.jumps or (isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS):
             return  # few groups: the prior is half a person each; a quantile jumps from bin to bin (``open_bins``)
         found = Settled(
             centre=self.centre, low=self.low, high=self.high, spread=self.spread, by_prior=self.alone, alone=self.alone
@@ -190,9 +192,22 @@ class Judged:
         self.low = np.where((seen <= 0).mean(axis=0) > often, 0.0, self.low)
         self.high = np.where((seen >= 1).mean(axis=0) > often, 1.0, self.high)
 
-    def lower_all(self, release: Release, status: str) -> None:
+    def empty_groups(self, estimand: Estimand, drawn: Drawn, often: float) -> None:
+        """A group of ``by`` in which there may be nobody has no answer of its own."""
+        inside = estimand.inside_groups(drawn.counts.astype(np.float64))
+        if inside is None or estimand.of_counts:
+            return
+        empty = (inside < 1).mean(axis=0) > often
+        if empty.all():
+            raise UnsupportedError("in every group of this table there may be nobody. Ask about larger groups.")
+        self.lower(empty, NOT_DETERMINED, "there may be nobody in it, given this release")
+        self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
+
+    def lower_all(self, release: Release, question: Question, status: str) -> None:
         """What the way the release was made says about every quantity."""
         everywhere = np.ones(len(self.names), bool)
+        if unproved(question):
+            self.lower(everywhere, MODEL, NOT_SHOWN)
         if status == SELECTION:
             self.labels = [worst((own, SELECTION)) for own in self.labels]
         for one in disagreements(release)[:1]:
@@ -226,10 +241,11 @@ def _ends(
     quantity: Quantity, estimand: Estimand, raw: Raw | None, drawn: Drawn, *, level: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Ends of the interval of a quantity at one end of the bins: the posterior's, and the noisy values' own."""
-    found = from_posterior(quantity(drawn.shares), level, robust=False)
-    if raw is None:
+    values = drawn.counts.astype(np.float64) if estimand.of_counts else drawn.shares
+    found = from_posterior(quantity(values), level, robust=False)
+    if raw is None or estimand.of_counts:
         return found.low, found.high
-    if estimand.question.kind != "quantile":
+    if not estimand.jumps:
         found = settle(found, raw, quantity, (-np.inf, np.inf), level=level, rng=rng)
         return found.low, found.high
     away = raw.deviations(PAIRS, rng)
@@ -263,16 +279,20 @@ def identified_ranges(local: Local, estimand: Estimand, level: float) -> tuple[F
 
     rows, low, high = _bounds(local, level)
     cells = rows.shape[1]
-    member = group_matrix(local, estimand) @ estimand.members[0]
-    inside = member[:, FIRST:].sum(axis=1)
-    wanted = member[:, FIRST + 1 :] if estimand.question.kind == "proportion" else member[:, FIRST:]
+    member = (group_matrix(local, estimand) @ estimand.members[0])[:, FIRST:]
+    if estimand.question.kind == "proportion":  # of every group of ``by``, or of everybody: without and with the value
+        asked = [
+            (member[:, place : place + 2].sum(axis=1), member[:, place + 1]) for place in range(0, member.shape[1], 2)
+        ]
+    else:
+        asked = [(member.sum(axis=1), one) for one in member.T]
     # Charnes and Cooper: with y = p t and the subgroup scaled to 1, a ratio of sums is linear in (y, t).
     scaled = np.concatenate(
         [np.column_stack([rows, -high]), np.column_stack([-rows, low]), -np.eye(cells + 1)[-1:]], axis=0
     )
-    fixed = np.stack([np.append(np.ones(cells), -1.0), np.append(inside, 0.0)])
-    ends = np.empty((2, wanted.shape[1]))
-    for place, one in enumerate(wanted.T):
+    ends = np.empty((2, len(asked)))
+    for place, (inside, one) in enumerate(asked):
+        fixed = np.stack([np.append(np.ones(cells), -1.0), np.append(inside, 0.0)])
         for end, sign in enumerate((1.0, -1.0)):
             found = linprog(
                 sign * np.append(one, 0.0),

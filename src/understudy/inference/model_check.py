@@ -97,7 +97,7 @@ def check_model(
     model
         A formula as for ``infer``, such as ``smokes ~ age + sex``.
     family
-        The kind of regression: linear, logit, poisson, multinomial or ordered; chosen by the outcome if left out.
+        The kind of regression: linear, logit, probit, poisson, multinomial or ordered; by the outcome if left out.
     event
         The level that a logistic regression is about.
     where

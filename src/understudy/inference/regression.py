@@ -15,15 +15,16 @@ import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import bins_of
-from understudy.core.formula import Factor
-from understudy.core.questions import Atom
+from understudy.core.formula import Factor, Formula
+from understudy.core.questions import OF_EVENTS, Atom
 from understudy.core.schema import Schema
-from understudy.errors import ConvergenceError, InputError, UnsupportedError
+from understudy.errors import ConvergenceError, InputError, UnsupportedError, unknown_name
 
 ITERATIONS = 60
 LONGEST_STEP = 4.0  # in the linear predictor
 TOLERANCE = 1e-9
 CERTAIN = 14.0  # a linear predictor this far out means that the likelihood has no maximum
+PROBITS = 1.8  # logits in a probit, about
 MOST_COLUMNS = 200
 BLOCK = 2**23  # numbers held at once for many-level outcomes
 INTERCEPT = "(intercept)"
@@ -46,7 +47,7 @@ class Model:
         weights = weights / np.maximum(total, np.finfo(float).tiny)
         if self.family == "linear":
             return _least_squares(self.design, np.asarray(self.outcome, np.float64), weights)
-        if self.family in ("logit", "poisson"):
+        if self.family in ("logit", "probit", "poisson"):
             return _newton(self.design, np.asarray(self.outcome, np.float64), weights, self.family)
         return _levels(self, weights)
 
@@ -94,19 +95,36 @@ class Model:
             )
             seen = np.eye(len(self.levels))[np.asarray(self.outcome, np.int64)]
             return np.asarray((seen - chance)[:, :, 1:])
-        eta = coefficients @ self.design.T
-        if self.family == "logit":
-            eta = 1 / (1 + np.exp(-np.clip(eta, -40, 40)))
-        elif self.family == "poisson":
-            eta = np.exp(np.clip(eta, -40, 40))
-        return np.asarray((np.asarray(self.outcome, np.float64) - eta)[:, :, None])
+        mean = _means(coefficients @ self.design.T, self.family)[0]
+        return np.asarray((np.asarray(self.outcome, np.float64) - mean)[:, :, None])
+
+    def log_likelihood(self, coefficients: Floats, weights: Floats) -> Floats:
+        """The mean log-likelihood of a person for each row of coefficients and of weights of the cells."""
+        weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        outcome = np.asarray(self.outcome, np.float64)
+        tiny = np.finfo(float).tiny
+        if self.levels:
+            chances = _softmax if self.family == "multinomial" else _cumulative
+            chance, _ = chances(self.design, coefficients, len(self.levels))
+            seen = np.asarray(self.outcome, np.int64)
+            each = np.log(np.maximum(chance[:, np.arange(len(seen)), seen], tiny))
+            return np.asarray((weights * each).sum(axis=1))
+        mean = _means(coefficients @ self.design.T, self.family)[0]
+        if self.family == "linear":
+            variance = np.maximum((weights * (outcome - mean) ** 2).sum(axis=1), tiny)
+            return np.asarray(-0.5 * (1 + np.log(2 * np.pi * variance)))
+        if self.family == "poisson":  # without log y!, which is the same in every model of the outcome
+            return np.asarray((weights * (outcome * np.log(np.maximum(mean, tiny)) - mean)).sum(axis=1))
+        each = outcome * np.log(np.maximum(mean, tiny)) + (1 - outcome) * np.log(np.maximum(1 - mean, tiny))
+        return np.asarray((weights * each).sum(axis=1))
 
     def _reaches(self, coefficients: Floats, counts: Floats) -> float:
         used = counts > 0
         if self.family == "poisson":
             return 0.0
-        if self.family == "logit":
-            return float(np.abs(self.design[used] @ coefficients).max())
+        if self.family in ("logit", "probit"):
+            logits = PROBITS if self.family == "probit" else 1.0
+            return float(np.abs(self.design[used] @ coefficients).max()) * logits
         return float(np.abs(coefficients).max())
 
 
@@ -114,9 +132,14 @@ def make_model(atom: Atom, schema: Schema, codes: Mapping[str, Integers]) -> Mod
     """The columns of a formula over the cells with the given codes."""
     assert atom.formula is not None  # noqa: S101 - regressions have one
     cells = len(next(iter(codes.values())))
-    columns: list[tuple[str, Floats]] = [] if atom.kind == "ordered" else [(INTERCEPT, np.ones(cells))]
+    constant = atom.formula.intercept and atom.kind != "ordered"
+    columns: list[tuple[str, Floats]] = [(INTERCEPT, np.ones(cells))] if constant else []
+    # Without an intercept the first attribute with categories has a column for each of them.
+    full = not atom.formula.intercept
     for term in atom.formula.terms:
-        parts = [_factor(factor, schema, codes) for factor in term]
+        categories = any(is_category(schema, factor) for factor in term)
+        parts = [_factor(factor, schema, codes, full=full) for factor in term]
+        full = full and not categories
         for combination in product(*parts):
             value = np.ones(cells)
             for _, one in combination:
@@ -131,11 +154,15 @@ def make_model(atom: Atom, schema: Schema, codes: Mapping[str, Integers]) -> Mod
     name = atom.formula.outcome.name
     attribute = schema[name]
     if atom.kind in ("linear", "poisson"):
-        outcome: Floats | Integers = bins_of(attribute).means(atom.formula.outcome.function)[codes[name]]
+        outcome: Floats | Integers = _in_bins(atom.formula.outcome, schema)[codes[name], 0]
+        if atom.kind == "poisson" and (np.asarray(outcome) < 0).any():
+            raise UnsupportedError(
+                f"family 'poisson' needs an outcome of at least 0, and {atom.formula.outcome} is not."
+            )
         return Model(family=atom.kind, names=labels, design=design, outcome=outcome, columns=labels)
-    if atom.kind == "logit":
+    if atom.kind in OF_EVENTS:
         event = (codes[name] == atom.event).astype(np.float64)
-        return Model(family="logit", names=labels, design=design, outcome=event, columns=labels)
+        return Model(family=atom.kind, names=labels, design=design, outcome=event, columns=labels)
     known = tuple(text for code, text in enumerate(attribute.code_names) if code != attribute.missing_code)
     if not attribute.levels and atom.formula.outcome.function != "C":  # codes that are no numbers were left out
         known = known[: attribute.bins]
@@ -149,18 +176,67 @@ def make_model(atom: Atom, schema: Schema, codes: Mapping[str, Integers]) -> Mod
     return Model(family=atom.kind, names=names, design=design, outcome=codes[name], columns=labels, levels=known)
 
 
-def _factor(factor: Factor, schema: Schema, codes: Mapping[str, Integers]) -> list[tuple[str, Floats]]:
+def is_category(schema: Schema, factor: Factor) -> bool:
+    """Whether a factor stands for levels (or bins as levels)."""
+    return bool(schema[factor.name].levels) or factor.function == "C"
+
+
+def _factor(factor: Factor, schema: Schema, codes: Mapping[str, Integers], *, full: bool) -> list[tuple[str, Floats]]:
+    """The columns of a factor over cells; ``full``: also one for the reference level."""
     attribute = schema[factor.name]
-    if attribute.levels or factor.function == "C":
-        if factor.function not in ("", "C"):
-            raise InputError(f"{factor} needs a numeric attribute, and '{factor.name}' has levels.")
-        names = attribute.code_names
-        known = [code for code in range(attribute.size) if code != attribute.missing_code]
-        return [
-            (f"{factor.name}[{names[code]}]", (codes[factor.name] == code).astype(np.float64)) for code in known[1:]
-        ]
-    means = bins_of(attribute).means(factor.function)
-    return [(str(factor), means[codes[factor.name]])]
+    if not is_category(schema, factor):
+        means = _in_bins(factor, schema)
+        return [(label, means[codes[factor.name], place]) for place, label in enumerate(factor.columns)]
+    if factor.function not in ("", "C"):
+        raise InputError(f"{factor} needs a numeric attribute, and '{factor.name}' has levels.")
+    names = attribute.code_names
+    known = [code for code in range(attribute.size) if code != attribute.missing_code]
+    reference = known[0]
+    if factor.detail:
+        listed = [names[code] for code in known]
+        if factor.detail not in listed:
+            raise unknown_name(f"{factor}: level", factor.detail, listed, error=InputError)
+        reference = known[listed.index(factor.detail)]
+    return [
+        (f"{factor.name}[{names[code]}]", (codes[factor.name] == code).astype(np.float64))
+        for code in known
+        if full or code != reference
+    ]
+
+
+def _in_bins(factor: Factor, schema: Schema) -> Floats:
+    """The mean of the columns of a factor in every bin, under the public density: (bins, columns)."""
+    bins = bins_of(schema[factor.name])
+    return bins.means(lambda points: factor.of(points, bins.bounds))
+
+
+def varies_in_bins(formula: Formula, schema: Schema) -> set[str]:
+    """The attributes of which a factor is a number that differs inside a bin, so that where it lies is assumed."""
+    found = set()
+    for factor in {formula.outcome, *(factor for term in formula.terms for factor in term)}:
+        if is_category(schema, factor) or bins_of(schema[factor.name]).of_one_value:
+            continue
+        bins = bins_of(schema[factor.name])
+        ends = [factor.of(bins.nodes(number)[0], bins.bounds) for number in range(len(bins.low))]
+        if any((one.max(axis=0) > one.min(axis=0)).any() for one in ends):
+            found.add(factor.name)
+    return found
+
+
+def _means(eta: Floats, family: str) -> tuple[Floats, Floats]:
+    """The mean of an outcome given its linear predictor, and the slope of the one in the other."""
+    if family == "linear":
+        return eta, np.ones_like(eta)
+    eta = np.clip(eta, -40, 40)
+    if family == "poisson":
+        mean = np.exp(eta)
+        return mean, mean
+    if family == "probit":
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(eta)), np.asarray(np.exp(-(eta**2) / 2) / np.sqrt(2 * np.pi))
+    mean = 1 / (1 + np.exp(-eta))
+    return mean, mean * (1 - mean)
 
 
 def _outer(design: Floats) -> Floats:
@@ -186,11 +262,11 @@ def _newton(design: Floats, outcome: Floats, weights: Floats, family: str) -> Fl
         mean = np.maximum(weights @ outcome, np.finfo(float).tiny)
         beta = _least_squares(x, np.ones(len(x)), weights) * np.log(mean)[:, None]
     for _ in range(ITERATIONS):
-        eta = np.clip(beta @ x.T, -40, 40)
-        mu = np.exp(eta) if family == "poisson" else 1 / (1 + np.exp(-eta))
-        spread = mu if family == "poisson" else mu * (1 - mu)
-        score = (weights * (outcome - mu)) @ x
-        step = _solve(((weights * spread) @ outer).reshape(-1, size, size), score)
+        mu, slope = _means(beta @ x.T, family)
+        # The slope over the variance of the outcome: 1 for the canonical links.
+        tilt = slope / np.maximum(mu * (1 - mu), 1e-12) if family == "probit" else 1.0
+        score = (weights * (outcome - mu) * tilt) @ x
+        step = _solve(((weights * slope * tilt) @ outer).reshape(-1, size, size), score)
         reach = np.abs(step @ x.T).max(axis=1, keepdims=True)
         step *= np.minimum(1, LONGEST_STEP / np.maximum(reach, 1e-300))
         beta = beta + step

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from understudy.core.questions import FAMILIES, KINDS
+from understudy.core.questions import FAMILIES, KINDS, Question
 from understudy.errors import InternalError
 from understudy.inference.labels import LABELS, MODEL, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.release.table_release import Release
@@ -25,6 +25,9 @@ NOTES = {
     SELECTION: "which tables were measured was chosen by noisy looks at the data, which is not modelled",
     REFUSED: "its rows are not drawn from anything it states, so no rule of inference fits",
 }
+# Kinds whose coverage the proving ground has not shown yet: their answers are called no better than model-based.
+UNPROVED = ("sum", "std", "variance", "gini", "correlation", "ratio", "probit")
+NOT_SHOWN = "how often intervals of this kind of question hold the truth has not been shown yet"
 NUMBERS = "model-based where a numeric attribute enters by bins wider than one value"
 # What the kind of a question allows at most, and why.
 OF_ITS_KIND = {
@@ -35,6 +38,7 @@ OF_ITS_KIND = {
         "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio",
     ),
     **dict.fromkeys(FAMILIES, (VALID, NUMBERS)),
+    **dict.fromkeys(UNPROVED, (MODEL, NOT_SHOWN)),
 }
 
 
@@ -60,6 +64,11 @@ def validity_of(release: Release, *, outside: bool = False) -> Validity:
     if outside and (found is None or found.status != REFUSED):
         return Validity(status=MODEL, note=BY_WORD)
     return found or Validity(status=REFUSED, note="nobody has shown that its intervals cover")
+
+
+def unproved(question: Question) -> bool:
+    """Whether the proving ground has still to show how often such intervals hold."""
+    return bool({question.kind, *(atom.kind for atom in question.atoms)} & set(UNPROVED))
 
 
 def table_text(methods: Sequence[str]) -> str:

@@ -156,8 +156,15 @@ def make_design(schema: Schema, formula: Formula, tables: Sequence[CodedTable]) 
 
 
 def check_functions(schema: Schema, formula: Formula) -> None:
-    """Functions of numbers need numbers."""
+    """Functions of numbers need numbers. Some terms of the grammar are for answers from a release alone."""
+    if not formula.intercept:
+        raise InputError(f"model '{formula.text}': tables are compared by models with an intercept; leave out - 1.")
     for factor in (formula.outcome, *(factor for term in formula.terms for factor in term)):
+        if factor.function in ("I", "bs") or factor.detail:
+            raise InputError(
+                f"model '{formula.text}': {factor} is for infer; tables are compared by models with names of "
+                "attributes, C(), log(), sqrt() and square()."
+            )
         if factor.function in ("log", "sqrt", "square") and schema[factor.name].kind != "numeric":
             raise InputError(f"model '{formula.text}': {factor} needs a numeric attribute with edges.")
     _family(schema, formula)

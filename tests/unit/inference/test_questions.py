@@ -11,6 +11,7 @@ import understudy as us
 from understudy.core.bins import bins_of
 from understudy.core.derived_attributes import Derived
 from understudy.core.questions import parse_question
+from understudy.core.terms import Factor
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.inference.estimands import make_estimand
 
@@ -102,7 +103,7 @@ def test_a_subgroup_for_any_question(schema):
         ("mean(sex)", "has levels"),
         ("quantile(age)", "an attribute and a share"),
         ("quantile(age, 2)", "between 0 and 1"),
-        ("mean(age, filter=sex == 'F')", "where only"),
+        ("mean(age, filter=sex == 'F')", "where and by only"),
         ("crosstab(sex, sex)", "different attributes"),
         ("association(sex)", "two different"),
         ("difference(mean(age), proportion(sex == 'F'))", "difference is between"),
@@ -126,7 +127,7 @@ def test_what_is_refused(question, says, schema):
 @pytest.mark.parametrize(
     ("settings", "error", "says"),
     [
-        ({"family": "probit"}, UnknownNameError, "known|Known"),
+        ({"family": "cauchit"}, UnknownNameError, "known|Known"),
         ({"family": "linear"}, UnsupportedError, "numeric outcome"),
         ({"family": "poisson"}, UnsupportedError, "numeric outcome"),
         ({"event": "perhaps"}, UnknownNameError, "perhaps"),
@@ -181,12 +182,12 @@ def test_bins_by_their_public_density():
     assert whole.last.tolist() == [9, 20]
     real = bins_of(us.Attribute(name="a", edges=(1.0, 10.0), density="log"))
     assert real.means()[0] == pytest.approx(9 / np.log(10), rel=1e-3)
-    assert real.means("log")[0] == pytest.approx(np.log(10) / 2, rel=1e-6)
+    assert real.means(np.log)[0] == pytest.approx(np.log(10) / 2, rel=1e-6)
     half = np.array([[0.5, 0.5]])
     assert bins_of(us.Attribute(name="a", edges=(0.0, 1.0, 3.0))).quantiles(half, 0.75)[0] == pytest.approx(2.0)
     assert real.quantiles(np.ones((1, 1)), 0.5)[0] == pytest.approx(np.sqrt(10))
     with pytest.raises(InputError, match="positive values"):
-        bins_of(us.Attribute(name="a", edges=(0, 5), integer=True)).means("log")
+        Factor(name="a", function="log").of(np.arange(5.0), (0, 5))
 
 
 ODD = us.Schema(

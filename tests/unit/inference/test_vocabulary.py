@@ -1,0 +1,165 @@
+"""The words of a statistics package, against statsmodels, patsy and numpy on tables without noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import understudy as us
+from understudy.core.bins import bins_of
+from understudy.core.questions import parse_question
+from understudy.errors import InputError, UnsupportedError
+from understudy.inference.binned import gini_of, variance_of
+from understudy.inference.estimands import make_estimand
+
+sm = pytest.importorskip("statsmodels.api")
+patsy = pytest.importorskip("patsy")
+
+SCHEMA = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="age", edges=tuple(range(20, 31)), integer=True),
+        us.Attribute(name="visits", edges=tuple(range(1, 11)), integer=True),
+        us.Attribute(name="region", levels=("N", "S", "W"), missing=True),
+        us.Attribute(name="ill", levels=("no", "yes")),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, np.ndarray]:
+    """3,000 people with codes, one bin for each number. Nobody is in a last bin, which holds two numbers."""
+    rng = np.random.default_rng(3)
+    size = 3000
+    sex, age = rng.integers(0, 2, size), rng.integers(0, 9, size)
+    visits = np.minimum(rng.poisson(1 + 0.2 * age), 5)
+    region = rng.choice(4, size, p=[0.4, 0.3, 0.2, 0.1])
+    ill = (rng.random(size) < 1 / (1 + np.exp(1 - 0.2 * age + 0.4 * sex))).astype(int)
+    return {"sex": sex, "age": age, "visits": visits, "region": region, "ill": ill}
+
+
+def asked(rows, text: str, **settings):
+    """The value of a question on the very table of the rows."""
+    estimand = make_estimand(parse_question(text, SCHEMA, **settings), SCHEMA)
+    codes = [rows[name] for name in estimand.margin]
+    flat = np.ravel_multi_index(codes, SCHEMA.shape(estimand.margin))
+    counts = np.bincount(flat, minlength=len(estimand.labels)).astype(float)
+    return estimand, estimand.evaluate(np.bincount(estimand.labels, weights=counts, minlength=estimand.groups)[None])[0]
+
+
+def test_numbers_of_one_attribute(rows):
+    age = 20.0 + rows["age"]
+    gini = np.abs(age[:, None] - age).mean() / (2 * age.mean())
+    for text, expected in {
+        "sum(age)": age.sum(),
+        "std(age)": age.std(),
+        "variance(age)": age.var(),
+        "gini(age)": gini,
+        "correlation(age, visits)": np.corrcoef(age, rows["visits"])[0, 1],
+        "quantile(age, 0.9) / quantile(age, 0.1)": np.quantile(age, 0.9) / np.quantile(age, 0.1),
+        "ratio(mean(age, where=sex == 'F'), mean(age, where=sex == 'M'))": age[rows["sex"] == 0].mean()
+        / age[rows["sex"] == 1].mean(),
+        "proportion(ill == 'yes', where=sex == 'F') / proportion(ill == 'yes', where=sex == 'M')": rows["ill"][
+            rows["sex"] == 0
+        ].mean()
+        / rows["ill"][rows["sex"] == 1].mean(),
+    }.items():
+        # A quantile of whole numbers is read inside its bin, up to one away.
+        assert asked(rows, text)[1][0] == pytest.approx(expected, rel=0.05 if "quantile" in text else 1e-9), text
+
+
+def test_one_call_for_a_whole_table(rows):
+    estimand, values = asked(rows, "proportion(ill == 'yes', by=[sex, region])")
+    assert estimand.names[:2] == ("sex=F, region=N", "sex=F, region=S")
+    for name, value in zip(estimand.names, values, strict=True):
+        sex, region = ("FM".index(name[4]), "NSW".index(name[-1]))
+        who = (rows["sex"] == sex) & (rows["region"] == region)
+        assert value == pytest.approx(rows["ill"][who].mean())
+    assert np.array_equal(asked(rows, "proportion(ill == 'yes')", by=["sex", "region"])[1], values)
+    assert asked(rows, "sum(visits, by=sex)")[1].sum() == pytest.approx(asked(rows, "sum(visits)")[1][0])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "family"),
+    [
+        ("ill ~ age + C(region, Treatment('S'))", "age + C(region, Treatment('S'))", "logit"),
+        ("ill ~ age + sex", "age + sex", "probit"),
+        ("ill ~ region + age - 1", "region + age - 1", "logit"),
+        ("visits ~ 0 + sex + age", "0 + sex + age", "linear"),
+        ("visits ~ age + I(age ** 2) + I(age >= 25)", "age + I(age ** 2) + I((age >= 25) * 1.0)", "linear"),
+        ("log(visits) ~ I((age - 25) / 10) * sex", "I((age - 25) / 10) * sex", "linear"),
+        ("visits ~ bs(age, knots=[23, 27])", "bs(age, knots=[23, 27], lower_bound=20, upper_bound=30)", "poisson"),
+        ("visits ~ bs(age, df=5, degree=2)", "bs(age, knots=[22.5, 25, 27.5], degree=2, lower_bound=20, upper_bound=30)",
+         "linear"),
+    ],
+)  # fmt: skip
+def test_terms_of_a_formula(rows, ours, theirs, family):
+    estimand, values = asked(rows, ours, family=family)
+    data = {
+        "age": 20.0 + rows["age"],
+        "visits": 1.0 + rows["visits"],
+        "ill": rows["ill"].astype(float),
+        "sex": np.array(["F", "M"])[rows["sex"]],
+        "region": np.array(["N", "S", "W", "?"])[rows["region"]],
+    }
+    if "region" in ours:  # people without a value are left out of questions about it alone
+        data = {name: column[rows["region"] < 3] for name, column in data.items()}
+    design = patsy.dmatrix(theirs, data)
+    kinds = {
+        "linear": sm.families.Gaussian(),
+        "poisson": sm.families.Poisson(),
+        "logit": sm.families.Binomial(),
+        "probit": sm.families.Binomial(link=sm.families.links.Probit()),
+    }
+    outcome = data["ill"] if family in ("logit", "probit") else data["visits"]
+    outcome = np.log(outcome) if ours.startswith("log") else outcome
+    peer = sm.GLM(outcome, np.asarray(design), family=kinds[family]).fit(tol=1e-12)
+    assert len(values) == len(peer.params)
+    # patsy puts columns of levels first
+    assert np.sort(values) == pytest.approx(np.sort(peer.params), rel=1e-5, abs=1e-6)
+    assert estimand.assumed == ()
+
+
+@pytest.mark.parametrize("kind", ["variance", "gini"])
+def test_bounds_inside_bins_are_attained_and_hold_everything(kind):
+    """Against placements of people: a fine search finds none outside, and comes near to both ends."""
+    bins = bins_of(us.Attribute(name="x", edges=(0.0, 2.0, 5.0, 11.0)))
+    found = {"variance": variance_of, "gini": gini_of}[kind](bins)
+    rng = np.random.default_rng(1)
+    for shares in rng.dirichlet(np.ones(3), 3):
+        low, high = found.lowest(shares[None])[0], found.highest(shares[None])[0]
+        seen = []
+        for _ in range(2500):
+            two = np.sort(rng.choice([0, 0.25, 0.5, 0.75, 1.0, rng.random()], (3, 2)), axis=1)
+            split = rng.random(3)
+            x = np.concatenate([bins.low + (bins.high - bins.low) * two[:, side] for side in (0, 1)])
+            w = np.concatenate([shares * split, shares * (1 - split)])
+            mean = w @ x
+            spread = w @ (x - mean) ** 2 if kind == "variance" else w @ np.abs(x[:, None] - x) @ w / (2 * mean)
+            seen.append(spread)
+        assert low - 1e-9 <= min(seen)
+        assert max(seen) <= high + 1e-9
+        assert max(seen) > high - 0.1 * (high - low)
+        assert min(seen) < low + 0.1 * (high - low)
+        assert low <= found.value(shares[None])[0] <= high
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("correlation(age, sex)", InputError, "has levels"),
+        ("sum(sex)", InputError, "has levels"),
+        ("crosstab(sex, ill, by=region)", InputError, "by goes with"),
+        ("mean(age, by=age)", InputError, "not about"),
+        ("mean(age, by=sex) - mean(age, by=sex)", InputError, "one quantity"),
+        ("mean(age) - sum(age)", InputError, "one kind"),
+        ("count(sex == 'F') / mean(age)", InputError, "of the records"),
+        ("correlation(age, visits) / correlation(age, visits)", UnsupportedError, "negative"),
+        ("ill ~ I(sex + 1)", InputError, "numeric attribute"),
+        ("ill ~ C(region, Treatment('E'))", InputError, "'E'"),
+        ("visits ~ bs(age, knots=[10])", InputError, "public bounds"),
+    ],
+)
+def test_what_is_refused(text, error, says):
+    with pytest.raises(error, match=says):
+        make_estimand(parse_question(text, SCHEMA), SCHEMA)
