@@ -6,8 +6,8 @@
     difference(question, question)  or  question - question     ratio(question, question)  or  question / question
     outcome ~ terms   (see core/formula.py)
 
-Every function takes ``where=condition`` for a subgroup. Those of one quantity take ``by=attribute`` or ``by=[a, b]``: the
-quantity in every group. Names that are no Python names are written in backticks.
+Every function takes ``where=condition`` for a subgroup. Those of one quantity take ``by=attribute`` or ``by=[a, b]``:
+the quantity in every group. Names that are no Python names are written in backticks.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -184,9 +185,9 @@ def _value(node: ast.expr, values: Floats, model: str, text: str, depth: int = 0
         return np.power(np.asarray(part(node.left), np.float64), power)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
         return np.asarray(COMPARED[type(node.ops[0])](part(node.left), part(node.comparators[0])), np.float64)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLED:
-        if len(node.args) == 1 and not node.keywords:
-            return CALLED[node.func.id](part(node.args[0]))
+    called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    if isinstance(node, ast.Call) and called in CALLED and len(node.args) == 1 and not node.keywords:
+        return CALLED[called](part(node.args[0]))
     raise InputError(
         f"model '{model}': {text} may use one attribute, numbers, + - * / **, one comparison, log(), sqrt() and exp()."
     )
@@ -230,11 +231,7 @@ def _spline_detail(call: ast.Call, text: str, model: str) -> str:
         raise problem
     if knots is not None:
         numbers = isinstance(knots, list | tuple) and all(type(one) in (int, float) for one in knots)
-        if (
-            not numbers
-            or not 1 <= len(knots) <= MOST_KNOTS
-            or any(b <= a for a, b in zip(knots, knots[1:], strict=False))
-        ):
+        if not numbers or not 1 <= len(knots) <= MOST_KNOTS or any(b <= a for a, b in pairwise(knots)):
             raise problem
         return f"knots=[{', '.join(f'{one:g}' for one in knots)}], degree={degree}"
     if type(size) is not int or not degree <= size <= degree + MOST_KNOTS:

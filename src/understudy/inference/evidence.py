@@ -205,9 +205,7 @@ def _raw_of_draws(released: Integers, alpha: Floats, records: int, places: Integ
 
     # The draw varies like a sample of its rows, and like one of as many people as its parameters add up to.
     times = 1 + float(((whole + records) / np.maximum(rows, 1) + 1).mean()) / len(released)
-    return Raw(
-        shares=_placed(found[None, :], places, groups)[0], deviations=deviations, people=records / times
-    )
+    return Raw(shares=_placed(found[None, :], places, groups)[0], deviations=deviations, people=records / times)
 
 
 def _placed(values: Floats, places: Integers, groups: int) -> Floats:

@@ -83,9 +83,7 @@ class Judged:
             centre=self.centre, low=self.low, high=self.high, spread=self.spread, by_prior=self.alone, alone=self.alone
         )
         inside = 1.0 if evidence.raw is None else float(estimand.inside(evidence.raw.shares[None, :])[0][0])
-        found = settle(
-            found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside
-        )
+        found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone = found.alone
         self.lower(found.by_prior, MODEL, BY_PRIOR)

@@ -89,10 +89,13 @@ def test_one_call_for_a_whole_table(rows):
         ("visits ~ age + I(age ** 2) + I(age >= 25)", "age + I(age ** 2) + I((age >= 25) * 1.0)", "linear"),
         ("log(visits) ~ I((age - 25) / 10) * sex", "I((age - 25) / 10) * sex", "linear"),
         ("visits ~ bs(age, knots=[23, 27])", "bs(age, knots=[23, 27], lower_bound=20, upper_bound=30)", "poisson"),
-        ("visits ~ bs(age, df=5, degree=2)", "bs(age, knots=[22.5, 25, 27.5], degree=2, lower_bound=20, upper_bound=30)",
-         "linear"),
+        (
+            "visits ~ bs(age, df=5, degree=2)",
+            "bs(age, knots=[22.5, 25, 27.5], degree=2, lower_bound=20, upper_bound=30)",
+            "linear",
+        ),
     ],
-)  # fmt: skip
+)
 def test_terms_of_a_formula(rows, ours, theirs, family):
     estimand, values = asked(rows, ours, family=family)
     data = {
