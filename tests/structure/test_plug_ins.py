@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
+TESTS = Path(__file__).resolve().parents[1]
 METHOD = """
 from understudy.synth.methods.histogram import Histogram
 from understudy.synth.shared.method import synthesizers
@@ -70,9 +72,14 @@ schema = us.Schema(attributes=(us.Attribute(name="a", levels=("x", "y")), us.Att
 people = us.open_source({"a": list("xyxyyxxyyx"), "b": list("ppqqpqpqpq")}, schema)
 release = us.synthesize(people, method="mine", budget=us.PureDP(epsilon=1), out=sys.argv[1] + "/release")
 assert all(check.passed for check in us.verify(sys.argv[1] + "/release"))
-found = us.evaluate(release, people, ways=(1,))
+found = us.evaluate(release, people, parts=("utility",), ways=(1,))
 assert found.utility.frames["mine"].to_pylist() == [{"rows": 10}]
-assert "mine" in found.risk.frames["attacks"]["attack"].to_pylist()
+found = us.attack(release, people, only=("mine",))
+assert set(found.frames["attacks"]["attack"].to_pylist()) == {"mine"}
+sys.path.append(f"{sys.argv[2]}/conformance")
+import test_synthesizers, test_sampled_audit
+assert {case.guarantee for case in test_synthesizers.CASES if case.method == "mine"} >= {"pure", "approx", "zcdp"}
+assert "mine" in {method for method, _, _ in test_sampled_audit.cases()}
 from typer.testing import CliRunner
 from understudy.cli.main import app
 print(CliRunner().invoke(app, ["methods"]).output)
@@ -91,7 +98,7 @@ def test_a_file_in_a_folder_is_found_by_everything(tmp_path):
         (tmp_path / package).mkdir()
         (tmp_path / package / "mine.py").write_text(text)
     run = subprocess.run(
-        [sys.executable, "-c", dedent(USE), str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", dedent(USE), str(tmp_path), str(TESTS)], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     assert "opened by mine" in run.stdout
