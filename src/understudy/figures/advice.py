@@ -1,4 +1,4 @@
-"""The curve of advice: what an epsilon buys the analyst, and what it tells an attacker, over one axis."""
+"""The curve of advice: what the analyst gains by a larger epsilon, and what an attacker gains."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ BELIEFS = (
 
 
 def advice_curve(widths: pyarrow.Table, table: pyarrow.Table, *, target: float, title: str = "") -> Drawing:
-    """Left: width over the real data's, a line for each number of copies. Right: the largest belief an attacker with
-    every record but one can reach, and how often they guess right."""
+    """Left: the width of intervals relative to the real data, a line for each number of copies. Right: the largest
+    belief of an attacker who has every record but one, and how often a guess of the attacker is right."""
     with house_style():
         canvas = Canvas(9.6, 4.0, columns=2)
         left, right = canvas.axes[0]

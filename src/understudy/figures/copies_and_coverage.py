@@ -1,4 +1,4 @@
-"""What more copies do under a split budget: coverage of a combining rule, and what a model of the release recovers."""
+"""What more copies do if they share the budget: coverage of a combining rule, and the posterior from the release."""
 
 from __future__ import annotations
 

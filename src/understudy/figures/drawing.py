@@ -1,4 +1,4 @@
-"""What every figure is: a picture and the table it shows. matplotlib is loaded when the first one is drawn."""
+"""Every figure is a picture and the table it shows. matplotlib is loaded when the first figure is drawn."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Drawing:
 
     @property
     def svg(self) -> str:
-        """The picture as SVG, the same text for the same numbers."""
+        """The picture as SVG. Equal numbers give equal text."""
         return self._bytes("svg").decode()
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture; the ending of the name says how (svg, png or pdf)."""
+        """Write the picture. The ending of the file name gives the format (svg, png or pdf)."""
         target = Path(path)
         kind = target.suffix.lstrip(".").lower()
         if kind not in FORMATS:
@@ -61,5 +61,5 @@ def draw(
     axes = figure.add_subplot()
     paint(figure, axes)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # laid out once: a second pass would move things by a hair and change the file
+    figure.set_layout_engine("none")  # a second layout would move things slightly and change the file
     return Drawing(table=table, figure=figure)

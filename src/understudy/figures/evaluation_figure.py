@@ -1,4 +1,4 @@
-"""Figures drawn from the frames of an evaluation, by name; which of them can be drawn follows from the frames."""
+"""Figures of an evaluation, by name. A figure can be drawn if the evaluation has the tables that it reads."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ figures: Registry[Figure] = Registry("figure", "understudy.figures.evaluation")
 
 
 def drawable(frames: Frames) -> tuple[str, ...]:
-    """The figures whose frames are there and not empty."""
+    """The figures whose tables exist and are not empty."""
     return tuple(name for name in figures if all(_filled(frames, need) for need in needs(name)))
 
 
 def needs(name: str) -> tuple[str, ...]:
-    """The frames that a figure reads."""
+    """The tables that a figure reads."""
     wanted: tuple[str, ...] = figures[name].needs  # type: ignore[attr-defined]
     return wanted
 
 
 def draws_from(*names: str) -> Callable[[Figure], Figure]:
-    """Says which frames a figure reads, and refuses to draw without them."""
+    """Declare which tables a figure reads. Without them it refuses to draw."""
 
     def decorate(function: Figure) -> Figure:
         def checked(frames: Frames) -> Drawing:

@@ -10,7 +10,7 @@ from understudy.figures.drawing import Drawing
 
 ORIGINAL, SYNTHETIC, BAD, QUIET = "#3b4a6b", "#d1782b", "#a3243b", "#b8bec9"
 STYLE: Any = {
-    "text.parse_math": False,  # a name with a dollar sign is a name
+    "text.parse_math": False,  # a dollar sign in a name is no mathematics
     "font.family": "sans-serif",
     "font.size": 9,
     "axes.spines.top": False,
@@ -30,21 +30,21 @@ class Canvas:
         self.axes: Any = self.figure.subplots(rows, columns, squeeze=False)
 
     def legend_above(self) -> None:
-        """The legend of the first axes above all of them, where it covers nothing."""
+        """The legend of the first axes, above all axes, so that it covers nothing."""
         handles, labels = self.axes[0, 0].get_legend_handles_labels()
         self.figure.legend(
             handles, labels, frameon=False, fontsize=8, loc="outside upper right", ncols=max(1, len(labels))
         )
 
     def finished(self, table: Any) -> Drawing:
-        """The drawing of a table, laid out once and for all."""
+        """The drawing of a table, with its final layout."""
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")
         return Drawing(table=table, figure=self.figure)
 
 
 def house_style() -> AbstractContextManager[None]:
-    """The house style, while a figure is drawn: matplotlib looks settings up when it makes each piece."""
+    """The house style while a figure is drawn: matplotlib reads the settings when it makes each part."""
     try:
         import matplotlib
     except ImportError:

@@ -1,4 +1,4 @@
-"""The log-odds heat map: which outputs tell which neighbouring tables apart, and how clearly."""
+"""The heat map of log odds: which outputs distinguish which neighbouring tables, and how clearly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from understudy.figures.drawing import Drawing, draw
 
 Table = tuple[int, ...]
 LARGEST = 120  # pairs or outputs that can be told apart in a picture
-WRITTEN = 12  # up to so many columns the numbers are written into the cells
+WRITTEN = 12  # up to this number of columns, the numbers are written into the cells
 
 
 def log_odds_map(
@@ -44,7 +44,7 @@ def log_odds_map(
         finite = np.where(np.isfinite(values), values, np.nan)
         half = np.nanmax(finite, initial=0) / 2
         image = axes.imshow(finite, cmap="cividis", vmin=0, aspect="auto")
-        axes.set_facecolor("#b30000")  # infinite log odds show the ground
+        axes.set_facecolor("#b30000")  # infinite log odds have the colour of the background
         axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7)
         axes.set_yticks(range(len(rows)), rows, fontsize=7)
         axes.set_xlabel("output m")

@@ -1,4 +1,4 @@
-"""Tables that a paper printed as figures, as heat maps: what was printed beside what was computed."""
+"""Heat maps of tables that a paper printed as figures: the printed values beside the computed ones."""
 
 from __future__ import annotations
 

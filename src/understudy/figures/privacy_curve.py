@@ -1,4 +1,4 @@
-"""The epsilon-delta curve of a mechanism, and the prior that each calibration rule asks for."""
+"""The epsilon-delta curve of a mechanism, and the prior that each calibration rule gives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def privacy_curve(profile: pyarrow.Table, *, title: str = "") -> Drawing:
 
 
 def prior_bars(priors: pyarrow.Table, *, title: str = "") -> Drawing:
-    """The prior per cell that each rule asks for, as bars with their numbers."""
+    """The prior per cell by each calibration rule, as bars with their numbers."""
     rules, values = priors["rule"].to_pylist(), priors["prior"].to_pylist()
 
     def paint(figure: Any, axes: Any) -> None:  # noqa: ARG001

@@ -1,4 +1,4 @@
-"""Pictures of a promise: the delta proved at each epsilon, how far beliefs can move, how much noise there is."""
+"""Pictures of a guarantee: the delta proved at each epsilon, the largest change of a belief, the amount of noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_DELTA = 1e-12
 
 
 def proved_profile(profile: pyarrow.Table, *, stated: tuple[float, float] | None = None) -> Drawing:
-    """delta against epsilon on a logarithmic scale, with the stated promise as a point."""
+    """delta against epsilon on a logarithmic scale, with the stated guarantee as a point."""
     epsilons, deltas = profile["epsilon"].to_pylist(), profile["delta"].to_pylist()
 
     def paint(figure: Any, axes: Any) -> None:  # noqa: ARG001

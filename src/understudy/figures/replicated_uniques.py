@@ -1,4 +1,4 @@
-"""Replicated uniques against epsilon: how many people who are alone in their cell are alone in it again."""
+"""Replicated uniques against epsilon: the share of unique people who are unique in the synthetic data too."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def risk_utility_map(table: pyarrow.Table, *, note: str = "") -> Drawing:
 
 
 def _series(rows: list[Row]) -> dict[str, list[Row]]:
-    """A line for each method and number of copies; what has no guarantee stands by itself."""
+    """A line for each method and number of copies. Releases without a guarantee are single points."""
     several = len({row["copies"] for row in rows}) > 1
     found: dict[str, list[Row]] = {}
     for row in rows:

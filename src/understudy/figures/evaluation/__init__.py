@@ -1,1 +1,1 @@
-"""Pictures of an evaluation, one file each; each hands back the table it drew."""
+"""Pictures of an evaluation, one file each. Every picture returns the table that it shows."""

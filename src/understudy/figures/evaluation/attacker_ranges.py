@@ -1,4 +1,4 @@
-"""The attacker's ranges: the ranks that several copies give for a person's attribute, and where the truth is."""
+"""The attacker's ranges: the ranks that several copies give for an attribute of a person, and the true rank."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def attacker_ranges(frames: Frames) -> Drawing:
         axis.set_xlabel("rank")
         axis.set_yticks([])
         axis.invert_yaxis()
-    canvas.axes[0, 0].set_ylabel("people; grey: the range leaves the truth out")
+    canvas.axes[0, 0].set_ylabel("people; grey: the true rank is outside the range")
     return canvas.finished(pa.Table.from_pylist(drawn))

@@ -48,13 +48,13 @@ def beside(frames: Frames) -> Drawing:
     )  # fmt: skip
     found.axvline(release[0]["mean_s_pmse"], color=BAD, linewidth=0.8, linestyle="--")
     found.annotate(
-        "the release: no row is anybody's", (release[0]["mean_s_pmse"], 1.0), xycoords=("data", "axes fraction"),
+        "the release: no row belongs to a person", (release[0]["mean_s_pmse"], 1.0), xycoords=("data", "axes fraction"),
         size=7, color=BAD, ha="left", va="top", xytext=(3, -2), textcoords="offset points",
     )  # fmt: skip
     for axis in (guessed, found):
         axis.set_xscale("log")
         round_ticks(axis.xaxis, [row["mean_s_pmse"] for row in rows if row["mean_s_pmse"] > 0])
-        axis.set_xlabel("mean S_pMSE of pairs: to the left more useful")
+        axis.set_xlabel("mean S_pMSE of pairs (smaller: more useful)")
         axis.set_ylim(bottom=0)
     guessed.set_ylabel("percent of people guessed right")
     guessed.set_title("An answer guessed from all others")

@@ -17,7 +17,7 @@ PANELS = (("all commutes", "true", "synthetic"), ("short commutes", "true_short"
 @figures.add
 @draws_from("destinations")
 def commute_distances(frames: Frames) -> Drawing:
-    """One point per destination and table; the workers at a destination run from left to right."""
+    """One point for each destination and table, by the number of workers at the destination."""
     rows = frames["destinations"].to_pylist()
     step = max(1, len(rows) // MOST_POINTS)
     rows = rows[::step]

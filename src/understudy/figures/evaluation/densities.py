@@ -16,7 +16,7 @@ MOST = 12
 @figures.add
 @draws_from("histograms")
 def densities(frames: Frames) -> Drawing:
-    """Histograms of every numeric attribute between its public bounds, as steps."""
+    """Step histograms of every numeric attribute between its public bounds."""
     by_attribute: dict[str, list[dict[str, Any]]] = {}
     for row in frames["histograms"].to_pylist():
         by_attribute.setdefault(row["attribute"], []).append(row)
@@ -43,7 +43,7 @@ def densities(frames: Frames) -> Drawing:
 
 
 def _dates_below(axis: Any) -> None:
-    """Days since 1970, as the values of a date are, read as dates; both count the same days."""
+    """Ticks that show days since 1970, which is how dates are stored, as dates."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator = AutoDateLocator(minticks=3, maxticks=6)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The three sentences about risk as people: a thousand dots each, coloured by what an intruder would be right about."""
+"""The three sentences about risk as pictures: a thousand people each, coloured by what an intruder would get right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from understudy.figures.house_style import BAD, ORIGINAL, QUIET, SYNTHETIC, Canv
 
 COLUMNS, ROWS = 50, 20
 ALLOWED, NOBODY = "#f0c9a0", "#e3e6ec"
-# Of each sentence, in order, the colours of its groups of people.
+# The colours of the groups of people, for each sentence in order.
 COLOURS = ((ORIGINAL, BAD, ALLOWED), (ORIGINAL, SYNTHETIC), (BAD, QUIET))
 GROUPS = ("first", "second", "third")
 

@@ -36,7 +36,7 @@ def forest(frames: Frames) -> Drawing:
                 axis.plot(row[side] / unit, place + shift, "o", color=colour, markersize=4, label=first)
         axis.axvline(0, color="k", linewidth=0.6)
         axis.set_yticks(range(len(rows)), [shortened(str(row["term"]), 40) for row in rows])
-        axis.set_ylim(max(3, len(rows)) - 0.4, -0.6)  # a model with one coefficient is not blown up
+        axis.set_ylim(max(3, len(rows)) - 0.4, -0.6)  # a model with one coefficient is not enlarged
         axis.set_title(shortened(model, 80))
     if drawn:
         canvas.axes[0, 0].legend(frameon=False, fontsize=8)

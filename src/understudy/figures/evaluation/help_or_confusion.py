@@ -1,4 +1,4 @@
-"""Several copies against one: for how many people they narrow the range, and whether the truth is still in it."""
+"""Several copies against one: for how many people the range gets narrower, and whether it still has the true rank."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def help_or_confusion(frames: Frames) -> Drawing:
     axis.axvline(0, color="k", linewidth=0.6)
     axis.set_yticks(range(len(rows)), [shortened(str(row["attribute"])) for row in rows])
     axis.invert_yaxis()
-    axis.set_xlabel(f"percent of people whose range {rows[0]['copies']} copies narrow, against one")
+    axis.set_xlabel(f"percent of people whose range is narrower with {rows[0]['copies']} copies than with one")
     axis.legend(frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     return canvas.finished(pa.Table.from_pylist(rows))

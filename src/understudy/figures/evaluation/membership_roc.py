@@ -1,4 +1,4 @@
-"""Membership inference as a curve: true positives against false ones."""
+"""Membership inference as an ROC curve: true positives against false positives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from understudy.figures.house_style import BAD, ORIGINAL, QUIET, Canvas
 @figures.add
 @draws_from("membership_curve")
 def membership_roc(frames: Frames) -> Drawing:
-    """A curve per score; the diagonal is a coin."""
+    """A curve for each score. The diagonal is guessing by a coin."""
     rows = frames["membership_curve"].to_pylist()
     canvas = Canvas(4.8, 4.6)
     axis = canvas.axes[0, 0]

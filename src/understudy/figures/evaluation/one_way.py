@@ -15,7 +15,7 @@ MOST_ATTRIBUTES, MOST_LEVELS = 24, 15
 @figures.add
 @draws_from("one_way")
 def one_way(frames: Frames) -> Drawing:
-    """Bars of every attribute; of one with many levels the commonest ones."""
+    """Bars of every attribute. If it has many levels, only the most frequent ones are shown."""
     by_attribute: dict[str, list[dict[str, object]]] = {}
     for row in frames["one_way"].to_pylist():
         by_attribute.setdefault(row["attribute"], []).append(row)

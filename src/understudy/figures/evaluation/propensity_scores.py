@@ -1,4 +1,4 @@
-"""Histograms of propensity scores: two equal humps mean that nobody can tell the tables apart."""
+"""Histograms of propensity scores: if both are equal, the classifier cannot distinguish the tables."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ MOST = 40
 @figures.add
 @draws_from("attacks")
 def risk_by_attribute(frames: Frames) -> Drawing:
-    """Every subject of every attack, the greatest first; red where people in the data are surely told more of.
+    """Every target of every attack, the largest risk first; red if the risk of people in the data is surely higher.
 
-    Where no guess could be made there is nothing to draw, unless that is so everywhere.
+    Targets for which no guess was possible are left out, unless this is so for all of them.
     """
     listed = frames["attacks"].to_pylist()
     tried = [row for row in listed if row.get("guesses") != 0] or listed

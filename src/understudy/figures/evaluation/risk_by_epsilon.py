@@ -1,4 +1,4 @@
-"""Risk against epsilon: what each attack gains over guessing, release by release."""
+"""Risk against epsilon: the success of each attack beyond guessing, for every release."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from understudy.figures.ticks import round_ticks
 @figures.add
 @draws_from("risk_by_epsilon")
 def risk_by_epsilon(frames: Frames) -> Drawing:
-    """A line per attack; a release without a guarantee stands at the right end."""
+    """A line for each attack. A release without a guarantee is drawn at the right end."""
     rows = frames["risk_by_epsilon"].to_pylist()
     canvas = Canvas(6.4, 4.0)
     axis = canvas.axes[0, 0]
@@ -28,6 +28,6 @@ def risk_by_epsilon(frames: Frames) -> Drawing:
     round_ticks(axis.xaxis, [*known, end])
     axis.axhline(0, color="k", linewidth=0.6)
     axis.set_xlabel(f"epsilon (no guarantee: at {end:g})")
-    axis.set_ylabel("residual risk, the greatest subject")
+    axis.set_ylabel("residual risk, the largest of all targets")
     axis.legend(frameon=False, fontsize=7)
     return canvas.finished(pa.Table.from_pylist(rows))

@@ -11,7 +11,7 @@ from understudy.figures.ticks import round_ticks
 @figures.add
 @draws_from("tradeoff")
 def tradeoff(frames: Frames) -> Drawing:
-    """Mean S_pMSE by epsilon with Raab's bands; releases without an epsilon stand apart at the right."""
+    """Mean S_pMSE by epsilon with Raab's bands. Releases without an epsilon are drawn apart, at the right."""
     table = frames["tradeoff"]
     rows = table.to_pylist()
     canvas = Canvas(7.0, 4.2)

@@ -9,14 +9,14 @@ from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
 from understudy.figures.house_style import Canvas, shortened
 
-MOST = 40  # attributes that still can be read
+MOST = 40  # the most attributes that can be read
 COLOURS = "viridis_r"
 
 
 @figures.add
 @draws_from("two_way")
 def two_way(frames: Frames) -> Drawing:
-    """S_pMSE of every two-way table, on a logarithmic scale; numbers where they fit, a dot where not covered."""
+    """S_pMSE of every two-way table on a logarithmic scale, with numbers if they fit; a dot: not in the model."""
     from matplotlib.colors import LogNorm
 
     rows = frames["two_way"].to_pylist()
