@@ -11,15 +11,15 @@ measures in turn. One look costs the noise of all pairs at once, and nothing has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import pi, sqrt
+from statistics import fmean
 from typing import ClassVar
 
 import numpy as np
 
-from understudy.core.arrays import Floats, Integers
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.schema import Schema
@@ -32,6 +32,7 @@ from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.expected_error import PairChoice, shrunk_departures
 from understudy.synth.shared.margins import (
     Margin,
     check_copies,
@@ -62,7 +63,9 @@ from understudy.synth.shared.strata import Strata, read_strata
 
 MODEL_CELLS = 300_000
 LOOK = "look at every pair"
-FIRST = Fraction(1, 10)  # of the budget, for the first one-way margins
+# Of the budget, for the first one-way margins: as much as makes their error small beside all records, within limits.
+LEAST_FIRST, MOST_FIRST, SMALL = Fraction(1, 10), Fraction(1, 3), 0.05
+USUAL_RECORDS = 10_000  # where nobody says how many there are
 # The look. Noise falls with the root of a share of rho, and with a share of epsilon itself.
 LOOKING, LOOKING_EPSILON = Fraction(1, 12), Fraction(1, 6)
 
@@ -130,7 +133,8 @@ class OneLook:
         whole, required = Currency.for_choosing(request.budget), self._musts.read(schema, unit)
         currency = required.left(whole)
         pairs = possible_pairs(strata, unit, self.model_cells)
-        first, looking = _shares(currency) if pairs else (Fraction(1), Fraction(0))
+        first = _first(schema, ones, unit, currency, request.records or request.rows)
+        first, looking = (first, _looking(currency)) if pairs else (Fraction(1), Fraction(0))
         steps = [*required.steps(unit, whole), *one_way_steps(schema, ones, unit, currency, currency.amount * first)]
         notes = (f"No model of at most {self.model_cells:,} cells holds a pair: all is spent on one-way margins.",)
         if pairs:
@@ -186,9 +190,11 @@ class OneLook:
         notes = ("No pairs: one-way margins only.",)
         total = total_of(schema, public_records(plan, gate), measured)
         if pairs:
-            left = currency.amount * (1 - sum(_shares(currency), Fraction(0)))
+            first_share = _first(schema, ones, unit, currency, plan.records or plan.rows)
+            left = currency.amount * (1 - first_share - _looking(currency))
             singles = measured[len(required.tables) :]
-            choice = self._choice(strata, currency, gate, singles, pairs=pairs, total=total, left=left)
+            told = measured[: len(required.tables)]
+            choice = self._choice(strata, currency, gate, singles, pairs=pairs, told=told, total=total, left=left)
             sizes = {name: schema[name].size for name in strata.inner}
             always = kept_together(strata, unit)
             always += map(strata.inside, required.groups(self.model_cells, always))
@@ -235,7 +241,7 @@ class OneLook:
 
     def _choice(
         self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
-        pairs: Sequence[Margin], total: float, left: Fraction,
+        pairs: Sequence[Margin], told: Sequence[Measurement], total: float, left: Fraction,
     ) -> PairChoice:  # fmt: skip
         """The noisy look, and all that follows from it before anything is chosen."""
         schema, unit = strata.schema, gate.unit
@@ -244,142 +250,55 @@ class OneLook:
             Candidate(margin=strata.joined(pair), model=np.rint(independence.counts(pair)).astype(np.int64))
             for pair in pairs
         ]
-        looking = currency.amount * _shares(currency)[1]
+        looking = currency.amount * _looking(currency)
         noise = currency.noise_on(looking, comparison_sensitivity([1] * len(pairs), unit))
         noisy = gate.compare(offered, mechanism=noise, label=LOOK)
         place = {name: number for number, name in enumerate(strata.inner)}
-        errors, one_cells = np.zeros(len(place)), np.zeros(len(place), dtype=np.int64)
+        errors, protected, known = np.zeros(len(place)), np.zeros((len(place), 1)), np.zeros(len(place))
         for one in measured:
             for name in strata.inside(one.margin):
-                one_cells[place[name]] = one.values.size
+                protected[place[name]] = 1.0
+                known[place[name]] = 1.0 / one.mechanism.variance
                 errors[place[name]] = independence.one_way_error(name, _mean_noise(one.mechanism))
         ends = np.array([[place[name] for name in pair] for pair in pairs])
         # Where the number of rows is not public, every distance holds the error of its estimate too.
         rows = 0.0 if unit.public_total else sqrt(2 / pi * total_variance(schema, measured))
         explained = np.hypot(np.hypot(*errors[ends].T), rows)
         most = np.array([independence.largest_departure(pair) for pair in pairs])
+        one_powers, pair_powers = independence.powers(pairs)
+        required = {one.margin: 1.0 / one.mechanism.variance for one in told}
         return PairChoice(
-            one_cells=one_cells,
+            one_powers=one_powers * protected,
+            first=known,
+            pair_powers=pair_powers,
+            known=np.array([required.get(one.margin, 0.0) for one in offered]),
             ends=ends,
-            pair_cells=np.array([schema.cells(one.margin) for one in offered]),
             departures=shrunk_departures(noisy.astype(float), explained, noise.variance, most),
             most=most,
-            noise=_mean_noise(currency.noise(left, schema, offered[0].margin, unit)),
+            evenness=np.array([independence.evenness(pair) for pair in pairs]),
+            noise=currency.noise(left, schema, offered[0].margin, unit).variance,
             concentrated=currency.concentrated,
         )
 
 
-def _shares(currency: Currency) -> tuple[Fraction, Fraction]:
-    """What the first one-way margins and the look get."""
-    return FIRST, LOOKING if currency.concentrated else LOOKING_EPSILON
+def _looking(currency: Currency) -> Fraction:
+    """What the look gets."""
+    return LOOKING if currency.concentrated else LOOKING_EPSILON
+
+
+def _first(schema: Schema, ones: Sequence[Margin], unit: Unit, currency: Currency, records: int | None) -> Fraction:
+    """What the first one-way margins get, by public facts.
+
+    A pair looks dependent by as much as its one-way margins are wrong. With little to spend that hides all else, and
+    one-way margins are most of what can be said anyway.
+    """
+    steps = one_way_steps(schema, ones, unit, currency, currency.amount)
+    wrong = fmean(step.cells * sqrt(2 / pi) * (step.standard_deviation or 0.0) for step in steps if step.margin)
+    share = wrong / (SMALL * (records or USUAL_RECORDS))
+    found = share**2 if currency.concentrated else share
+    return min(max(Fraction(found).limit_denominator(100), LEAST_FIRST), MOST_FIRST)
 
 
 def _mean_noise(noise: Mechanism) -> float:
     """The mean absolute noise on one cell."""
     return sqrt(noise.variance / 2) if isinstance(noise, Geometric) else sqrt(2 / pi * noise.variance)
-
-
-# Which pairs are worth their noise, and what share of the budget each table gets: public or noisy numbers only.
-#
-# The aim is the least expected L1 error, summed over all two-way tables. A pair that is measured has the error of its
-# own noise. One that is not has its departure from independence, as far as chosen pairs do not imply it, and the
-# errors of its two one-way margins. So a one-way margin counts once for every pair that rests on it.
-#
-# With c cells, w pairs that rest on a table and a share s, the error is w c k s^(-1/2) under rho and w c k / s under
-# epsilon, k the mean absolute noise on a cell if one table got everything. The sum is least for shares in proportion
-# to (w c)^(2/3) and (w c)^(1/2); with S the sum of these it is k S^(3/2) and k S^2. Pairs are added as long as that
-# grows by less than the departure that goes away. See docs/theory/one-look.md.
-
-Fits = Callable[[Sequence[int]], bool]
-# Chosen on MA 2019 and one generated population each of sequences, latent classes and skewed wide tables; how they did
-# elsewhere stands in docs/benchmarks.md.
-COUNTED = (
-    0.4  # of the noise of a table: the fit takes the rest away, where cells cannot be negative or look independent
-)
-IMPLIED = 0.7  # of the dependence that a chain of pairs implies: a part of it is not what the chain says
-WEIGHT = 10**6  # shares are whole numbers over their sum; a table gets at least one part of so many
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PairChoice:
-    """What is known when the pairs are chosen.
-
-    ``one_cells``: cells of each attribute's one-way table, 0 where it is public. ``ends``: the two attributes of each
-    pair, by number. ``pair_cells``: cells of each pair's table. ``departures``: how far each pair is from independence,
-    in records (L1). ``most``: how far it could be. ``noise``: k. ``concentrated``: whether shares are of rho.
-    """
-
-    one_cells: Integers
-    ends: Integers
-    pair_cells: Integers
-    departures: Floats
-    most: Floats
-    noise: float
-    concentrated: bool
-
-    def choose(self, fits: Fits) -> list[int]:
-        """The pairs that are worth it, best first; ``fits``: whether a model holds some pairs together."""
-        chosen: list[int] = []
-        left = np.ones(len(self.ends), dtype=bool)
-        implied = np.eye(len(self.one_cells))
-        strength = np.clip(self.departures / np.maximum(self.most, 1e-9), 0.0, 1.0)
-        resting = self._resting([])
-        first, second = self.ends.T
-        while left.any():
-            unexplained = np.maximum(self.departures - implied[first, second] * self.most, 0.0)
-            gains = np.where(left, unexplained - COUNTED * self._more_noise(resting, chosen), -np.inf)
-            best = int(np.argmax(gains))
-            if gains[best] <= 0:
-                break
-            left[best] = False
-            if fits([*chosen, best]):
-                chosen.append(best)
-                resting = self._resting(chosen)
-                implied = _with_edge(implied, int(first[best]), int(second[best]), IMPLIED * float(strength[best]))
-        return chosen
-
-    def shares(self, chosen: Sequence[int]) -> list[Fraction]:
-        """Shares of the one-way tables that are not public and then of the pairs, which add up to one."""
-        ones = self._power(self._resting(chosen) * self.one_cells)[self.one_cells > 0]
-        parts = np.concatenate([ones, self._power(self.pair_cells[list(chosen)].astype(float))])
-        weights = [max(1, round(WEIGHT * float(part / parts.sum()))) for part in parts]
-        return [Fraction(weight, sum(weights)) for weight in weights]
-
-    def _resting(self, chosen: Sequence[int]) -> Floats:
-        """How many pairs rest on each one-way margin; the margin itself is one of them."""
-        resting = np.full(len(self.one_cells), float(len(self.one_cells)))
-        np.subtract.at(resting, self.ends[list(chosen)].ravel(), 1.0)
-        return resting
-
-    def _power(self, weighted: Floats) -> Floats:
-        return np.asarray(weighted ** (2 / 3 if self.concentrated else 1 / 2))
-
-    def _more_noise(self, resting: Floats, chosen: Sequence[int]) -> Floats:
-        """By how much the expected error from noise grows with each pair."""
-        ones = self._power(resting * self.one_cells)
-        fewer = self._power((resting - 1.0) * self.one_cells) - ones
-        pairs = self._power(self.pair_cells.astype(float))
-        now = float(ones.sum() + pairs[list(chosen)].sum())
-        then = now + pairs + fewer[self.ends].sum(axis=1)
-        power = 3 / 2 if self.concentrated else 2.0
-        return np.asarray(self.noise * (then**power - now**power))
-
-
-def _with_edge(implied: Floats, first: int, second: int, strength: float) -> Floats:
-    """How strongly attributes depend on one another along the best path, as correlations of a chain multiply."""
-    through = strength * np.outer(implied[:, first], implied[second])
-    return np.maximum(implied, np.maximum(through, through.T))
-
-
-def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: Floats) -> Floats:
-    """Departures from noisy distances: less what the noise of one-way margins explains, drawn towards their mean.
-
-    Errors of one-way margins and departures add up like squares. What the noise of the look scatters the distances by
-    is taken off by the rule of James and Stein: the largest of many noisy numbers is large mostly by its noise.
-    ``most``: how large each could be.
-    """
-    found = np.sign(noisy) * np.sqrt(np.maximum(noisy**2 - explained**2, 0.0))  # signs keep the mean what it is
-    mean = float(found.mean())
-    spread = float(found.var())
-    kept = max(1.0 - variance / spread, 0.0) if spread > 0 else 0.0
-    return np.asarray(np.clip(mean + kept * (found - mean), 0.0, most))

@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.models.fit import structural_groups
@@ -17,6 +18,7 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Step
 from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.expected_error import BINS, crossed, powers
 from understudy.synth.shared.margins import (
     TOTAL_SHARE,
     Margin,
@@ -27,6 +29,8 @@ from understudy.synth.shared.margins import (
 )
 from understudy.synth.shared.strata import Strata, known_inside
 
+OF_EMPTY = 0.4  # of the noise on a level that seems to be empty
+LEAST_EVEN = 0.01  # of all records: noisy shares cannot say that a pair has fewer to differ among
 PRIOR = 100.0  # prior strength in records while only one-way margins are known
 
 
@@ -114,9 +118,34 @@ class Independence:
                 table[index] = model.project(edge)
         return table
 
+    def powers(self, edges: Sequence[Margin]) -> tuple[Floats, Floats]:
+        """How many cells of each attribute's table, and of each pair's, expect how many people (``powers``)."""
+        place = {name: number for number, name in enumerate(self._strata.inner)}
+        ones, pairs = np.zeros((len(place), BINS)), np.zeros((len(edges), BINS))
+        for model, single in zip(self._models, self._single, strict=True):
+            alone = np.array([powers(single[name]) for name in place])
+            ones += alone
+            pairs += [crossed(alone[place[a]], alone[place[b]], model.total) for a, b in edges]
+        return ones, pairs
+
     def one_way_error(self, name: str, mean_noise: float) -> float:
-        """How far a one-way margin is from the truth (L1), about: by its noise, but no level by more than it holds."""
-        return float(sum(np.minimum(mean_noise, single[name]).sum() for single in self._single))
+        """How far a one-way margin is from the truth (L1), about: by its noise, no level by much more than it holds.
+
+        Levels that seem to be empty have noise too: a part of it is left after all noise is made to add up.
+        """
+        left = OF_EMPTY * mean_noise
+        return float(sum(np.minimum(mean_noise, single[name] + left).sum() for single in self._single))
+
+    def evenness(self, edge: Margin) -> float:
+        """The records among which a pair can differ from independence: few where one level has nearly everybody."""
+        found = 0.0
+        for model, single in zip(self._models, self._single, strict=True):
+            part = 1.0
+            for name in edge:
+                share = single[name] / max(float(single[name].sum()), 1e-9)
+                part *= (1.0 - float((share**2).sum())) * share.size / max(share.size - 1, 1)
+            found += model.total * min(max(part, LEAST_EVEN), 1.0)
+        return found
 
     def largest_departure(self, edge: Margin) -> float:
         """How far a pair with these one-way margins can be from independence (L1), about: one names the other."""

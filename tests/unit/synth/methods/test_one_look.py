@@ -11,7 +11,7 @@ from understudy.errors import InputError
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.methods.one_look import PairChoice, shrunk_departures
+from understudy.synth.shared.expected_error import PairChoice, crossed, powers, shrunk_departures, squared_departure
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 BUDGETS = [us.PureDP(epsilon=4), us.ZCDP(rho="0.2"), us.ApproxDP(epsilon=2, delta="1e-9")]
@@ -79,48 +79,82 @@ def test_one_unit_moves_the_distances_by_no_more_than_the_gate_derives():
 
 
 def choice(departures, noise=1.0, **change):
-    """Three attributes of ten levels with the pairs 01, 12 and 02."""
+    """Three attributes of ten levels and 1,000 people, with the pairs 01, 12 and 02."""
+    ones = np.array([powers(np.full(10, 100.0))] * 3)
     given = {
-        "one_cells": np.array([10, 10, 10]), "ends": np.array([[0, 1], [1, 2], [0, 2]]),
-        "pair_cells": np.array([100, 100, 100]), "departures": np.array(departures, dtype=float),
-        "most": np.full(3, 1800.0), "noise": noise, "concentrated": True,
+        "one_powers": ones, "first": np.zeros(3), "known": np.zeros(3), "ends": np.array([[0, 1], [1, 2], [0, 2]]),
+        "pair_powers": np.array([crossed(ones[0], ones[1], 1000.0)] * 3),
+        "departures": np.array(departures, dtype=float), "most": np.full(3, 1800.0), "evenness": np.full(3, 1000.0),
+        "noise": noise, "concentrated": True,
     }  # fmt: skip
     return PairChoice(**{**given, **change})
 
 
 def test_a_pair_that_a_chain_implies_is_left_out():
-    assert choice([1800, 1800, 850], noise=0.05).choose(lambda _: True) == [0, 1]
-    assert set(choice([1800, 600, 1700], noise=0.05).choose(lambda _: True)) == {0, 2}
+    assert set(choice([1800, 1800, 1250]).choose(lambda _: True)) == {0, 1}
+    assert set(choice([1800, 300, 1700]).choose(lambda _: True)) == {0, 2}
 
 
 def test_pairs_that_do_not_fit_or_are_not_worth_it_are_left_out():
-    assert choice([1500, 1400, 1300], noise=0.05).choose(lambda chosen: len(chosen) < 2) == [0]
-    assert choice([1500, 1400, 1300], noise=50.0).choose(lambda _: True) == []
+    assert len(choice([1500, 1400, 1300]).choose(lambda chosen: len(chosen) < 2)) == 1
+    assert choice([1500, 1400, 1300], noise=1e9).choose(lambda _: True) == []
+    assert choice([0, 0, 0]).choose(lambda _: True) == []
 
 
-def test_shares_are_the_best_ones():
-    """No other division has less expected error, by a search in all directions."""
-    one = choice([1500, 0, 0])
-    shares = np.array([float(share) for share in one.shares([0])])
-    assert sum(one.shares([0])) == 1
-    weights = np.array([2 * 10, 2 * 10, 3 * 10, 100.0])  # w c: a pair less rests on the first two
-
-    def error(parts):
-        return (weights / np.sqrt(parts)).sum()
-
+@pytest.mark.parametrize("concentrated", [True, False])
+def test_shares_are_the_best_ones(concentrated):
+    """No other division has clearly less expected error, by a search in all directions."""
+    one = choice([1500, 900, 0], noise=4.0, concentrated=concentrated)
+    shares = np.array([float(share) for share in one.shares([0, 1])])
+    assert sum(one.shares([0, 1])) == 1
+    least = one._errors([0, 1], shares)[0]
     generator = np.random.default_rng(0)
     for _ in range(200):
-        step = generator.normal(size=4) * 0.02 * shares
-        assert error(shares) <= error(shares + step - step.sum() * shares) + 1e-6
+        step = generator.normal(size=5) * 0.1 * shares
+        assert least <= one._errors([0, 1], shares + step - step.sum() * shares)[0] * 1.002
+    assert one._errors([0, 1], np.full(5, 0.2))[0] > least
+
+
+def test_public_margins_get_no_share():
+    ones = np.array([powers(np.full(10, 100.0))] * 3)
+    ones[1] = 0.0
+    assert len(choice([1500, 0, 0], one_powers=ones).shares([0])) == 3
+
+
+def test_expected_counts_of_a_pair_are_those_of_independence():
+    first, second = np.array([4.0, 60.0]), np.array([16.0, 48.0])
+    found = crossed(powers(first), powers(second), 64.0)
+    exact = powers(np.outer(first, second) / 64)
+    assert found.sum() == exact.sum() == 4
+    assert np.abs(np.cumsum(found) - np.cumsum(exact)).max() <= 2
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.97, 0.9), (0.6, 0.8)])
+def test_the_error_of_independence_follows_from_the_distance_for_two_levels(shares):
+    """Four cells: the distance decides the squared error exactly, but for pi/2 and the middle of both tables."""
+    one, other = ([share, 1 - share] for share in shares)
+    table = 10_000 * np.outer(one, other)
+    moved = table + 3 * np.array([[1, -1], [-1, 1]])
+    evenness = 10_000 * 16 * np.prod([share * (1 - share) for share in shares])
+    error = float(((moved - table) ** 2 / ((moved + table) / 2)).sum())
+    assert float(squared_departure(np.array(12.0), np.array(evenness))) == pytest.approx(np.pi / 2 * error, rel=0.15)
 
 
 def test_a_look_that_is_all_noise_says_that_all_pairs_are_alike():
     noisy = np.random.default_rng(1).normal(500.0, 100.0, 300)
-    assert np.ptp(shrunk_departures(noisy, np.zeros(300), 100.0**2, np.full(300, 1e9))) < 0.5 * np.ptp(noisy)
-    assert np.allclose(shrunk_departures(noisy, np.zeros(300), 0.0, np.full(300, 1e9)), noisy)
-    assert shrunk_departures(
-        np.array([50.0, 500.0]), np.array([400.0, 400.0]), 0.0, np.array([900.0, 200.0])
-    ).tolist() == [0, 200]
+    most = np.full(300, 1e4)
+    assert np.ptp(shrunk_departures(noisy, np.zeros(300), 100.0**2, most)) < 0.5 * np.ptp(noisy)
+    assert np.allclose(shrunk_departures(noisy, np.zeros(300), 0.0, most), noisy)
+    assert (
+        shrunk_departures(np.array([50.0, 500.0]), np.array([400.0, 400.0]), 0.0, np.array([900.0, 200.0])).max() <= 200
+    )
+
+
+def test_where_little_is_possible_little_is_expected():
+    most = np.array([1000.0] * 20 + [20.0])
+    found = shrunk_departures(np.full(21, 500.0), np.zeros(21), 100.0**2, most)
+    assert found[-1] <= 20
+    assert found[:20].min() > 400
 
 
 def test_bad_options_are_refused():

@@ -1,0 +1,129 @@
+"""The default beside each of its own methods, on settings drawn from seeds: how far it is from the best of them.
+
+    python benchmarks/bench_choice.py --results FILE [--settings FILE | TEXT ...] [--runs 3] [--methods a,b] [--show]
+
+Every line of results is one synthesis (JSON); those already there are not repeated, so a long run can be stopped and
+continued. Noise is seeded, rows are drawn by rounding, unit ``add_remove``, delta 1e-9, as many rows as the data have.
+``uniform``: rows drawn evenly over all cells, what no method may be worse than.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import understudy as us
+from choice_data import Setting, make, read_setting, score
+from understudy.errors import UnderstudyError
+from understudy.privacy.randomness.streams import SeededStream
+
+METHODS = ("auto", "one_look", "mst", "aim", "ipf", "independent", "histogram", "uniform")
+PATIENCE = 90  # CPU seconds after which a method is not run again on a setting
+
+
+def run(setting: Setting, method: str, seed: int) -> dict[str, Any]:
+    """One synthesis and its errors."""
+    schema, table = make(setting)
+    begin, said = time.process_time(), {}
+    if method == "uniform":
+        rng = np.random.default_rng(seed)
+        drawn = pa.table({
+            name: rng.integers(0, size, table.num_rows) for name, size in zip(schema.names, schema.shape(), strict=True)
+        })  # fmt: skip
+    else:
+        source = us.open_source(table, schema)
+        try:
+            release = us.synthesize(source, method=method, budget=setting.budget, unit="add_remove",
+                                    rows=table.num_rows, stream=SeededStream(seed))  # fmt: skip
+        except UnderstudyError as error:
+            return {"refused": str(error)[:200]}
+        frame = release.frame(1)
+        drawn = pa.table({
+            name: pa.array(np.asarray(frame[name].to_pylist(), dtype=np.int64)) for name in schema.names
+        })  # fmt: skip
+        plan = release.provenance.plan
+        said = {
+            "took": plan.method if plan is not None else method,
+            "pairs": sum(len(one.margin) == 2 for one in release.measurements),
+            "tables": len({one.margin for one in release.measurements}),
+            "notes": [note[:200] for note in release.provenance.notes],
+        }
+    cpu = time.process_time() - begin
+    two, three = score(schema, table, drawn)
+    return {"u2": two, "u3": three, "cpu": cpu, **said}
+
+
+def show(lines: list[dict[str, Any]], order: list[str]) -> None:
+    """A line for each setting: mean U2 of each method, what ``auto`` took, and its ratio to the best other."""
+    grouped: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        grouped[line["setting"]][line["method"]].append(line)
+    print("| setting | " + " | ".join(METHODS) + " | auto / best |")
+    print("|---|" + "---|" * (len(METHODS) + 1))
+    ratios = []
+    for name in [one for one in order if one in grouped] if order else grouped:
+        methods = grouped[name]
+        means: dict[str, float] = {}
+        shown = []
+        for method in METHODS:
+            good = [one for one in methods.get(method, []) if "u2" in one]
+            if not good:
+                shown.append("no" if any("refused" in one for one in methods.get(method, [])) else "")
+                continue
+            means[method] = statistics.fmean(one["u2"] for one in good)
+            took = f" {'/'.join(sorted({one['took'] for one in good}))}" if method == "auto" else ""
+            cpu = statistics.median(one["cpu"] for one in good)
+            shown.append(f"{means[method]:.2f}{took} ({cpu:.1f})")
+        others = [mean for method, mean in means.items() if method != "auto"]
+        if "auto" in means and others:
+            ratios.append(means["auto"] / min(others))
+            shown.append(f"{ratios[-1]:.2f}")
+        print(f"| {name} | " + " | ".join(shown) + " |")
+    if ratios:
+        beyond = sum(one > 1.25 for one in ratios)
+        print(f"\n{len(ratios)} settings: auto / best own {statistics.fmean(ratios):.3f} on average, at most "
+              f"{max(ratios):.2f}, {beyond} beyond 1.25.")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("settings", nargs="*", help="settings, each in quotes")
+    parser.add_argument("--file", type=Path, help="a file with a setting on every line")
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--cpu", type=float, default=float("inf"), help="CPU seconds after which to stop")
+    parser.add_argument("--show", action="store_true", help="only print what is there")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    texts = list(asked.settings)
+    if asked.file:
+        texts += [line for line in asked.file.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    settings = [read_setting(text) for text in texts]
+    done = [json.loads(line) for line in asked.results.read_text().splitlines()] if asked.results.exists() else []
+    if not asked.show:
+        for seed in range(asked.runs):
+            for setting in settings:
+                for method in asked.methods.split(","):
+                    mine = [one for one in done if (one["setting"], one["method"]) == (setting.name, method)]
+                    known = any(one["seed"] == seed or "refused" in one or one["cpu"] > PATIENCE for one in mine)
+                    if known or time.process_time() > asked.cpu:
+                        continue
+                    found = {"setting": setting.name, "method": method, "seed": seed, **run(setting, method, seed)}
+                    done.append(found)
+                    with asked.results.open("a") as file:
+                        file.write(json.dumps(found) + "\n")
+    show(done, [one.name for one in settings])
+
+
+if __name__ == "__main__":
+    main()

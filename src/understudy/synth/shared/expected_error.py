@@ -1,0 +1,251 @@
+"""How wrong two-way tables will be: from sizes, expected counts, noise, and how far pairs are from independence.
+
+The error of a table is its mean S_pMSE, the measure that releases are judged by: squared differences of counts over
+their expectation, summed over cells, for each filled cell. That of a pair has parts which add up:
+
+- the noise of its two one-way margins. A level that expects m people has error v / m by noise of variance v, and no
+  more than a third of sqrt(v) where it expects fewer people than that;
+- its departure from independence, if the pair is not measured: D;
+- if it is measured, what noise leaves unknown of that. With D spread evenly over c cells in units of what a cell
+  expects, r = D/c, a cell departs with variance r m, of which noise of variance v leaves the part v / (r m + v).
+
+Nothing here looks at data: expected counts are noisy or assumed, departures too. See docs/theory/one-look.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import log2, pi
+
+import numpy as np
+
+from understudy.core.arrays import Floats, Integers
+
+Fits = Callable[[Sequence[int]], bool]
+IMPLIED = 0.85  # of the dependence that a chain of pairs implies: a part of it is not what the chain says
+WEIGHT = 10**6  # shares are whole numbers over their sum; a table gets at least one part of so many
+SMALLEST, LARGEST = -20, 34  # powers of two between which a cell's expected people are told apart
+BINS = LARGEST - SMALLEST + 1
+SHARES = np.geomspace(1e-3, 0.5, 10)  # of the budget, tried for a pair that might be measured
+LEAST = 1e-4  # share of a table while shares are sought
+STEP = 1.05  # by which a share is changed to see what that would bring
+ROUNDS, FEW_ROUNDS = 30, 3  # of the search for the best shares; from shares that were the best with a pair less
+STRONG = 0.2  # by how much a strong dependence has less error than its distance squared (all data of the benchmarks)
+UNSURE = 0.25  # of what the noise of one-way margins explains of a distance: that is an average, not what happened
+EMPTY = 3.0  # noise standard deviations: an empty level keeps about a third of one, after all noise is made to add up
+
+
+def powers(expected: Floats) -> Floats:
+    """How many cells expect about 2^k people, for every k between the smallest and the largest."""
+    logs = np.rint(np.log2(np.maximum(expected.ravel(), 2.0**SMALLEST))).astype(np.int64)
+    return np.bincount(np.clip(logs, SMALLEST, LARGEST) - SMALLEST, minlength=BINS).astype(float)
+
+
+def crossed(first: Floats, second: Floats, total: float) -> Floats:
+    """The same for the cells of a pair that are independent, from those of its two attributes."""
+    both = np.convolve(first, second)
+    places = np.rint(np.arange(len(both)) + 2 * SMALLEST - log2(max(total, 1.0))).astype(np.int64)
+    found = np.bincount(np.clip(places, SMALLEST, LARGEST) - SMALLEST, weights=both, minlength=len(first))
+    return found.astype(np.float64, copy=False)
+
+
+def squared_departure(distance: Floats, evenness: Floats) -> Floats:
+    """The error of independence, about, from the sum of absolute differences between a pair and independence.
+
+    With normal differences in proportion to what cells expect it is pi/2 distance^2 / records. Where one level has
+    nearly everybody, differences are those of few people: of two attributes of two levels it is distance^2 / (records
+    g h), g = 4p(1-p) for shares p and 1-p (``evenness`` is records g h, see :meth:`Independence.evenness`). Strong
+    dependences come near the largest error there is, twice the distance.
+    """
+    return np.asarray(np.minimum(pi / 2 * distance**2 / (evenness + STRONG * distance + 1e-9), 2.0 * distance))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairChoice:
+    """What is known when pairs are chosen, and the choice.
+
+    ``one_powers``, ``pair_powers``: how many cells of each one-way and two-way table expect how many people (see
+    :func:`powers`); no cells where an attribute is public. ``first``, ``known``: the precision with which one-way
+    margins and pairs are known already. ``ends``: the two attributes of each pair, by number. ``departures``: how far
+    each pair is from independence, in records (L1). ``most``: how far it could be. ``evenness``: the records among
+    which a pair can differ (:func:`squared_departure`). ``noise``: the variance on a cell if one table got everything.
+    ``concentrated``: whether shares are of rho.
+    """
+
+    one_powers: Floats
+    first: Floats
+    pair_powers: Floats
+    known: Floats
+    ends: Integers
+    departures: Floats
+    most: Floats
+    evenness: Floats
+    noise: float
+    concentrated: bool
+
+    expects: Floats = field(init=False)  # people in a cell of each power
+    filled: Floats = field(init=False)  # cells of each pair that somebody is in, in one of two tables, less one
+    resting: Floats = field(init=False)  # what the error of a one-way margin counts, for all pairs that rest on it
+
+    def __post_init__(self) -> None:
+        expects = 2.0 ** np.arange(SMALLEST, LARGEST + 1)
+        filled = np.maximum(self.pair_powers @ -np.expm1(-2.0 * expects) - 1.0, 1.0)
+        resting = np.zeros(len(self.one_powers))
+        np.add.at(resting, self.ends.ravel(), np.repeat(1.0 / filled, 2))
+        for name, value in (("expects", expects), ("filled", filled), ("resting", resting)):
+            object.__setattr__(self, name, value)
+
+    def choose(self, fits: Fits) -> list[int]:
+        """The pairs that are worth it, best first; ``fits``: whether a model holds some pairs together."""
+        chosen: list[int] = []
+        left = np.ones(len(self.ends), dtype=bool)
+        shares, unexplained = self._best_shares(chosen), self._unexplained(chosen)
+        gains, tried = self._gains(unexplained, left, chosen, shares)
+        while left.any():
+            best = int(np.argmax(np.where(left, gains, -np.inf)))
+            if not left[best] or gains[best] <= 0:
+                break
+            left[best] = False
+            if fits([*chosen, best]):
+                chosen.append(best)
+                shares = np.append(shares * (1.0 - tried[best]), tried[best])
+                shares, unexplained = self._best_shares(chosen, shares, FEW_ROUNDS), self._unexplained(chosen)
+                gains, tried = self._gains(unexplained, left, chosen, shares)
+        return chosen
+
+    def shares(self, chosen: Sequence[int]) -> list[Fraction]:
+        """Shares of the one-way tables that are not public and then of the pairs, which add up to one."""
+        counted = np.concatenate([self.one_powers.sum(axis=1) > 0, np.ones(len(chosen), dtype=bool)])
+        parts = self._best_shares(chosen)[counted]
+        weights = [max(1, round(WEIGHT * float(part / parts.sum()))) for part in parts]
+        return [Fraction(weight, sum(weights)) for weight in weights]
+
+    def error(self, chosen: Sequence[int]) -> float:
+        """The mean expected error of all pairs, if these are measured with the best shares."""
+        departure = squared_departure(self._unexplained(chosen), self.evenness) / self.filled
+        left = float(departure.sum() - departure[list(chosen)].sum())
+        return (left + float(self._errors(chosen, self._best_shares(chosen))[0])) / len(self.ends)
+
+    def _unexplained(self, chosen: Sequence[int]) -> Floats:
+        """Departures less what chains of measured pairs imply."""
+        implied = np.eye(len(self.one_powers))
+        strength = np.clip(self.departures / np.maximum(self.most, 1e-9), 0.0, 1.0)
+        for number in chosen:
+            first, second = self.ends[number]
+            implied = _with_edge(implied, int(first), int(second), IMPLIED * float(strength[number]))
+        return np.maximum(self.departures - implied[self.ends[:, 0], self.ends[:, 1]] * self.most, 0.0)
+
+    def _variances(self, shares: Floats) -> Floats:
+        return np.asarray(self.noise / np.maximum(shares, 1e-12) ** (1 if self.concentrated else 2))
+
+    def _one_errors(self, variances: Floats) -> Floats:
+        """Of each one-way margin with each noise, summed over the pairs that rest on it."""
+        spread = variances[..., None]
+        each = (self.one_powers * (spread / (self.expects + EMPTY * np.sqrt(spread)))).sum(axis=-1)
+        return np.asarray(each * self.resting)
+
+    def _pair_errors(self, numbers: Sequence[int] | Integers, departures: Floats, variances: Floats) -> Floats:
+        """Of measured pairs with each noise; departures are squared ones."""
+        cells = self.pair_powers[numbers]
+        rate = (departures / np.maximum(cells.sum(axis=1), 1.0))[:, None]
+        spread = (1.0 / (1.0 / variances + self.known[numbers]))[..., None]
+        return np.asarray((cells * (rate * spread / (rate * self.expects + spread + 1e-12))).sum(axis=-1)
+                          / self.filled[numbers])  # fmt: skip
+
+    def _precisions(self, chosen: Sequence[int], shares: Floats) -> tuple[Floats, Floats]:
+        """What each table says of one-way margins: of its own, and of those of both ends of each pair."""
+        variances, count = self._variances(shares), len(self.one_powers)
+        own = np.where(shares[..., :count] > 0, 1.0 / variances[..., :count], 0.0)
+        ends = self.ends[list(chosen)]
+        cells = self.one_powers.sum(axis=1)
+        summed = self.pair_powers[list(chosen)].sum(axis=1)[:, None] / np.maximum(cells[ends], 1.0)
+        return own, np.asarray(1.0 / (variances[..., count:, None] * summed))
+
+    def _errors(self, chosen: Sequence[int], shares: Floats) -> Floats:
+        """The sum of errors from noise; ``shares`` may have more rows, one for each trial."""
+        own, ends = self._precisions(chosen, shares)
+        total = own + self.first
+        for side in (0, 1):
+            for place, number in enumerate(self.ends[list(chosen), side]):
+                total[..., number] += ends[..., place, side]
+        found = self._one_errors(1.0 / np.maximum(total, 1e-300)).sum(axis=-1)
+        if chosen:
+            departures = squared_departure(self.departures[list(chosen)], self.evenness[list(chosen)])
+            variances = self._variances(shares[..., len(self.one_powers) :])
+            found = found + self._pair_errors(list(chosen), departures, variances).sum(axis=-1)
+        return np.atleast_1d(found)
+
+    def _slopes(self, chosen: Sequence[int], shares: Floats) -> Floats:
+        """By how much the sum of errors falls, for each table, as its share grows: share times derivative."""
+        own, ends = self._precisions(chosen, shares)
+        total = own + self.first
+        np.add.at(total, self.ends[list(chosen)].ravel(), ends.reshape(-1))
+        variances = 1.0 / np.maximum(total, 1e-300)
+        falls = (self._one_errors(variances) - self._one_errors(variances / STEP)) / (STEP - 1.0) / total
+        power = 1.0 if self.concentrated else 2.0
+        slopes = power * falls * own
+        if not chosen:
+            return np.asarray(slopes)
+        numbers = list(chosen)
+        departures = squared_departure(self.departures[numbers], self.evenness[numbers])
+        spread = self._variances(shares[len(self.one_powers) :])
+        less = self._pair_errors(numbers, departures, spread) - self._pair_errors(numbers, departures, spread / STEP)
+        pairs = power * (less / (STEP - 1.0) + (falls[self.ends[numbers]] * ends).sum(axis=1))
+        return np.concatenate([slopes, pairs])
+
+    def _best_shares(self, chosen: Sequence[int], start: Floats | None = None, rounds: int = ROUNDS) -> Floats:
+        """Shares with equal derivatives: one more part of the budget would help every table alike."""
+        count = len(self.one_powers) + len(chosen)
+        public = np.zeros(count, dtype=bool)
+        public[: len(self.one_powers)] = self.one_powers.sum(axis=1) == 0
+        shares = np.where(public, 0.0, 1.0 / max(count - int(public.sum()), 1)) if start is None else start
+        for _ in range(rounds):
+            slope = np.where(public, 0.0, np.maximum(self._slopes(chosen, shares), 0.0))
+            wanted = np.sqrt(slope * shares) if self.concentrated else np.cbrt(slope * shares**2)
+            # Half a step: the derivative is that of where the shares were.
+            wanted = np.sqrt(np.maximum(wanted / max(float(wanted.sum()), 1e-300), LEAST) * np.maximum(shares, LEAST))
+            wanted = np.where(public, 0.0, wanted)
+            shares = wanted / max(float(wanted.sum()), 1e-300)
+        return np.asarray(shares)
+
+    def _gains(
+        self, unexplained: Floats, left: np.ndarray, chosen: Sequence[int], shares: Floats
+    ) -> tuple[Floats, Floats]:
+        """By how much the sum of errors falls with each pair, at the best of some shares for it, and that share."""
+        costs = self._errors(chosen, shares * (1.0 - SHARES[:, None])) - self._errors(chosen, shares)
+        departures = squared_departure(unexplained, self.evenness)
+        most = departures / self.filled
+        promising = np.flatnonzero(left & (most > costs.min()))
+        found, best = np.full(len(self.ends), -np.inf), np.full(len(self.ends), SHARES[0])
+        for share, cost in zip(SHARES, costs, strict=True):
+            variance = np.full(len(promising), float(self._variances(np.array([share]))[0]))
+            gain = most[promising] - self._pair_errors(promising, departures[promising], variance) - cost
+            better = gain > found[promising]
+            found[promising[better]], best[promising[better]] = gain[better], share
+        return found, best
+
+
+def _with_edge(implied: Floats, first: int, second: int, strength: float) -> Floats:
+    """How strongly attributes depend on one another along the best path, as correlations of a chain multiply."""
+    through = strength * np.outer(implied[:, first], implied[second])
+    return np.maximum(implied, np.maximum(through, through.T))
+
+
+def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: Floats) -> Floats:
+    """Departures from noisy distances: less what the noise of one-way margins explains, drawn towards what is usual.
+
+    Errors of one-way margins and departures add up like squares. What noise scatters the distances by is then taken
+    off by empirical Bayes: the largest of many noisy numbers is large mostly by its noise. Pairs are alike in the part
+    of the largest departure (``most``) that they have, so where little is possible little is expected.
+    """
+    found = np.sign(noisy) * np.sqrt(np.maximum(noisy**2 - explained**2, 0.0))  # signs keep the mean what it is
+    scale = np.maximum(most, 1e-9)
+    spread = variance + (UNSURE * explained) ** 2
+    weights = scale / (spread + 1e-9)
+    usual = max(float((weights * found).sum() / (weights * scale).sum()), 0.0)
+    rest = ((found - usual * scale) ** 2 - spread) * weights**2
+    between = max(float(rest.sum() / (scale**2 * weights**2).sum()), 0.0) * scale**2
+    kept = between / (between + spread + 1e-9)
+    return np.asarray(np.clip(usual * scale + kept * (found - usual * scale), 0.0, most))
