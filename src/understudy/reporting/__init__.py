@@ -1,1 +1,1 @@
-"""Pages for people: one file each, that opens from the disk and asks nobody for anything."""
+"""Pages for people. Each is one file that opens from the disk and needs no network."""

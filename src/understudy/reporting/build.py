@@ -1,7 +1,7 @@
 """One HTML file about a release that answers a review board: no network, nothing to install, readable on paper.
 
-A ``public`` report holds release facts only and refuses anything computed from confidential data; an ``internal`` one
-holds the evaluation too, is marked on every page, and is never written into a release folder.
+A ``public`` report has facts of the release only, and refuses anything computed from confidential data. An ``internal``
+report has the evaluation too. It is marked on every page and is never written into a release folder.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Report:
 
 
 def check_target(target: Path, audience: Audience) -> None:
-    """Refuses a place a report must not or cannot go to, before anything is computed."""
+    """Refuse a place where a report must not or cannot be written, before anything is computed."""
     inside = release_above(target)
     if audience == "internal" and inside is not None:
         raise DisclosureError(
@@ -86,8 +86,9 @@ def report(
 ) -> Path:
     """Write one HTML file that answers a review board.
 
-    An ``internal`` report compares with the confidential data and is marked on every page. A ``public`` one holds
-    release facts only, refuses anything internal, and writes the fields of the Deployments Registry beside it as JSON.
+    An ``internal`` report compares with the confidential data and is marked on every page. A ``public`` report has
+    facts of the release only and refuses anything internal. The fields of the Deployments Registry are written beside
+    it as JSON.
 
     Parameters
     ----------
@@ -248,11 +249,11 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-# The pyramid of NIST SP 800-226 (March 2025), walked from its top to its base: what is claimed, and on what evidence.
+# The pyramid of NIST SP 800-226 (March 2025), from its top to its base: what is claimed, and on what evidence.
 #
-# The publication's point is that each block rests on those below it: an epsilon says nothing if the program is wrong,
-# and a right program says nothing if the data lie open. So the lower blocks are here too, where the claim is mostly
-# what the agency itself has to answer for; what this program cannot know is said to be open, never left out.
+# Each block rests on those below it: an epsilon means nothing if the program is wrong, and a correct program helps
+# nobody if others can read the data. So the lower blocks are here too. There it is mostly the agency that must answer.
+# What this program cannot know is shown as open, never left out.
 #
 # The blocks are those of its Fig. 1, "Components of a differential privacy guarantee", in the order of the sections
 # that discuss them: the guarantee (Section 2), the algorithms (Section 3), the deployment (Section 4). Their names
@@ -260,7 +261,7 @@ def _hash(text: str) -> str:
 
 GUARANTEE, ALGORITHMS, DEPLOYMENT = "The guarantee", "The algorithms", "The deployment"
 UTILITY = "Utility"
-OUTSIDE = "Nothing is known: these tables were not made by understudy."
+OUTSIDE = "Not known: these tables were not made by understudy."
 CLAIMED, OPEN, NOTHING = "claimed", "for the agency to answer", "nothing claimed"
 
 
@@ -284,10 +285,10 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
     plan = "" if provenance.plan is None else f" {provenance.plan.hash[:12]}"
     noise = "measured counts with noise of a stated law" if subject.measured else "rows drawn by a stated mechanism"
     if subject.measured:
-        pull = "the same noise is a larger part of a small count, and making counts non-negative moves small ones"
-        published = "The noisy counts are published as they were drawn, negative ones too, and infer works from them."
+        pull = "the same noise is larger relative to a small count, and removing negative counts changes small ones"
+        published = "The noisy counts are published as drawn, including negative ones, and infer uses them."
     else:
-        pull = "a prior or a model pulls what few people have towards what is public"
+        pull = "a prior or a model moves the results of small groups towards public values"
         published = "The mechanism and its parameters are published with the release."
     levels = (
         Level(
@@ -300,7 +301,7 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
             else f"The {len(provenance.events)} recorded charges add up to it in exact fractions; understudy verify "
             "recomputes the sum from the release folder alone. "
             + (
-                "Other releases of the same data are not accounted for."
+                "The account does not cover other releases of the same data."
                 if account is None
                 else f"Charged to the account '{account['account']}' before the first draw."
             ),
@@ -310,19 +311,19 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
             name="Unit of privacy",
             status=status,
             claim=statement.protected,
-            evidence="The sensitivity of every query is derived from the unit by the program, never typed in. "
+            evidence="The program derives the sensitivity of every query from the unit; nobody types it in. "
             + (
-                "The rows of a unit are bounded by the engine."
+                "The engine limits the rows of each unit."
                 if statement.unit.enforced
-                else "That nobody has more rows than stated was assumed, not enforced."
+                else "The limit of rows per person was assumed, not enforced."
             ),
         ),
         Level(
             part=ALGORITHMS,
             name=UTILITY,
             status=CLAIMED,
-            claim=f"Method {provenance.method}: {noise}; how far a count can be off is known.",
-            evidence="Utility and risk of this very release were measured against the confidential data (this report)."
+            claim=f"Method {provenance.method}: {noise}; the error of a count has a known distribution.",
+            evidence="Utility and risk of this release were measured against the confidential data (this report)."
             if evaluated
             else "The law of the noise is published with the release, so analysts can widen their intervals by it; "
             "utility was not measured in this report.",
@@ -331,14 +332,14 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
             part=ALGORITHMS,
             name="Bias",
             status=CLAIMED,
-            claim=f"Small groups are hit hardest: {pull}.",
-            evidence=f"{published} Bias that was in the data before (who was asked, who answered) stays in them.",
+            claim=f"Small groups are affected most: {pull}.",
+            evidence=f"{published} Bias of the original data (who was asked, who answered) remains.",
         ),
         Level(
             part=ALGORITHMS,
             name="Algorithms and correctness",
             status=status,
-            claim="Noise of the stated scale is added to every query before anything leaves the gate.",
+            claim="Noise of the stated scale is added to every query before an answer leaves the gate.",
             evidence="Each mechanism has a page with its theorem and proof; exact audits by enumeration; black-box "
             "audits that catch the same method with half its noise; tests of every sampler's distribution.",
         ),
@@ -346,7 +347,7 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
             part=DEPLOYMENT,
             name="Query model",
             status=CLAIMED,
-            claim="One release, not interactive: nobody outside can ask the data anything.",
+            claim="One release, not interactive: nobody outside can query the data.",
             evidence=f"The plan{plan} was fixed from public "
             "facts before the data were touched; further rows come from the noisy counts, never from the data.",
         ),
@@ -354,8 +355,10 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
             part=DEPLOYMENT,
             name="Threat model",
             status=CLAIMED,
-            claim="Central model: the curator is trusted, everybody outside is not, and may know every other row.",
-            evidence="docs/threat-model.md states what is inside the building: time, memory, messages, the journal.",
+            claim="Central model: the curator is trusted. Everybody outside is not trusted, and may know every "
+                  "other row.",
+            evidence="docs/threat-model.md states what must stay inside the agency: times, memory, messages, "
+                     "the journal.",
         ),
         Level(
             part=DEPLOYMENT,
@@ -363,29 +366,31 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
             status=status,
             claim="Whole-number noise from the operating system's entropy; keys are never written.",
             evidence="OpenDP's exact samplers and an AES-256 counter stream; sums and parameters are exact fractions; "
-            "a release made with test randomness is labelled as having no guarantee. Time and memory are not "
-            "protected: whoever can watch the machine is inside the building.",
+            "a release made with test randomness is labelled as having no guarantee. Times and memory are not "
+            "protected: whoever can watch the machine must be trusted.",
         ),
         Level(
             part=DEPLOYMENT,
             name="Security",
             status=OPEN,
             claim="Nothing is claimed about the machine, its network or its backups.",
-            evidence="Confidential values never enter messages, logs or release files; the rest is the agency's.",
+            evidence="Confidential values never enter messages, logs or release files. The agency is "
+                     "responsible for the rest.",
         ),
         Level(
             part=DEPLOYMENT,
             name="Access control",
             status=OPEN,
             claim="Nothing is claimed about who can read the confidential table.",
-            evidence="Whoever may run this program on it may read it; findings computed from it are marked internal.",
+            evidence="Whoever can run this program on the table can read it. Results computed from it are "
+                     "marked internal.",
         ),
         Level(
             part=DEPLOYMENT,
             name="Data collection exposure",
             status=OPEN,
             claim="Nothing is claimed about how the data were collected, or who has seen them since.",
-            evidence="A guarantee on the output cannot repair exposure before it.",
+            evidence="A guarantee for the output cannot undo earlier exposure.",
         ),
     )  # fmt: skip
     if provenance.plan is not None:
@@ -394,7 +399,7 @@ def pyramid(subject: Summary, *, evaluated: bool) -> tuple[Level, ...]:
 
 
 def _unknown(level: Level, *, evaluated: bool) -> Level:
-    """The block for tables that somebody else made: what this program does says nothing about them."""
+    """The block for tables that somebody else made. What this program does says nothing about them."""
     if level.status == OPEN:
         return level
     measured = evaluated and level.name == UTILITY

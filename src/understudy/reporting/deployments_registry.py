@@ -2,13 +2,13 @@
 
 Names, types and enumerated values are those of the registry's own schema: ``schemas/deployments-schema.yaml`` of
 github.com/opendp/deployments-registry-data at commit 3e9c812a924c (15 July 2026), where no other property is allowed.
-JSON is YAML, so the file can be handed in once it is filled in. Tier 3 asks for the variant with its data domain and
+JSON is YAML, so the file can be submitted once it is filled in. Tier 3 asks for the variant with its data domain and
 unprotected quantities, the privacy unit in detail, composition and post-processing, and implementation and security
 with the reasons for each choice.
 
-What only the agency can say (its name, the intended use) says so, and ``administrative.notes`` lists all such places.
-The date of publication is one of them, so the registry's own check refuses the draft until somebody has worked on it:
-a made-up date would pass. What is not known of tables that somebody else made is left out, not guessed.
+Fields that only the agency can fill (its name, the intended use) say so, and ``administrative.notes`` lists them all.
+The date of publication is one of them. So the registry refuses the draft until somebody has worked on it; an invented
+date would be accepted. What is not known about tables that somebody else made is left out, not guessed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from understudy.release.summary import Summary
 from understudy.reporting.promise_in_words import loss_text
 
 TO_FILL_IN = "to be filled in by the agency"
-# What this program knows of its own releases and cannot say of anybody's.
+# What this program knows about its own releases and not about those of others.
 MADE_BY_OTHERS = ("privacy_loss", "deployment_model", "accounting", "implementation")
-# Of Technology, Healthcare, Education, Government, Energy and Finance: who publishes tables of persons is an agency, as
-# a rule. The notes ask for a second look.
+# One of Technology, Healthcare, Education, Government, Energy and Finance. Tables of persons are usually published by
+# an agency. The notes ask the agency to check it.
 SECTOR = "Government"
 VARIANTS = {
     "pure": "Pure DP",
@@ -33,10 +33,13 @@ VARIANTS = {
     "zcdp": "Zero-concentrated DP",
 }
 REASONS = {
-    "pure": "Pure differential privacy: a bound on the odds without an allowance, so it can be said in one sentence.",
-    "approx": "Approximate differential privacy: Gaussian noise on many tables composes better, at an allowance.",
-    "probabilistic": "Probabilistic differential privacy of the raw draw; accounted as the approximate one it implies.",
-    "zcdp": "Zero-concentrated differential privacy: Gaussian noise on many tables composes exactly in it.",
+    "pure": "Pure differential privacy: a bound on the odds without exceptions, which can be explained in one "
+    "sentence.",
+    "approx": "Approximate differential privacy: Gaussian noise on many tables composes better, in exchange for "
+    "a small delta.",
+    "probabilistic": "Probabilistic differential privacy of the raw draw; the account charges the approximate "
+    "privacy that it implies.",
+    "zcdp": "Zero-concentrated differential privacy: Gaussian noise on many tables composes exactly.",
     "none": "No guarantee is claimed.",
 }
 
@@ -72,15 +75,15 @@ def registry_fields(subject: Summary) -> dict[str, Any]:
         },
         "deployment_model": {
             "model_name": "Central",
-            "model_name_details": "A trusted curator holds the confidential table and runs the program; only the "
-            "release leaves.",
+            "model_name_details": "A trusted curator holds the confidential table and runs the program. Only the "
+            "release is published.",
             "actors": "The curator, trusted. Everybody who gets the release: not trusted, and taken to know every "
             "other row, the method, the law of the noise and every earlier release.",
             "release_type": "One release",
             "release_type_details": _account(subject),
             "data_source_type": "Static",
             "access_type": "Non-interactive",
-            "access_type_details": "Files; nobody outside can ask the data anything.",
+            "access_type_details": "Files; nobody outside can query the data.",
         },
         "accounting": {
             "post_processing": f"Rows: {provenance.rows_drawn or 'as given'}. The fit, the rows and the values "
@@ -89,14 +92,14 @@ def registry_fields(subject: Summary) -> dict[str, Any]:
         },
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": "Values are coded by a public schema that was written "
-            "before the data were opened. " + _plan(subject) + " Looks at the data outside the account: "
+            "before the data were opened. " + _plan(subject) + " Uses of the data that are not in the account: "
             f"{TO_FILL_IN}.",
             "mechanisms": _mechanisms(subject),
             "justification": " ".join(
                 (
                     REASONS[guarantee.name],
                     _presence(subject),
-                    "Whole-number noise, because floating-point noise and predictable generators undo the promise.",
+                    "Integer noise, because floating-point noise and predictable generators can break the guarantee.",
                     f"Why this epsilon and this unit: {TO_FILL_IN}.",
                 )
             ),
@@ -113,22 +116,24 @@ def registry_fields(subject: Summary) -> dict[str, Any]:
 
 
 def _notes(draft: dict[str, Any], subject: Summary) -> str:
-    """What has to be done to the draft before it can be handed in."""
+    """What the agency must do before the draft can be submitted."""
     told = [
-        "DRAFT, not ready to be handed in.",
+        "DRAFT, not ready to be submitted.",
         f"The agency fills in: {', '.join(to_fill_in(draft))}.",
-        f"The sector is taken to be {SECTOR}: correct it if it is not.",
+        f"The sector is assumed to be {SECTOR}. Correct it if it is another.",
         "The registry refuses this file until publication_date is a date (YYYY-MM-DD). Then remove these notes.",
     ]
     if subject.provenance.plan is None:
         told.append(f"Left out, because the tables were not made by understudy: {', '.join(MADE_BY_OTHERS)}.")
     if isinstance(subject.statement.guarantee, NonPrivate):
-        told.append("No guarantee is claimed, so no variant is named; the registry is for deployments that have one.")
+        told.append(
+            "No guarantee is claimed, so no variant is named. The registry is for deployments with a guarantee."
+        )
     return " ".join(told)
 
 
 def to_fill_in(value: Any, name: str = "") -> list[str]:
-    """Where a draft says that the agency fills something in.
+    """The fields of a draft that the agency must fill in.
 
     >>> to_fill_in({"name": "People", "sources": TO_FILL_IN, "authors": [TO_FILL_IN]})
     ['sources', 'authors']
@@ -165,8 +170,8 @@ def _presence(subject: Summary) -> str:
     if subject.statement.protects_nobody:
         return NOBODY
     if subject.statement.unit.kind == "add_remove":
-        return "Presence is protected too."
-    return "The number of rows is public, so presence needs no protection."
+        return "Whether somebody is in the data is protected too."
+    return "The number of rows is public, so whether somebody is in the data is not protected."
 
 
 def _unit_details(subject: Summary) -> str:

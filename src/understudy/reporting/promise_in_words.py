@@ -1,9 +1,9 @@
-"""What a release promises, in words a person who is not an expert can check: who, how much, and what not.
+"""What a release promises, in words that a person who is not an expert can check: who, how much, and what not.
 
-Law: under epsilon-differential privacy no output is more than e^epsilon times likelier under one value of the protected
-unit than under another, so by Bayes' rule prior odds are multiplied by e^epsilon at most, whatever else the attacker
-knows (Dwork et al. 2006; Kasiviswanathan and Smith 2014). With delta the same holds but for an allowance of delta in
-probability; zero-concentrated privacy is read at a stated delta.
+Law: under epsilon-differential privacy, no output is more than e^epsilon times as likely under one value of the
+protected unit as under another. So by Bayes' rule prior odds are multiplied by at most e^epsilon, whatever else the
+attacker knows (Dwork et al. 2006; Kasiviswanathan and Smith 2014). With delta the same holds, except with a probability
+of about delta. Zero-concentrated privacy is converted to epsilon at a stated delta.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from understudy.release.summary import Summary
 
 READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is read
 PRIORS = (0.001, 0.01, 0.1, 0.25, 0.5)
-LARGE, VERY_LARGE = 4.0, 10.0  # epsilons from which on a reader is told that the promise is weak
+LARGE, VERY_LARGE = 4.0, 10.0  # from these epsilons on, the reader is told that the promise is weak
 POINTS = 60
 LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odds:
-    """How far the odds between two neighbouring possibilities can move for somebody who knows everything else.
+    """How far the odds between two possibilities can change for somebody who knows everything else.
 
-    ``epsilon`` is None where nothing is promised.
+    ``epsilon`` is None if nothing is promised.
     """
 
     epsilon: float | None
@@ -117,20 +117,20 @@ def _short(value: float) -> str:
 
 def _protected(subject: Summary) -> str:
     if isinstance(subject.statement.guarantee, NonPrivate):
-        return "Nobody. These tables come with no formal guarantee: treat them as if they were the confidential data."
+        return "Nobody. These tables have no formal guarantee. Treat them like the confidential data."
     unit = subject.statement.unit
     record = subject.statement.record
     rows = f"one {record}" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} {record}s"
     who = f"Everybody in the data, one at a time: one person, with {rows}"
     if unit.kind == "replace":
-        return f"{who}. All values of that person are protected; that the table has so many {record}s is public."
-    return f"{who}. All values of that person are protected, and whether the person is in the data at all."
+        return f"{who}. All values of that person are protected. The number of {record}s in the table is public."
+    return f"{who}. All values of that person are protected, and also whether the person is in the data at all."
 
 
 def _learned(odds: Odds, *, whole: bool) -> tuple[str, ...]:
     """``whole``: presence is protected, and a value that changes is one person removed and another added."""
     if odds.epsilon is None:
-        return ("No limit is promised: somebody who knows everything but one person's row may learn it.",)
+        return ("No limit is promised: somebody who knows all rows but one may learn that row.",)
     small, middle, even = odds.belief(0.01), odds.belief(0.1), odds.belief(0.5)
     what = "whether the last person is in the data" if whole else "the last row"
     lines = [
@@ -141,9 +141,12 @@ def _learned(odds: Odds, *, whole: bool) -> tuple[str, ...]:
     ]
     if whole:
         twice = Odds(epsilon=2 * odds.epsilon, delta=odds.delta).factor
-        lines.append(f"Between two values of somebody known to be in the data, odds move by at most {_short(twice)}.")
+        lines.append(
+            "For somebody who is known to be in the data, the odds between two values change by a factor of at "
+            f"most {_short(twice)}."
+        )
     if odds.delta > 0:
-        lines.append(f"With a probability of at most {_chance(odds.delta)} more can be learned: the allowance delta.")
+        lines.append(f"With a probability of at most {_chance(odds.delta)} (delta), more can be learned.")
     return tuple(lines)
 
 
@@ -164,13 +167,14 @@ def _not_protected(subject: Summary) -> tuple[str, ...]:
     if unit.public_total and subject.provenance.records is not None:
         lines.append(f"The number of people, {subject.provenance.records:,}, is public.")
     lines.append(
-        "Facts about groups: that a habit is dangerous for all who have it is learned with or without any one person."
+        "Facts about groups. For example, that smoking is dangerous can be learned with or without the data of "
+        "any one person."
     )
     lines.append("What the schema says (possible values, bins, impossible combinations): it was public beforehand.")
     if not unit.enforced:
         record = subject.statement.record
         rows = f"one {record}" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} {record}s"
-        lines.append(f"Somebody with more than {rows} in the data: the limit was assumed, not enforced.")
+        lines.append(f"Anybody with more than {rows} in the data: the limit was assumed, not enforced.")
     return tuple(lines)
 
 
@@ -185,7 +189,8 @@ def limits_of(subject: Summary) -> list[tuple[str, str]]:
         found.append(
             (
                 "warning",
-                f"At epsilon {odds.epsilon:.3g} the promise is weak: odds may move by {_short(odds.factor)}.",
+                f"At epsilon {odds.epsilon:.3g} the promise is weak: odds may change by a factor of "
+                f"{_short(odds.factor)}.",
             )
         )
     if statement.ledger is None and odds.epsilon is not None:
@@ -193,19 +198,20 @@ def limits_of(subject: Summary) -> list[tuple[str, str]]:
             ("warning", f"The privacy account is {NOT_TRACKED}: another release of the same data adds to this one.")
         )
     if not statement.unit.enforced and odds.epsilon is not None:
-        found.append(("info", "That nobody has more rows than stated was assumed, not enforced."))
+        found.append(("info", "The limit of rows per person was assumed, not enforced."))
     if subject.copies > 1 and subject.provenance.copies_share_measurements:
         found.append(
             (
                 "info",
-                "All copies were made from the same noisy counts: differences between them do not show the noise.",
+                "All copies were made from the same noisy counts. The differences between copies do not show "
+                "the noise.",
             )
         )
     if not isinstance(statement.guarantee, NonPrivate):
         found.append(
             (
                 "info",
-                "Standard errors computed as if synthetic rows were people are too narrow; use the intervals of infer.",
+                "Standard errors computed as if synthetic rows were people are too small. Use the intervals of infer.",
             )
         )
     return found
@@ -219,7 +225,7 @@ def exact_lines(subject: Summary) -> list[tuple[str, str]]:
     count = len(provenance.events)
     composed = f"{count} recorded event{'s' * (count != 1)}: {loss_text(loss)}" if loss else "no event is recorded"
     account = NOT_TRACKED if ledger is None else f"{ledger['account']}, run {ledger['run']}"
-    if provenance.plan is None:  # anybody's tables: nothing is known of their unit, their noise or their making
+    if provenance.plan is None:  # tables that somebody else made: their unit, noise and method are not known
         return [("Guarantee", str(statement.guarantee)), ("Composed from", composed), ("Privacy account", account)]
     if statement.protects_nobody:
         said = statement.protected
@@ -234,7 +240,8 @@ def exact_lines(subject: Summary) -> list[tuple[str, str]]:
         ("Composed from", composed),
         ("Privacy account", account),
         ("The attacker may know", "every other row, the schema, the plan, the law of the noise, all earlier releases"),
-        ("Post-processing", "the fit, the rows, the values inside bins: from noisy answers only, at no cost"),
+        ("Post-processing", "the fit, the rows and the values inside bins are computed from noisy answers only, "
+                            "at no privacy cost"),
     ]  # fmt: skip
 
 
@@ -257,11 +264,11 @@ def loss_text(loss: Loss) -> str:
 
 
 def profile_of(subject: Summary) -> list[dict[str, float]]:
-    """What the recorded events prove for every epsilon: the least delta. Empty where nothing is promised.
+    """For every epsilon, the smallest delta that the recorded events prove. Empty if nothing is promised.
 
     A pure promise of epsilon proves (e^epsilon - e^x) / (1 + e^epsilon) at x (randomised response attains it: Kairouz,
     Oh and Viswanath 2015); rho by the conversion of Canonne, Kamath and Steinke 2020; Gaussian noise fixed in advance
-    by its exact profile. A run that chooses on the way proves what its budget allows, however little it spent.
+    by its exact profile. For an adaptive run it is what its budget allows, however little it spent.
     """
     events = subject.provenance.events
     if not events or isinstance(subject.statement.guarantee, NonPrivate):
@@ -274,8 +281,8 @@ def profile_of(subject: Summary) -> list[dict[str, float]]:
 
 
 def _kept(spent: Loss, budget: Definition) -> Loss:
-    """The most that a run under this budget could have spent by the bound it named: how much it did spend was chosen by
-    its answers, and a statement about that is no guarantee (docs/theory/accounting.md, budgets as filters)."""
+    """The most that a run under this budget could have spent. How much it did spend depended on its noisy answers, so
+    a statement about that would be no guarantee (docs/theory/accounting.md, budgets as filters)."""
     if isinstance(budget, PureDP):
         return Loss(epsilon=budget.epsilon)
     if isinstance(budget, ZCDP):
@@ -295,7 +302,7 @@ def _grid(top: float) -> Sequence[float]:
 
 
 def _delta(loss: Loss, x: float) -> float:
-    """The least of what the pure part, rho and mu^2 prove, with what is known as (epsilon, delta) on top."""
+    """The smallest delta that the pure part, rho or mu^2 proves, plus the part that is known as (epsilon, delta)."""
     left = x - float(loss.approx_epsilon)
     if left < 0:
         return 1.0

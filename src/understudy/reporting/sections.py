@@ -27,23 +27,33 @@ from understudy.reporting.promise_in_words import beliefs_of, odds_of, profile_o
 CAPTIONS = {
     "two_way": (
         "Every pair of attributes",
-        "How well each two-way table is kept: 1 is a correct model, below 10 good. A dot: not in the model.",
+        "How well the release keeps each two-way table: 1 is a correct model, below 10 is good. A dot: not in "
+        "the model.",
     ),
     "worst_tables": ("The worst tables", "Where original and synthetic counts differ most."),
     "one_way": ("One attribute at a time", "Original and synthetic shares."),
     "densities": ("Numbers", "Original and synthetic distributions."),
-    "propensity_scores": ("Can a classifier tell?", "How a model that tries to tell rows apart scores them."),
+    "propensity_scores": (
+        "Can a classifier tell?",
+        "The scores of a classifier that tries to distinguish original from synthetic rows.",
+    ),
     "forest": ("Regressions", "Coefficients and their intervals, from the original and from the synthetic rows."),
     "risk_by_attribute": (
         "Every attack",
-        "How often each attack is right beyond guessing from the shares of each answer, with intervals. This may be "
-        "true of people who took part and of people who did not; red marks what is surely not.",
+        "How often each attack is right, beyond guessing from the share of each answer, with intervals. It can be "
+        "right about people in the data and about others. Red: surely more often about people in the data.",
     ),
-    "attacker_ranges": ("What an intruder's range is", "The ranks an intruder is left with, copy by copy."),
-    "help_or_confusion": ("Help or confusion?", "Whether more copies narrow an intruder's range or blur it."),
-    "membership_roc": ("Was somebody in the data?", "Right against false accusations; the diagonal is guessing."),
-    "tradeoff": ("Utility against epsilon", "Several releases of the same data beside each other."),
-    "risk_by_epsilon": ("Risk against epsilon", "Several releases of the same data beside each other."),
+    "attacker_ranges": ("What an intruder's range is", "The ranks that are possible for an intruder, copy by copy."),
+    "help_or_confusion": (
+        "Help or confusion?",
+        "Whether more copies make an intruder's range narrower, or miss the true rank.",
+    ),
+    "membership_roc": (
+        "Was somebody in the data?",
+        "True positives against false positives; the diagonal is guessing.",
+    ),
+    "tradeoff": ("Utility against epsilon", "Several releases of the same data, side by side."),
+    "risk_by_epsilon": ("Risk against epsilon", "Several releases of the same data, side by side."),
 }
 UTILITY_TABLES = {
     "ways": "Tables by the number of attributes",
@@ -113,7 +123,7 @@ class Said:
 
 
 def made_of(subject: Summary) -> Part:
-    """The plan and the measurements: what was asked of the data, and how much noise each answer carries."""
+    """The plan and the measurements: what was asked of the data, and how much noise each answer has."""
     measured = list(subject.measured)
     pictures: tuple[Picture, ...] = ()
     if measured:
@@ -158,7 +168,7 @@ def made_of(subject: Summary) -> Part:
 
 
 def privacy_pictures(subject: Summary) -> Part:
-    """The profile that the recorded events prove, and how far beliefs can move."""
+    """The deltas that the recorded events prove, and how far beliefs can change."""
     import pyarrow as pa
 
     profile = profile_of(subject)
@@ -193,7 +203,7 @@ def utility_of(evaluation: Evaluation) -> Part:
 
 
 def risk_of(evaluation: Evaluation, *, copies: int) -> Part:
-    # With one copy there is nothing for further copies to narrow or to blur.
+    # With one copy there is nothing to compare.
     without = ("help_or_confusion",) if copies == 1 else ()
     without = ("first_screen", *without)  # it is at the top of the page
     return _part(evaluation.risk, evaluation, RISK_TABLES, "risk", without=without)
@@ -340,7 +350,7 @@ def expectations_of(subject: Summary) -> Grid | None:
 # The pieces a report is made of: tables to read and to download, and pictures with the table behind them.
 
 MOST_ROWS_SHOWN = 12
-MOST_ROWS_KEPT = 5_000  # in a download: a report stays a file that can be mailed
+MOST_ROWS_KEPT = 5_000  # rows in a download: a report must remain small enough to be mailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,7 +387,7 @@ def grid(
     note: str = "",
     chosen: Sequence[str] = (),
 ) -> Grid:
-    """A table of records; columns are those of the first. ``chosen`` are shown of them, in this order, if there are."""
+    """A table of records, with the columns of the first. Of the columns, ``chosen`` are shown, in this order."""
     listed = list(rows)
     everything = tuple(listed[0]) if listed else ()
     columns = tuple(column for column in chosen if column in everything) or everything
