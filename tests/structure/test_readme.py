@@ -11,7 +11,7 @@ one Python namespace per page, so that a later block can use what an earlier one
 - ``<!-- full -->`` on a line above a block: it takes long, and runs with FULL=1 only;
 - ``<!-- not executed: reason -->`` on a line above a block: left out, and the reason is there for the reader.
 
-Pages that begin with the same demonstration (``understudy demo --out demo --rows 20000``) share it: it is made once and
+Pages that begin with the same demonstration (``understudy demo --out demo --rows 10000``) share it: it is made once and
 copied into the folder of each page.
 """
 

@@ -118,6 +118,13 @@ def frames() -> dict[str, pa.Table]:
                 for n in range(1, 200)
             )
         ),
+        "beside": table(
+            *(
+                {"method": method, "strength": strength, "mean_s_pmse": 5.0 + (strength or 0.0)}
+                | {"guessed_right": 0.5, "own_record": None if strength is None else 0.2, "from_margins": 0.4}
+                for method, strength in (("the release", None), ("swap", 0.1), ("swap", 0.5), ("noise", 0.2))
+            )
+        ),
         "first_screen": table(
             *(
                 {"title": f"t{n}", "sentence": "s", "of_1000": 30 if n else None}
