@@ -1,4 +1,4 @@
-"""What ``advise`` hands back: a table, a curve, words. Made from public facts, so it may be shown to anybody."""
+"""The result of ``advise``: a table, a curve, words. It is made from public facts, so anybody may see it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row:
 
     @property
     def best(self) -> Width:
-        """The quantity with the widest interval compared with the real data's, at the best number of copies."""
+        """The quantity whose interval is widest relative to the real data, at the best number of copies."""
         return max(self.widths[self.best_copies], key=lambda one: (one.ratio or 0.0, one.width))
 
 
@@ -41,7 +41,7 @@ class Reach:
     ratio: float | None
     error: float | None
     reason: str = ""
-    exact: bool = False  # nothing was simulated; an error of 0 may also be that of a single rehearsal
+    exact: bool = False  # whether nothing was simulated; the error of a single simulated release is 0 too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Advice before a release, from public facts alone: what an epsilon buys the analyst and what it tells an attacker.
+"""Advice before a release, from public facts alone: what an epsilon gives the analyst, and what it gives an attacker.
 
 No argument takes confidential data, and nothing here can be charged. Widths come from ``widths`` and odds from
 ``attacker_beliefs``. Classical measures come from ``classical_risk`` and, on a public look-alike, from attacks.
@@ -74,7 +74,7 @@ def advise(
     progress: Progress | None = None,
     **options: Option,
 ) -> Advice:
-    """Say what an epsilon will buy an analyst and tell an attacker, before a release and from public facts only.
+    """Say what an epsilon gives an analyst and an attacker, before a release and from public facts only.
 
     Parameters
     ----------
@@ -354,10 +354,10 @@ def find_epsilon(
     *,
     within: float | None = None,
 ) -> Reach:
-    """By doubling and halving from what is known already, on the logarithm of epsilon.
+    """By doubling, halving and bisection on the logarithm of epsilon, from the widths that are known already.
 
-    The same people and seeds at every epsilon make the curve smooth enough for that; its Monte Carlo error is stated.
-    ``within`` asks for half the width as a share of the value instead.
+    The same people and seeds are used at every epsilon, so the curve is smooth enough. Its Monte Carlo error is stated.
+    With ``within``, half the width as a share of the value is used instead.
     """
     if within is not None:
         real = (one for widths in known.values() for one in widths if one.value)
@@ -366,7 +366,13 @@ def find_epsilon(
             reason = f"the same tables without noise are right within {100 * own:.2g}% only"
             return Reach(copies=copies, epsilon=None, ratio=None, error=None, reason=reason)
     elif all(one.ratio is None for widths in known.values() for one in widths):
-        return Reach(copies=copies, epsilon=None, ratio=None, error=None, reason="the real data leave no doubt here")
+        return Reach(
+            copies=copies,
+            epsilon=None,
+            ratio=None,
+            error=None,
+            reason=("the interval from the real data has no width here"),
+        )
 
     found = dict(known)
 
@@ -374,7 +380,7 @@ def find_epsilon(
         if epsilon not in found:
             try:
                 found[epsilon] = rehearsals.widths(epsilon, copies)
-            except UnsupportedError:  # none of its releases can answer: it keeps no interval within anything
+            except UnsupportedError:  # none of its releases can answer the question
                 found[epsilon] = ()
             done()
         return _worst(found[epsilon], within) <= (target if within is None else within)

@@ -1,8 +1,8 @@
-"""What an attacker who has everything but one record can come to believe about that record: in odds and in words.
+"""What an attacker who has all records but one can learn about the last record: in odds and in words.
 
-Epsilon-differential privacy says that no output is more than e^epsilon times likelier under one value of the record
-than under another (or, under ``add_remove``, with the person than without). By Bayes' rule prior odds are multiplied by
-that ratio at most, whatever else the attacker knows. See docs/tutorials/advice.md.
+Under epsilon-differential privacy no output is more than e^epsilon times as likely under one value of the record as
+under another (or, under ``add_remove``, with the person as without). By Bayes' rule prior odds are multiplied by at
+most that ratio, whatever else the attacker knows. See docs/tutorials/advice.md.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Attacker:
             text += f" Between two values of a person known to be in the data: at most {_odds(self.value_odds)} to 1."
         if self.delta:
             text += (
-                f" With delta = {self.delta:g} larger odds are possible but rare: twice these odds are passed with a "
-                f"probability of at most {2 * self.delta:g}."
+                f" With delta = {self.delta:g} larger odds are possible but rare: the probability of more than twice "
+                f"these odds is at most {2 * self.delta:g}."
             )
         return text
 
@@ -128,8 +128,8 @@ def belief_after(prior: float, odds: float) -> float:
 def exact_guess(release: Release, unit: Unit, records: int | None) -> float | None:
     """How often the best guess is right, by the exact law of what a rehearsed release measured or drew.
 
-    Nothing where the law is not simple: several rows per unit, fixed attributes, choices by noisy looks, large draws,
-    several draws; and where rows follow from tables that the release does not hold (``refine``).
+    None if the law is not simple: several rows per unit, fixed attributes, adaptive choices, large draws, several
+    draws. Also None if rows follow from tables that the release does not hold (``refine``).
     """
     plan = release.provenance.plan
     if unit.rows_per_unit > 1 or unit.fixed or plan is None or plan.adaptive or plan.options.get("refine"):

@@ -1,8 +1,8 @@
 """Classical measures of disclosure risk that go with a plan: how often a released cell differs from the true one.
 
-Statistical disclosure limitation asks whether the truth survives; differential privacy asks what an output can betray.
-Abowd and Vilhuber (2008, section 3) read the first off the rows of the transition matrix, and Charest (2010, section
-5.4) asks for the two beside each other. ``cell_uncertainty`` is the smallest P(released count != true count) over all
+Statistical disclosure limitation asks whether true values are released; differential privacy asks what an output can
+reveal. Abowd and Vilhuber (2008, section 3) take the first from the rows of the transition matrix. Charest (2010,
+section 5.4) asks for both, side by side. ``cell_uncertainty`` is the smallest P(released count != true count) over all
 tables and cells.
 """
 

@@ -1,7 +1,7 @@
-"""What is publicly believed about the people, and people who do not exist drawn from that belief.
+"""A public guess about the population, and artificial people drawn from it.
 
-Advice before a release must not look at the data. It looks at a guess instead: every possible cell alike, shares of
-single attributes from a published table, or the rows of a public look-alike (last year's public file, a teaching file).
+Advice before a release must not use the data. It uses a guess instead: usual shapes of distributions, shares of single
+attributes from a published table, or the rows of a public look-alike (last year's public file, a teaching file).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 LEAST_AMOUNT = 1000.0  # the last edge of amounts, such as incomes; ages and hours are below
 TOP = 2.576  # standard deviations from the median of an amount to the last edge
 OTHER = 0.05  # share of a special code, and of missing values
-LARGEST_RULED = 2**24  # cells of the attributes that structural zeros speak of
+LARGEST_RULED = 2**24  # cells of the attributes of the structural zeros
 MOST_TRIES = 200
 
 
@@ -56,7 +56,11 @@ class Population:
             return f"rows drawn from a public look-alike of {self.look_alike.rows:,} rows"
         known = ", ".join(self.schema.margin(self.shares))
         return "independent attributes, " + (
-            f"shares of {known} as guessed, others usual ones" if known else "skewed amounts and rare levels as usual"
+            f"shares of {known} as guessed, others as is usual"
+            if known
+            else "amounts skewed and many levels "
+            if known
+            else "amounts skewed and many levels rare, as is usual"
         )
 
     def one_way(self, name: str) -> Floats:
@@ -70,7 +74,7 @@ class Population:
         wide = self.schema.margin({*margin, *self._ruled})
         if self.schema.cells(wide) > LARGEST_RULED:
             raise UnsupportedError(
-                f"the question and the structural zeros together speak of {self.schema.cells(wide):,} cells; advice "
+                f"the question and the structural zeros together have {self.schema.cells(wide):,} cells; advice "
                 f"takes at most {LARGEST_RULED:,}."
             )
         table = np.ones(1)
@@ -102,7 +106,9 @@ class Population:
             if missing <= 0:
                 break
         else:
-            raise UnsupportedError("structural zeros rule out nearly everybody under this guess; give a look-alike.")
+            raise UnsupportedError(
+                "under this guess the structural zeros exclude nearly everybody; give a public look-alike."
+            )
         columns = {name: np.concatenate([part[name] for part in parts]) for name in self.schema.names}
         return CodedTable(schema=self.schema, columns=columns)
 
@@ -116,7 +122,9 @@ class Population:
         if not ruled:
             return np.ones(rows, bool)
         if self.schema.cells(ruled) > LARGEST_RULED:
-            raise UnsupportedError("the structural zeros speak of too many cells; give a public look-alike.")
+            raise UnsupportedError(
+                "the attributes of the structural zeros have too many cells; give a public look-alike."
+            )
         return np.asarray(self.schema.allowed(ruled)[tuple(columns[name] for name in ruled)])
 
 

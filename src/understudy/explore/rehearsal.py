@@ -1,7 +1,7 @@
-"""A real run on somebody else's stage: the whole way from a plan to a release, with randomness that protects nobody.
+"""A rehearsal: the whole way from a plan to a release, with randomness that protects nobody.
 
-Every rehearsal goes through the same gate, charge and synthesizer as a release, but with a seeded stream: what comes
-out states "no guarantee", so that it cannot pass for a release even if it were kept. Nothing here writes it anywhere.
+Every rehearsal goes through the same gate, charge and synthesizer as a release, but with a seeded stream. The result
+states "no guarantee", so it cannot be mistaken for a release even if it were kept. Nothing here writes it to a file.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rehearse(source: Any, plan: Plan, seed: int) -> Release:
 
 
 def published(table: CodedTable, margin: tuple[str, ...]) -> Release:
-    """A release as if the table itself had been published: what an analyst inside the building could conclude."""
+    """A release as if the table itself had been published: what an analyst with the real data could conclude."""
     from understudy import __version__
 
     schema, records = table.schema, table.rows

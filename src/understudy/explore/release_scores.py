@@ -1,7 +1,7 @@
-"""One line of scores for one release beside the data it imitates: what the tables are worth, what equal keys give away.
+"""One line of scores for one release: utility of its tables, and risk by equal keys.
 
-The measures are those of ``utility`` and ``risk``; only the few that a sweep over many releases can afford, each with
-its null where it has one.
+The measures are those of ``utility`` and ``risk``, but only the few that are quick enough for a sweep over many
+releases. Each has its null value, if there is one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One point of a sweep: a release rehearsed on a table, and everything that is measured of it in one line.
 
-What is drawn here is drawn from the table itself, with randomness that protects nobody, and is dropped as soon as its
-scores are known: no synthetic row of a sweep can be kept, and nothing is charged because nothing leaves.
+Rows are drawn from the table itself, with randomness that protects nobody, and are deleted as soon as their scores are
+known. No synthetic row of a sweep can be kept, and nothing is charged because nothing is published.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Sweep:
     seed: int = 0
 
     def points(self) -> list[Point]:
-        """Every release to rehearse: first all settings once, then again, so that an early look has them all."""
+        """Every release to rehearse: first all settings once, then again, so that early results have all settings."""
         settings = list(product(self.methods, self.epsilons, self.copies))
         if self.reference:
             settings.append(("histogram", NO_GUARANTEE, 1))

@@ -1,10 +1,10 @@
-"""Sweep epsilon, methods and copies on one table: what each setting is worth, what it gives away, how wide it leaves
-intervals, and how much all of that varies from release to release.
+"""Sweep epsilon, methods and copies on one table: utility, risk and interval width of each setting, and how much they
+vary between releases.
 
-On confidential data this is an exploration inside the building. Releases are rehearsed, measured and dropped; nothing
-is charged, because nothing leaves: neither a synthetic row nor, as long as the findings stay internal, a score. What is
-not covered by any account is the choice made by looking at it, and the result says so. On a public look-alike there is
-nothing to protect. See docs/decisions/0012-exploration-is-not-charged.md.
+On confidential data this is an internal exploration. Releases are rehearsed, measured and deleted. Nothing is charged,
+because nothing is published: no synthetic row and, as long as the findings stay internal, no score. But no account
+covers a choice that is made by these scores, and the result says so. On a public look-alike there is nothing to
+protect. See docs/decisions/0012-exploration-is-not-charged.md.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def tradeoff(
     2
     """
     if (confidential is None) == (on is None):
-        raise InputError("give either the confidential data, or a public look-alike with on; not both, not neither.")
+        raise InputError("give either the confidential data or a public look-alike (on), exactly one of the two.")
     public = on is not None
     data = on if public else confidential
     if schema is None:
@@ -141,7 +141,7 @@ def tradeoff(
         schema = data.schema
     table = coded(data, schema)
     if table.rows < 2:
-        raise InputError("the table has fewer than two rows; there is nothing to trade off.")
+        raise InputError("the table has fewer than two rows; there is nothing to compare.")
     methods, keys, targets, questions = (listed_names(one) for one in (methods, keys, targets, questions))
     if not methods:
         raise InputError("say which methods to sweep (methods).")

@@ -1,4 +1,4 @@
-"""What ``tradeoff`` hands back: every line it measured, means with their spread, and the map of risk and utility."""
+"""The result of ``tradeoff``: every measured release, means with standard deviations, and the risk-utility map."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How wide the intervals of a release will be, before there is one: exactly where a sum is short, else by rehearsal.
+"""How wide the intervals of a release will be, before it is made: by an exact sum if that is short, else by rehearsal.
 
-A rehearsal draws people from the public guess, makes a release of them by the plan, asks the question of it with
-``infer``, and looks at the interval. The same people's own table, asked the same way, gives the width to compare with:
-what an analyst inside the building would have. A share of two groups under a Dirichlet draw (Charest's setting) needs
-no rehearsal: the law of what is released is summed over all data sets and all outcomes, or simulated in one batch.
+A rehearsal draws people from the public guess, makes a release from them by the plan, and asks ``infer`` the question.
+The same question to the table of the same people gives the width to compare with: that of an analyst with the real
+data. A share of two groups under a Dirichlet draw (Charest's setting) needs no rehearsal: the law of the release is
+summed over all data sets and all outcomes, or simulated in one batch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_EXACT = 250  # records and rows up to which every outcome is summed
 MOST_BATCHED = 20_000  # records up to which a batch of two-group releases is simulated at once
 SEEN = 1e-9  # outcomes that are less likely than this add nothing
 BATCH = 8  # releases of a batch for every rehearsal asked for, in a small table: they cost less
-REAL_POINTS = 15  # data sets whose own interval is computed in a large table, where widths hardly differ
+REAL_POINTS = 15  # data sets whose own interval is computed if the table is large: widths hardly differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

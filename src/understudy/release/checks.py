@@ -1,8 +1,8 @@
-"""``understudy verify``: does a release folder hold together, and do its events add up to what it states?
+"""``understudy verify``: is a release folder consistent, and do its events add up to the guarantee that it states?
 
-It recomputes; it does not trust. Hashes detect corruption, not forgery by somebody who rewrites the whole folder; a
-signature detects that too, if the public key came by another way than the release. Each kind of release names its
-checks; those that are the same for all kinds are here: that plan, measurements and guarantee were paid for.
+Everything is recomputed; nothing is trusted. Hashes detect corruption, but not forgery by somebody who rewrites the
+whole folder. A signature detects forgery too, if the public key came by another way than the release. Each kind of
+release names its checks. Those that all kinds share are here: plan, measurements and guarantee were charged.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, dom
     if plan.schema_fingerprint != domain:
         raise InputError(f"the plan was made for {named}.")
     if plan.unit != statement.unit:
-        raise InputError("the plan protects another unit than the manifest states.")
+        raise InputError("the plan protects a different unit from the one that the manifest states.")
     events = provenance.events
     if not plan.adaptive and Counter(events) != Counter(plan.events):
         raise InputError("the events recorded are not those the plan announces.")
@@ -138,9 +138,11 @@ def events_add_up(provenance: Provenance, statement: Statement) -> str:
     plan = provenance.plan
     if plan is not None and plan.adaptive and stated != plan.budget:
         # What it happened to spend was chosen by its answers: a statement about that is not a guarantee.
-        raise InputError(f"a run that chooses on the way keeps the budget of its plan, {plan.budget}, not {stated}.")
+        raise InputError(f"an adaptive run guarantees the budget of its plan, {plan.budget}, not {stated}.")
     if not satisfies(compose(provenance.events, statement.unit, by=provenance.by), stated):
         raise InputError(f"the recorded events cost more than the stated {stated}.")
     if isinstance(stated, ProbabilisticDP) and not satisfies_definition_6(provenance.events, statement.unit, stated):
-        raise InputError(f"the recorded events do not add up to the stated {stated}: not all of them are set for it.")
+        raise InputError(
+            f"the recorded events do not add up to the stated {stated}: some of them cannot be part of it."
+        )
     return f"the recorded events compose to within {stated}"

@@ -378,8 +378,8 @@ def _readme_lines(
     yield ""
     yield from release.statement.lines()
     yield ""
-    yield "Ordinary standard errors and confidence intervals computed from these rows are too narrow: they know nothing"
-    yield "of the noise that protects the data. For conclusions use the release these files were exported from: it"
+    yield "Ordinary standard errors and confidence intervals computed from these rows are too narrow: they ignore the"
+    yield "noise that protects the data. For conclusions use the release these files were exported from: it"
     yield "states that noise, and `understudy verify` checks it. These files carry no proof of their own."
     changed = {name: new for name, new in names.items() if name != new}
     if changed:

@@ -101,7 +101,7 @@ def read_model(file: Path, schema: Schema) -> Fitted:
         if {name for clique in tree.cliques for name in clique} != set(inner) or len(tree.parents) != len(tree.cliques):
             raise InputError(f"{file} is a model of other attributes than its schema has.")
         if not _hangs_together(tree):
-            raise InputError(f"{file} holds tables that do not hang together as a tree.")
+            raise InputError(f"{file} holds tables that do not form a junction tree.")
         codes, size, total = tuple(int(code) for code in one["codes"]), float(one["size"]), float(one["total"])
         if not _is_stratum(codes, schema.shape(strata)) or not (0 <= size < np.inf and 0 < total < np.inf):
             raise InputError(f"{file} has a stratum that its schema does not have.")
@@ -149,5 +149,5 @@ def _fine_bins(file: Path, told: dict[str, Any], schema: Schema) -> FineBins:
         or codes[0] != 0 or not np.isin(steps, (0, 1)).all() or not (apart == 1).all()
         or not np.isfinite(weights).all() or (weights < 0).any() or not np.bincount(codes, weights=weights).all()
     ):  # fmt: skip
-        raise InputError(f"{file} merges the bins of '{attribute.name}' in a way that is none.")
+        raise InputError(f"{file} merges the bins of '{attribute.name}' in a way that is not possible.")
     return FineBins(name=attribute.name, codes=tuple(codes.tolist()), weights=weights)

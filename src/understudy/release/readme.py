@@ -71,8 +71,8 @@ In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or
 
 ## What not to do
 
-Ordinary standard errors and confidence intervals computed from these rows are **too narrow**: they know nothing of the
-noise that protects the data, nor of the sampling of synthetic rows. Use them to explore; for conclusions, use the noisy
+Ordinary standard errors and confidence intervals computed from these rows are **too narrow**: they ignore the noise
+that protects the data, and the sampling of synthetic rows. Use the rows to explore. For conclusions, use the noisy
 values in `measurements.parquet` and the mechanisms named there. A count near zero may be noise.
 {_conclusions(release, table_rows, posterior=posterior)}
 ## Files
@@ -147,7 +147,7 @@ def _conclusions(release: Release, table_rows: Sequence[int], *, posterior: bool
     text = """
 ## Drawing conclusions
 
-With understudy, on this folder (all noisy tables are used, and what cannot be said is refused):
+With understudy, on this folder (it uses all noisy tables, and refuses questions that they cannot answer):
 
     understudy infer . "QUESTION"        # or a formula, such as 'outcome ~ term + term'
 """.replace("QUESTION", _question(release.schema))
@@ -186,8 +186,9 @@ half = t.ppf(0.975, freedom) * np.where(T > 0, T, kappa * v) ** 0.5
 low, high = q.mean(axis=0) - half, q.mean(axis=0) + half
 ```
 
-From 25 copies of five times as many rows as records on, its 95 percent intervals cover 95 percent; with fewer they
-cover up to 99. Rubin's rule for missing data, (1 + 1/m) b + v, is too wide here; T_p = b/m + v and T_s are too narrow.
+With at least 25 copies, each with five times as many rows as there are records, its 95 percent intervals cover 95
+percent; with fewer copies they cover up to 99 percent. Rubin's rule for missing data, (1 + 1/m) b + v, is too wide
+here; T_p = b/m + v and T_s are too narrow.
 The copies follow their model: what no measured table holds (see Notes and `measurements.parquet`) is an assumption in
 them.
 """
@@ -195,7 +196,7 @@ them.
 
 
 def _size(epsilon: Fraction) -> str:
-    """What the factor on the odds is, where a person can picture it."""
+    """The factor on the odds as a number, unless it is too large to mean anything."""
     return f" e^{show_up(epsilon)} is {math.exp(epsilon):.3g}." if epsilon < 7 else ""
 
 
@@ -216,18 +217,16 @@ def _in_words(guarantee: Definition, unit: Unit) -> str:
     if not isinstance(guarantee, PureDP | ApproxDP):
         return str(guarantee)
     factor = f"e^{show_up(guarantee.epsilon)}"
-    but = (
-        "" if isinstance(guarantee, PureDP) else f", but for an allowance of {show_up(guarantee.delta)} in probability"
-    )
+    but = "" if isinstance(guarantee, PureDP) else f", except for a probability of {show_up(guarantee.delta)} (delta)"
     if unit.kind == "replace":
         return (
-            f"These files are at most {factor} times likelier with one set of values of a protected unit than with "
-            f"another{but}.{_size(guarantee.epsilon)} So much, at most, the odds between two possibilities for that "
-            "unit move for somebody who already knows everything else."
+            f"These files are at most {factor} times as likely with one set of values of a protected unit as with "
+            f"another{but}.{_size(guarantee.epsilon)} For somebody who already knows everything else, the odds between "
+            "two possibilities for that unit change by at most this factor."
         )
     return (
-        f"These files are at most {factor} times likelier with a protected unit in the data than without it, and the "
-        f"other way round{but}.{_size(guarantee.epsilon)} So much, at most, the odds that the unit is in the data move "
-        "for somebody who already knows everything else. Between two values of a unit that is known to be there they "
-        "move by at most the square of it."
+        f"These files are at most {factor} times as likely with a protected unit in the data as without it, and the "
+        f"other way round{but}.{_size(guarantee.epsilon)} For somebody who already knows everything else, the odds "
+        "that the unit is in the data change by at most this factor. The odds between two values of a unit that is "
+        "known to be there change by at most its square."
     )

@@ -302,9 +302,9 @@ def test_the_odds_told_are_those_of_the_unit(tmp_path):
         with pytest.warns(us.errors.UntrackedWarning):
             us.synthesize(source, method="histogram", budget=us.PureDP(epsilon=1), unit=unit, out=tmp_path / unit)
         told[unit] = (tmp_path / unit / "README.md").read_text()
-    assert "e^1 times likelier with one set of values" in told["replace"]
+    assert "e^1 times as likely with one set of values" in told["replace"]
     assert "square" not in told["replace"]
-    assert "e^1 times likelier with a protected unit in the data than without" in told["add_remove"]
+    assert "e^1 times as likely with a protected unit in the data as without" in told["add_remove"]
     assert "by at most the square" in told["add_remove"]
 
 

@@ -67,7 +67,7 @@ def _odds(guarantee: Definition, unit: Unit) -> str:
         return "The map tells hardly more about any one worker than if that worker's data were others."
     epsilon: Fraction = getattr(guarantee, "epsilon")  # noqa: B009 - every other guarantee has one
     delta: Fraction | None = getattr(guarantee, "delta", None)
-    allowance = f", but for an allowance of {show_up(delta)} in probability" if delta else ""
+    allowance = f", except for a probability of {show_up(delta)} (delta)" if delta else ""
     between = "between two homes of one worker" if DESTINATION in unit.fixed else "between two values of one worker"
     if unit.kind == "replace":
         what = f"{between} at most {_factor(float(epsilon))}-fold"

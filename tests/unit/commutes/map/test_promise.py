@@ -38,8 +38,8 @@ def test_the_unit_is_named(unit, says):
     ("guarantee", "says"),
     [
         (PureDP(epsilon=1), "at most 2.8-fold."),
-        (APPROX, "at most 100-fold, but for an allowance of 0.00001 in probability."),
-        (ProbabilisticDP(epsilon="8.57", delta="0.01"), "at most 5,300-fold, but for an allowance of 0.01"),
+        (APPROX, "at most 100-fold, except for a probability of 0.00001 (delta)."),
+        (ProbabilisticDP(epsilon="8.57", delta="0.01"), "at most 5,300-fold, except for a probability of 0.01"),
         (PureDP(epsilon=20), "at most e^20-fold"),
         (ZCDP(rho="0.1"), "hardly more about any one worker"),
         (NonPrivate(), "no privacy guarantee"),
