@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -13,12 +14,13 @@ from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_method, why_not
+from understudy.inference.chosen_tables import Choice, measured_after_choosing
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
 from understudy.inference.fixed_tables import without_selection
 from understudy.inference.judge import Judged, spread_of_records
-from understudy.inference.labels import MODEL, NOT_DETERMINED, REFUSED, SELECTION, VALID
+from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.settle import from_posterior
 from understudy.inference.validity import Validity, validity_of
@@ -82,16 +84,51 @@ def ask(
     allowed = validity_of(release)
     if allowed.status == REFUSED:
         raise UnsupportedError(f"this question is refused for method '{release.provenance.method}': {allowed.note}.")
-    fixed = without_selection(release, estimand) if allowed.status == SELECTION else None
-    if fixed is not None:
-        allowed = Validity(status=VALID)
-    evidence = evidence_for(fixed or release, estimand, prior=prior)
     size = draws or (DRAWS_OF_REGRESSION if parsed.kind in FAMILIES else DRAWS)
-    drawn = evidence.draws(size, rng)
-    _check_subgroups(estimand, drawn)
-    return _from_draws(
-        release, estimand, evidence, drawn, level=level, allowed=allowed, rng=rng, stated_prior=prior is not None
-    )
+
+    def answered(tables: Release, status: Validity, choice: Choice | None = None) -> Answer:
+        evidence = evidence_for(tables, estimand, prior=prior)
+        drawn = evidence.draws(size, rng)
+        _check_subgroups(estimand, drawn)
+        return _from_draws(
+            release,
+            estimand,
+            evidence,
+            drawn,
+            level=level,
+            allowed=status,
+            rng=rng,
+            stated_prior=prior is not None,
+            choice=choice,
+        )
+
+    if allowed.status == SELECTION:
+        found = _whatever_was_chosen(release, estimand, answered)
+        if found is not None:
+            return found
+    return answered(release, allowed)
+
+
+def _whatever_was_chosen(release: Release, estimand: Estimand, answered: Callable[..., Answer]) -> Answer | None:
+    """The best answer that holds whatever tables a method chose: from those fixed beforehand, or from those measured
+    afterwards with room for what the choice can have exaggerated. None: there is no such answer."""
+    valid = Validity(status=VALID)
+    ways = ((without_selection, None), (measured_after_choosing, Choice(release=release)))
+    found = []
+    for narrowed, choice in ways:
+        tables = narrowed(release, estimand)
+        if tables is not None:
+            with suppress(UnsupportedError):  # the other tables may tell more
+                found.append(answered(tables, valid, choice))
+
+    def worse(one: Answer) -> tuple[int, int, float]:
+        """By how many quantities it leaves open, how many it bounds only, and its width."""
+        open_ones = sum(label not in (VALID, RANGE) for label in one.labels)
+        widths = [each.high - each.low for each in one.estimates]
+        return open_ones, one.labels.count(RANGE), float(np.median(widths))
+
+    best = min(found, key=worse, default=None)
+    return best if best is not None and {VALID, RANGE} & set(best.labels) else None
 
 
 def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
@@ -125,6 +162,7 @@ def _from_draws(
     allowed: Validity,
     rng: np.random.Generator,
     stated_prior: bool,
+    choice: Choice | None = None,
 ) -> Answer:
     values = estimand.evaluate(drawn.counts.astype(np.float64) if estimand.of_counts else drawn.shares)
     if not np.isfinite(values).all():
@@ -145,8 +183,15 @@ def _from_draws(
     if not estimand.of_counts or estimand.binned:
         judged.open_bins(estimand, evidence.raw, drawn, level, rng)
     judged.empty_groups(estimand, drawn, EMPTY)
-    judged.lower_all(release, estimand.question, allowed.status)
     counted = float(drawn.counts.sum(axis=1).mean())
+    rows = release.statement.unit.rows_per_unit
+    if rows > 1 and not estimand.of_counts:
+        sampling = spread_of_records(estimand, drawn, float(evidence.records or counted), rng)
+        judged.several_rows(sampling, rows, estimand.bounds)
+    if choice is not None and not estimand.of_counts:  # fresh noise around the records' own numbers exaggerates nothing
+        moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), float(evidence.records or counted))
+        judged.make_room(rows * moved, estimand.bounds)
+    judged.lower_all(release, estimand.question, allowed.status)
     information = _worth(estimand, evidence, drawn, judged, counted=counted, rng=rng)
     if estimand.of_counts:  # a number of people is known as well as their share is
         worths = _information(estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again), evidence, drawn)

@@ -27,6 +27,7 @@ from understudy.release.table_release import Release
 OPEN = 0.5  # share of the squared influence outside the measured tables from which on a quantity is not determined
 BIN_SHARE = 0.1  # of an interval: bins that widen it by less leave it valid
 SIMULATED = 200
+MOST_ROOM = 1.0  # half-widths that an interval may grow by at each end for what a choice of tables can have moved
 BY_PRIOR = (
     "the noisy values alone do not determine this: over what noise and sampling can do it is far from linear, so the "
     "answer rests on its prior"
@@ -201,6 +202,41 @@ class Judged:
         self.lower(empty, NOT_DETERMINED, "there may be nobody in it, given this release")
         self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
 
+    def several_rows(self, sampling: Floats, rows: int, bounds: tuple[float, float]) -> None:
+        """Room for units of several rows, which may all be alike: the variance of sampling is at most so many times
+        that of independent rows. ``sampling``: the standard error that independent rows would leave."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            times = np.sqrt(1 + (rows - 1) * (sampling / self.spread) ** 2)
+        unknown = ~np.isfinite(times)
+        self.lower(unknown & np.isfinite(self.spread), MODEL, SEVERAL_ROWS)
+        times = np.where(unknown, 1.0, times)
+        low = np.maximum(self.centre - times * (self.centre - self.low), bounds[0])
+        high = np.minimum(self.centre + times * (self.high - self.centre), bounds[1])
+        self.low, self.high = np.where(unknown, self.low, low), np.where(unknown, self.high, high)
+        self.spread = times * self.spread
+        self.warnings.append(
+            f"a unit may have up to {rows} rows, which may all be alike: intervals are up to {float(times.max()):.2f} "
+            "times as long as for independent rows"
+        )
+
+    def make_room(self, moved: Floats, bounds: tuple[float, float]) -> None:
+        """Longer intervals, by how much a choice of tables can have moved each quantity; none where that is much."""
+        half = (self.high - self.low) / 2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            times = np.where(half > 0, 1 + moved / half, 1.0)
+        much = ~(times <= 1 + MOST_ROOM)
+        self.lower(much, SELECTION, f"the choice of tables can have moved this by more than {MOST_ROOM:g} half-widths")
+        kept = ~much & (moved > 0) & np.isfinite(half)
+        if not kept.any():
+            return
+        self.low = np.where(kept, np.maximum(self.low - moved, bounds[0]), self.low)
+        self.high = np.where(kept, np.minimum(self.high + moved, bounds[1]), self.high)
+        self.spread = np.where(kept, self.spread * times, self.spread)
+        self.warnings.append(
+            "tables were chosen by noisy looks at the data: intervals are up to "
+            f"{float(times[kept].max()):.2f} times as long as without, for what a choice can have exaggerated"
+        )
+
     def lower_all(self, release: Release, question: Question, status: str) -> None:
         """What the way the release was made says about every quantity."""
         everywhere = np.ones(len(self.names), bool)
@@ -214,8 +250,6 @@ class Judged:
                 MODEL,
                 f"THE MEASURED TABLES DISAGREE BEYOND THEIR NOISE, so the release may have been altered: {one}",
             )
-        if release.statement.unit.rows_per_unit > 1:
-            self.lower(everywhere, MODEL, SEVERAL_ROWS)
 
 
 def spread_of_records(estimand: Estimand, drawn: Drawn, records: float, rng: np.random.Generator) -> Floats:

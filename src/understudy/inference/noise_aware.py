@@ -330,6 +330,14 @@ def _noises(variances: Floats, times: Floats, size: int, rng: np.random.Generato
     return np.asarray(normal * np.sqrt(variances))
 
 
+def influence(estimand: Estimand, shares: Floats) -> Floats:
+    """What each quantity gains from one more person in each group: (groups, outputs)."""
+    step, eye = 1e-4, np.eye(len(shares))
+    upper = estimand.evaluate(shares * (1 - step) + step * eye)
+    lower = estimand.evaluate(np.maximum(shares * (1 + step) - step * eye, 0))
+    return np.asarray((upper - lower) / (2 * step))
+
+
 def beyond_tables(local: Local, estimand: Estimand, member: Floats, shares: Floats) -> Floats:
     """For each output the part of its gradient that no measured table determines, between 0 and 1.
 
@@ -339,11 +347,7 @@ def beyond_tables(local: Local, estimand: Estimand, member: Floats, shares: Floa
     if any(set(estimand.margin) <= set(margin) for margin in local.margins):
         return np.zeros(len(estimand.names))
     centre = shares.mean(axis=0)
-    step = 1e-4
-    eye = np.eye(len(centre))
-    upper = estimand.evaluate(centre * (1 - step) + step * eye)
-    lower = estimand.evaluate(np.maximum(centre * (1 + step) - step * eye, 0))
-    slopes = member @ ((upper - lower) / (2 * step))
+    slopes = member @ influence(estimand, centre)
     weights = member @ centre
     weights = np.sqrt(weights / weights.sum())
     basis = np.column_stack([np.ones(len(member)), local.effects.columns]) * weights[:, None]

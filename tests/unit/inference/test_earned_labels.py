@@ -205,7 +205,7 @@ def test_a_group_of_which_nobody_was_seen_may_have_somebody():
 
 @pytest.mark.parametrize("people", [0.5, 2, 8, 30])
 def test_an_interval_of_a_share_ends_where_the_estimate_would_be_rejected(people):
-    """The spread at an estimate of 0 says nothing about shares above 0: 27 of 256 cells were missed, all on one side."""
+    """The spread at an estimate of 0 says nothing about shares above it: 27 of 256 cells were missed, on one side."""
     records, rng, held = 1000, np.random.default_rng(4), []
     nothing = np.full(1, 1e-20)
     posterior = Settled(

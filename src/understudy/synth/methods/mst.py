@@ -80,6 +80,7 @@ class Mst:
     summary: ClassVar[str] = "a privately chosen tree of two-way margins; for very many attributes"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
+    chooses_first: ClassVar[bool] = True  # what is measured after the choice has no part in it
 
     strata: str = ""
     """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for

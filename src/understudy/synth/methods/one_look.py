@@ -85,6 +85,7 @@ class OneLook:
     summary: ClassVar[str] = "pairs chosen from one noisy look at all of them; for many attributes, in seconds"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
+    chooses_first: ClassVar[bool] = True  # what is measured after the choice has no part in it
 
     strata: str = ""
     """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for

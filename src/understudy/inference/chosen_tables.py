@@ -1,0 +1,124 @@
+"""What a choice of tables can have exaggerated, and intervals that hold whatever was chosen.
+
+``one_look`` and ``mst`` choose by noisy looks and measure afterwards. The noise of what they measure is then fresh;
+what a choice exaggerates is the sample of people. How much it can is bounded by the noise of the looks: the logarithm
+of the chance of a choice rises by at most so much for each person that moves. So the sampling error of an answer is
+moved by at most a known number of its own standard deviations, and an interval that is longer by that at both ends
+covers as it says, for every choice that is not rarer than ``RARE``. See docs/theory/selection.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import log, sqrt
+
+import numpy as np
+
+from understudy.core.arrays import Floats
+from understudy.inference.estimands import Estimand
+from understudy.inference.fixed_tables import fixed_beforehand, joined
+from understudy.inference.noise_aware import influence
+from understudy.privacy.promise.event import Event, GaussianNoise, GeometricNoise, GumbelMax, NoisyMax
+from understudy.release.table_release import Release
+from understudy.synth.shared.method import synthesizers
+
+RARE = 0.05  # choices that come more seldom than this are not promised anything
+GAUSSIAN = 2.0627  # the mean of a normal variate's largest twentieth, in standard deviations
+BOUNDED = sqrt(2 * log(1 / RARE))  # the same of any variate with normal tails
+MOST_ROWS = 20_000  # of the synthetic rows from which is read how looks and answers go together
+MOST_PAIRS = 2000
+Margin = tuple[str, ...]
+
+
+def measured_after_choosing(release: Release, estimand: Estimand) -> Release | None:
+    """The release with the tables alone that were measured after every choice, if they hold a question; else nothing.
+
+    Of a method that goes on choosing while it measures there are none: there the noise of one table has a part in the
+    choice of the next.
+    """
+    plan = release.provenance.plan
+    if plan is None or not plan.adaptive or plan.options.get("refine") or plan.options.get("strata"):
+        return None
+    if not getattr(synthesizers[plan.method], "chooses_first", False):
+        return None
+    early = {id(one) for one in fixed_beforehand(release)}
+    later = tuple(one for one in release.measurements if id(one) not in early and one.margin)
+    names = {name for one in later for name in one.margin}
+    if not set(estimand.margin) <= names or not joined([one.margin for one in later], estimand.margin):
+        return None
+    return replace(release, measurements=later)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Choice:
+    """How a release chose its tables: what its looks can have to do with an answer."""
+
+    release: Release
+
+    def exaggerated(self, estimand: Estimand, shares: Floats, records: float) -> Floats:
+        """By how much the choice can have moved each quantity at most, through the sample of people."""
+        if len(estimand.margin) == 1 and self._measures_every_attribute:
+            return np.zeros(len(estimand.names))  # measured whatever was chosen
+        slopes = influence(estimand, shares)
+        centred = slopes - shares @ slopes
+        spread = np.sqrt(shares @ centred**2)
+        pulls = self._pulls(estimand, centred / np.maximum(spread, np.finfo(float).tiny), records)
+        moved = sum((_steepest(event, pulls) * repeats for event, repeats in self._looks()), np.zeros(len(spread)))
+        return np.asarray(np.sqrt(moved) * spread / sqrt(max(records, 1.0)))
+
+    @property
+    def _measures_every_attribute(self) -> bool:
+        """Whether one-way tables are measured after the choice in any case."""
+        plan = self.release.provenance.plan
+        return plan is not None and any(step.action == "compare" for step in plan.steps)
+
+    def _looks(self) -> Iterator[tuple[Event, int]]:
+        plan = self.release.provenance.plan
+        for step in () if plan is None else plan.steps:
+            if step.action in ("compare", "select"):
+                yield step.event, step.repeats
+
+    def _pulls(self, estimand: Estimand, scores: Floats, records: float) -> Floats:
+        """How far each looked-at table moves (L1, in people) where a quantity's sampling error is one standard
+        deviation: (tables, outputs). Read from the synthetic rows, which hold all attributes together."""
+        schema = self.release.schema
+        rows = self.release.coded(1).columns
+        size = len(next(iter(rows.values())))
+        taken = slice(None, None, max(1, size // MOST_ROWS))
+        codes = {name: np.asarray(rows[name][taken], np.int64) for name in schema.names}
+        count = len(next(iter(codes.values())))
+        cell = np.ravel_multi_index([codes[name] for name in estimand.margin], schema.shape(estimand.margin))
+        own = scores[estimand.labels[cell]]
+        most = np.abs(own).mean(axis=0)  # no table moves by more than all of them
+        pairs = list(combinations(schema.names, 2))
+        found = np.empty((len(pairs), own.shape[1]))
+        if len(pairs) > MOST_PAIRS or not count:
+            found[:] = most
+        else:
+            for place, (first, second) in enumerate(pairs):
+                wide = schema[second].size
+                at = codes[first] * wide + codes[second]
+                for output in range(own.shape[1]):
+                    sums = np.bincount(at, weights=own[:, output], minlength=1)
+                    found[place, output] = min(np.abs(sums).sum() / count, most[output])
+        return np.asarray(found * sqrt(records))
+
+
+def _steepest(event: Event, pulls: Floats) -> Floats:
+    """The square of how steeply the log chance of an event that one look decides can rise, for each output.
+
+    The slope has mean 0 over what the look says. Given an event of chance ``RARE`` or more its mean is at most so many
+    of its standard deviations.
+    """
+    if isinstance(event, GaussianNoise):  # every distance has noise of its own
+        return np.asarray((GAUSSIAN / float(event.scale)) ** 2 * (pulls**2).sum(axis=0))
+    if isinstance(event, GeometricNoise):
+        together = BOUNDED * np.sqrt((pulls**2).sum(axis=0))
+        return np.asarray((np.minimum(together, pulls.sum(axis=0)) / float(event.scale)) ** 2)
+    if isinstance(event, GumbelMax):  # the chosen score against the mean of all
+        return np.asarray((BOUNDED * pulls.max(axis=0) / float(event.scale)) ** 2)
+    if isinstance(event, NoisyMax):
+        return np.asarray((BOUNDED * 2 * pulls.max(axis=0) / float(event.scale)) ** 2)
+    return np.full(pulls.shape[1], np.inf)

@@ -1,0 +1,129 @@
+"""What a choice of tables can have exaggerated: the bound holds, is not idle, and reaches the answers."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import understudy as us
+from understudy.core.questions import parse_question
+from understudy.demo.people import make_people, small_schema
+from understudy.inference.chosen_tables import Choice, _steepest, measured_after_choosing
+from understudy.inference.estimands import make_estimand
+from understudy.inference.fixed_tables import without_selection
+from understudy.inference.labels import SELECTION, VALID
+from understudy.privacy.promise.event import GaussianNoise, GeometricNoise, GumbelMax
+from understudy.privacy.randomness.streams import SeededStream
+
+pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+SCHEMA = small_schema()
+RUNS = 60_000
+
+
+def release_of(method, *, epsilon=2, people=4000, seed=5, delta="1e-6", **settings):
+    budget = us.ApproxDP(epsilon=epsilon, delta=delta) if delta else us.PureDP(epsilon=epsilon)
+    with warnings.catch_warnings(action="ignore"):
+        return us.synthesize(
+            us.open_source(make_people(people, seed=2), SCHEMA),
+            method=method,
+            budget=budget,
+            stream=SeededStream(seed),
+            **settings,
+        )
+
+
+def estimand(question):
+    return make_estimand(parse_question(question, SCHEMA), SCHEMA)
+
+
+def chosen_pair(release):
+    return next(
+        one.margin for one in release.measurements if one.label.startswith(("table", "pair")) and len(one.margin) == 2
+    )
+
+
+def kept(event, pull, rng, chance):
+    """Sampling errors of a table whose distance from a model was looked at, given that it was far enough."""
+    error = rng.standard_normal(RUNS)
+    distance = pull * np.abs(error + 0.2)
+    if isinstance(event, GumbelMax):  # the larger of two noisy scores; the other one is fixed
+        noise = rng.gumbel(size=(2, RUNS)) * float(event.scale)
+        other = np.quantile(distance + noise[0] - noise[1], 1 - chance)
+        return error[distance + noise[0] > other + noise[1]]
+    scale = float(event.scale)
+    noise = rng.normal(0, scale, RUNS) if isinstance(event, GaussianNoise) else rng.laplace(0, scale, RUNS)
+    look = distance + noise
+    return error[look > np.quantile(look, 1 - chance)]
+
+
+@pytest.mark.parametrize(
+    "event", [GaussianNoise(l2_squared=1, scale=10), GeometricNoise(l1=1, scale=10), GumbelMax(sensitivity=1, scale=10)]
+)
+@pytest.mark.parametrize("pull", [3.0, 10.0, 30.0])
+@pytest.mark.parametrize("chance", [0.05, 0.3])
+def test_an_interval_with_room_holds_given_the_choice(event, pull, chance):
+    errors = kept(event, pull, np.random.default_rng(7), chance)
+    room = float(np.sqrt(_steepest(event, np.array([[pull]]))[0]))
+    held = np.mean(np.abs(errors) <= 1.96 + room)
+    assert held > 0.95 - 4 * np.sqrt(0.05 * 0.95 / len(errors))
+
+
+def test_without_room_it_does_not_hold_and_little_room_is_asked_for_little_exaggeration():
+    rng = np.random.default_rng(7)
+    sharp, blunt = GaussianNoise(l2_squared=1, scale=10), GaussianNoise(l2_squared=1, scale=1000)
+    assert np.mean(np.abs(kept(sharp, 30.0, rng, 0.05)) <= 1.96) < 0.5
+    assert np.mean(np.abs(kept(blunt, 30.0, rng, 0.05)) <= 1.96) > 0.93
+    assert float(np.sqrt(_steepest(blunt, np.array([[30.0]]))[0])) < 0.1
+
+
+@pytest.fixture(scope="module")
+def looked():
+    return release_of("one_look")
+
+
+def test_an_answer_from_a_chosen_pair_is_valid_with_room(looked):
+    first, second = chosen_pair(looked)
+    text = f"crosstab({first}, {second})"
+    used = measured_after_choosing(looked, estimand(text))
+    assert {one.label.split()[0] for one in used.measurements} == {"table"}
+    answer = us.infer(looked, text, draws=300, rng=np.random.default_rng(1))
+    assert VALID in answer.labels
+    room = Choice(release=looked).exaggerated(
+        estimand(text), np.full(estimand(text).groups, 1 / estimand(text).groups), 4000
+    )
+    assert (room > 0).all()
+    assert any("times as long" in one or "more than" in one for one in answer.warnings)
+
+
+def test_what_is_measured_in_any_case_needs_no_room(looked):
+    question = estimand("proportion(smokes == 'yes')")
+    assert Choice(release=looked).exaggerated(question, np.array([0.7, 0.3]), 4000).tolist() == [0.0]
+    answer = us.infer(looked, "proportion(smokes == 'yes')", rng=np.random.default_rng(1))
+    assert answer.labels == (VALID,)
+    first = us.infer(without_selection(looked, question), "proportion(smokes == 'yes')", rng=np.random.default_rng(1))
+    assert answer.standard_errors[0] < first.standard_errors[0]  # not the first look alone
+
+
+def test_a_method_that_measures_between_choices_has_no_such_tables():
+    release = release_of("aim", rounds=2)
+    pair = next(one.margin for one in release.measurements if one.label.startswith("round") and len(one.margin) == 2)
+    assert measured_after_choosing(release, estimand(f"crosstab({', '.join(pair)})")) is None
+
+
+def test_sharp_choices_leave_the_label_as_it_was():
+    release = release_of("mst", epsilon=50, delta=None)
+    question = f"crosstab({', '.join(chosen_pair(release))})"
+    answer = us.infer(release, question, draws=300, rng=np.random.default_rng(1))
+    assert SELECTION in answer.labels
+
+
+def test_units_of_several_rows_have_room_for_rows_that_are_alike():
+    text = "proportion(smokes == 'yes', where=sex == 'F')"
+    unit = us.Unit(kind="replace", rows_per_unit=2)
+    answer = us.infer(release_of("ipf", epsilon=40, unit=unit), text, rng=np.random.default_rng(1))
+    single = us.infer(release_of("ipf", epsilon=40), text, rng=np.random.default_rng(1))
+    assert answer.labels == (VALID,)
+    assert 1.3 < (answer.high - answer.low) / (single.high - single.low) < 1.6
+    assert any("up to 2 rows" in one for one in answer.warnings)
