@@ -77,7 +77,7 @@ def test_an_answer_that_is_nearly_the_prior_says_so(sample, make_release):
 
 def test_several_rows_of_a_unit_are_warned_of(sample, make_release):
     release = make_release(sample, unit=us.Unit(kind="replace", rows_per_unit=3))
-    assert any("several rows" in text for text in us.infer(release, "mean(age)", rng=rng()).warnings)
+    assert any("up to 3 rows" in text for text in us.infer(release, "mean(age)", rng=rng()).warnings)
 
 
 def test_missing_values_are_left_out_and_counted(noisy, sample):
