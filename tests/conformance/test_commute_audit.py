@@ -18,10 +18,13 @@ import pytest
 
 import understudy as us
 from understudy.auditing.sampled_audit import epsilon_lower_bound
+from understudy.commutes.shared import laws
 from understudy.core.places import make_places
 from understudy.errors import BudgetError
 from understudy.privacy.mechanisms import urn_compiled
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.flow_mixture import LAWS
+from understudy.privacy.randomness.keyed_noise import ListedCells
 from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
@@ -32,7 +35,7 @@ NEAR_PEOPLE, FAR_PEOPLE = 27, 10_000  # with the fixed decay both sides pull abo
 SETTINGS = {
     "areas": {"coarsen": "area:side"},
     "areas by distance": {"coarsen": "areas:side:3,half"},
-    "rings": {"blend": "none", "decay_share": "0", "home_share": "0"},
+    "rings": {"blend": "none", "decay_share": "0", "home_share": "0", "mechanism": "urn"},
     "pure": {"coarsen": "area:side", "budget": us.PureDP(epsilon="1.5")},
 }
 
@@ -98,6 +101,36 @@ def test_half_the_prior_in_the_urn_is_caught(world, setting, monkeypatch):
     monkeypatch.setattr(urn_compiled, "urns", halved)
     seen = shown(world, setting, 4)
     assert EPSILON < seen <= math.log(2 * math.exp(EPSILON) - 1)  # what half the prior loses
+
+
+BY_SIZE = ("answers", "balanced")
+
+
+def forced(monkeypatch, law):
+    """One law over two rings for all sizes, whatever is better."""
+    monkeypatch.setattr(laws, "best_law", lambda size, budget: (LAWS.index(law), 2))
+    monkeypatch.setitem(SETTINGS, law, {"blend": "none", "decay_share": "0", "home_share": "0"})
+    monkeypatch.setitem(FAR_HOMES, law, 28)
+
+
+@pytest.mark.parametrize("law", BY_SIZE)
+def test_a_law_by_size_survives_an_attack(world, law, monkeypatch):
+    forced(monkeypatch, law)
+    assert 0.5 < shown(world, law, 5) <= EPSILON
+
+
+@pytest.mark.parametrize("law", BY_SIZE)
+def test_half_the_noise_of_a_law_by_size_is_caught(world, law, monkeypatch):
+    """Stated and charged as it should be; what draws answers or noise takes half."""
+    forced(monkeypatch, law)
+    answers, balanced = urn_compiled.answers, ListedCells.balanced
+    monkeypatch.setattr(
+        urn_compiled,
+        "answers",
+        lambda a, b, c, d, weight, shift, *rest: answers(a, b, c, d, weight, shift + np.uint64(1), *rest),
+    )
+    monkeypatch.setattr(ListedCells, "balanced", lambda cells, scale, *purpose: balanced(cells, scale / 2, *purpose))
+    assert EPSILON < shown(world, law, 6) <= 2 * EPSILON
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -15,6 +15,7 @@ from scipy.stats import beta
 import understudy as us
 from understudy.commutes.commute_release import ParquetSink
 from understudy.commutes.shared.flow_method import flow_synthesizers
+from understudy.commutes.shared.laws import Budget
 from understudy.core.places import make_places
 from understudy.errors import BudgetError, DisclosureError, InputError
 from understudy.privacy.gate.flow_gate import FlowGate
@@ -33,7 +34,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarn
 
 BUDGET = us.ApproxDP(epsilon=2, delta="1e-5")
 SETTINGS = {
-    "rings": {},
+    "by size": {},
+    "by size, no model": {"blend": "none"},
+    "rings": {"mechanism": "urn"},
     "cut": {"cut_miles": "6"},
     "areas": {"coarsen": "area:county"},
     "areas by distance": {"coarsen": "areas:place:2,row"},
@@ -42,14 +45,16 @@ SETTINGS = {
     "theorem": {"rule": "theorem"},
     "geometric": {"mechanism": "geometric"},
     "shrunk": {"coarsen": "none", "shrink": "3:1,20:0.8", "budget": us.ApproxDP(epsilon=8, delta="1e-5")},
-    "pure": {"budget": us.PureDP(epsilon=2)},
+    "pure": {"budget": us.PureDP(epsilon=2), "mechanism": "urn"},
     "private destinations": {"budget": us.PureDP(epsilon=2), "unit": us.Unit(kind="replace")},
     "private destinations, approximate": {"unit": us.Unit(kind="replace")},
+    "private destinations, urn": {"unit": us.Unit(kind="replace"), "mechanism": "urn"},
     "private destinations, areas": {"unit": us.Unit(kind="add_remove"), "coarsen": "area:county"},
     "add_remove": {"budget": us.PureDP(epsilon=2), "unit": "add_remove"},
     "three jobs": {"unit": us.Unit(kind="replace", fixed=("destination",), rows_per_unit=3)},
     "two copies": {"copies": 2},
-    "probabilistic": {"budget": us.ProbabilisticDP(epsilon=4, delta="1e-3"), "copies": 2},
+    "probabilistic": {"budget": us.ProbabilisticDP(epsilon=4, delta="1e-3"), "copies": 2, "mechanism": "urn"},
+    "probabilistic, by size": {"budget": us.ProbabilisticDP(epsilon=4, delta="1e-3")},
     "probabilistic, areas by distance": {
         "budget": us.ProbabilisticDP(epsilon=4, delta="1e-3"),
         "coarsen": "areas:place:2,row",
@@ -77,12 +82,11 @@ def places():
 @pytest.fixture(scope="module")
 def commutes():
     rng = np.random.default_rng(5)
-    rows = {"origin": [], "destination": [], "jobs": []}
+    rows = {"origin": [], "destination": []}
     for destination, count in ((0, 1), (3, 40), (7, 9)):
         for origin in rng.integers(0, 12, size=count):
             rows["origin"].append(f"p{origin:02d}")
             rows["destination"].append(f"p{destination:02d}")
-            rows["jobs"].append(1)
     return pa.table(rows)
 
 
@@ -362,6 +366,17 @@ def test_a_draw_that_would_cost_too_much_is_refused_before_the_charge(source, tm
     asked = settings(name)
     account = account_of(tmp_path / "budget.db", asked["budget"], us.Unit(kind="replace", fixed=("destination",)))
     with pytest.raises(BudgetError, match="costs more than"):
+        us.synthesize(source, out=tmp_path / "release", **account, **asked)
+    assert [path.name for path in tmp_path.iterdir()] == ["budget.db"]
+    assert us.Ledger.open(tmp_path / "budget.db").account("jobs").spent["epsilon"] == 0
+
+
+def test_a_mixture_that_would_cost_too_much_is_refused_before_the_charge(source, tmp_path, monkeypatch):
+    honest = Budget.of.__func__
+    monkeypatch.setattr(Budget, "of", classmethod(lambda kind, epsilon, **given: honest(kind, epsilon * 2, **given)))
+    asked = settings("by size")
+    account = account_of(tmp_path / "budget.db", asked["budget"], us.Unit(kind="replace", fixed=("destination",)))
+    with pytest.raises(BudgetError, match="more than the"):
         us.synthesize(source, out=tmp_path / "release", **account, **asked)
     assert [path.name for path in tmp_path.iterdir()] == ["budget.db"]
     assert us.Ledger.open(tmp_path / "budget.db").account("jobs").spent["epsilon"] == 0

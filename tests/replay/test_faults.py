@@ -33,7 +33,7 @@ from understudy.synth.methods.independent import Independent
 
 RINGS = Case(
     method="commute", world="commutes", unit_name="destination fixed", budget_name="approx",
-    options={"decay_share": "0", "home_share": "0", "blend": "none"},
+    options={"decay_share": "0", "home_share": "0", "blend": "none", "mechanism": "urn"},
 )  # fmt: skip
 SHRUNK = Case(
     method="commute", world="commutes", unit_name="destination fixed", budget_name="approx",
@@ -187,7 +187,10 @@ def test_half_the_prior(monkeypatch):
         return cells, weights, shifts + 1
 
     monkeypatch.setattr(SizedPrior, "of", halved)
-    reported(Case(method="commute", world="commutes", unit_name="replace", budget_name="pure"), "at worst")
+    urn = Case(
+        method="commute", world="commutes", unit_name="replace", budget_name="pure", options={"mechanism": "urn"}
+    )
+    reported(urn, "at worst")
     monkeypatch.undo()
     drawn = DirichletDraw.draw
     monkeypatch.setattr(DirichletDraw, "draw", lambda draw, *given: drawn(replace(draw, prior=draw.prior / 2), *given))
@@ -207,6 +210,28 @@ def test_half_the_noise_on_the_cells_of_a_destination(monkeypatch):
     monkeypatch.setattr(kind, "draw", lambda noisy, *given: honest(replace(noisy, scale=noisy.scale / 2), *given))
     case = replace(RINGS, options={"mechanism": "geometric"})
     reported(case, "was charged as")
+
+
+@pytest.mark.parametrize("unit", ["destination fixed", "replace"])
+@pytest.mark.parametrize("half", ["scale", "prior"])
+def test_half_the_noise_or_prior_of_a_law_by_size(monkeypatch, half, unit):
+    """Charged and stated as it should be; the draw itself takes half. Private destinations have no answers."""
+    if (half, unit) == ("prior", "replace"):
+        pytest.skip("answers are for public sizes")
+    kind = mechanism_named("MixedCells")
+    honest = kind.draw
+    monkeypatch.setattr(
+        kind, "draw", lambda mixed, *given: honest(replace(mixed, **{half: getattr(mixed, half) / 2}), *given)
+    )
+    reported(Case(method="commute", world="commutes", unit_name=unit, budget_name="approx"), "at worst")
+
+
+def test_a_law_that_tells_the_size_of_a_private_destination(monkeypatch):
+    """Balanced noise adds up to 0, so noisy counts add up to the true size."""
+    kind = mechanism_named("MixedCells")
+    honest = kind._noisy
+    monkeypatch.setattr(kind, "_noisy", lambda mixed, *given, **_: honest(mixed, *given, balanced=True))
+    reported(Case(method="commute", world="commutes", unit_name="replace", budget_name="pure"), "epsilon inf")
 
 
 def test_a_draw_that_is_kept_only_if_it_looks_like_the_data(monkeypatch):

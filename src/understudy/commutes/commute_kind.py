@@ -39,6 +39,7 @@ from understudy.privacy.gate.journal import Journal
 from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, SizedPrior
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn
+from understudy.privacy.mechanisms.flow_mixture import MixedCells, SizedLaws
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
@@ -324,7 +325,11 @@ def _facts(release: CommuteRelease, copy: int, plan: Plan, record: Mapping[str, 
         raise InputError(f"method '{plan.method}' makes no draw straight from the data.")
     if "sizes_from" in record and len(drawing) and not min(record["sizes_from"], default=np.inf) <= rows[drawing].min():
         raise InputError("no prior is stated for the smallest destinations.")
-    chosen = SizedPrior.from_json(record).of(rows[drawing])[0] if "sizes_from" in record else rows[drawing]
+    chosen = rows[drawing]
+    if record["mechanism"] == MixedCells.name:
+        chosen = SizedLaws.from_json(record).of(chosen)[1]
+    elif "sizes_from" in record:
+        chosen = SizedPrior.from_json(record).of(chosen)[0]
     if method.coarsen == "rings" and "sizes_from" in record and int(chosen.min(initial=FEWEST_CELLS)) < FEWEST_CELLS:
         raise InputError("a draw over a single ring is recorded, which is never made.")
     return FlowFacts(
@@ -341,6 +346,8 @@ def _mechanism(record: Mapping[str, Any], step: Step, plan: Plan, release: Commu
     name, event = record["mechanism"], step.event
     if name == NoisyCells.name and isinstance(event, GeometricNoise):
         return NoisyCells(scale=from_text(record["scale"], "scale"))
+    if name == MixedCells.name and isinstance(event, PureLoss):
+        return MixedCells.from_json(record, event)
     if name == CellUrn.name and isinstance(event, PureLoss | ApproxLoss):
         return CellUrn(priors=SizedPrior.from_json(record), claim=event)
     if name == AcceptingUrn.name and isinstance(event, ApproxLoss):

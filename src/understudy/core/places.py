@@ -25,6 +25,7 @@ ORIGIN, DESTINATION = "origin", "destination"
 PAIR = (ORIGIN, DESTINATION)
 MOST_PLACES = 2**31 - 2
 UNINHABITED_SOUTH = -60.0  # no community lives south of it: coordinates there are swapped
+POLE = 89.9  # and none so near to the other pole
 
 Bytes = NDArray[np.bytes_]
 
@@ -284,8 +285,15 @@ def _check_coordinates(latitude: Floats, longitude: Floats, count: int) -> None:
             raise InputError(
                 f"{int(beyond.sum()):,} place(s) have a {name} outside -{most:g} to {most:g} degrees.{hint}"
             )
-    if (latitude < UNINHABITED_SOUTH).all():
-        raise InputError("every place lies in the Antarctic; are latitude and longitude swapped?")
+    if south := int((latitude < UNINHABITED_SOUTH).sum()):
+        raise InputError(
+            f"{south:,} of {count:,} place(s) lie in the Antarctic; are latitude and longitude swapped there?"
+        )
+    if poles := int((latitude > POLE).sum()):
+        raise InputError(
+            f"{poles:,} place(s) lie at the North Pole, where no direction is east; correct their coordinates or leave "
+            "them out."
+        )
 
 
 def _checked_population(population: Any, count: int) -> NDArray[np.int64] | None:

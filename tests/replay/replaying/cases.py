@@ -66,7 +66,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "coarsen": ("none", "area:row", "areas:place:2,row"),
     "cut_miles": ("6",),
     "rule": ("accept_reject", "theorem"),
-    "mechanism": ("geometric",),
+    "mechanism": ("geometric", "urn"),
     "decay_level": ("row", "none"),
     "prior_share": ("1",),
     "near": ("1",),

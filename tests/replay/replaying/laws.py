@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from replaying.recording import Law, NoisyList, ShrunkUrn, Urn
+from replaying.recording import Answers, Law, NoisyList, ShrunkUrn, Urn
 from understudy.privacy.exact.dirichlet_breach import breach_of_table, thresholds
 from understudy.privacy.exact.dirichlet_profile import PriorShape
 from understudy.privacy.exact.dirichlet_profile import delta as profile_delta
@@ -173,8 +173,20 @@ def _shrunk_pair(one: ShrunkUrn, other: ShrunkUrn) -> Pair:
     )
 
 
-def pure_epsilon(one: Urn, other: Urn) -> float:
-    """The largest absolute log ratio of two urns, whatever the number of rows and cells."""
+def pure_epsilon(one: Law, other: Law) -> float:
+    """The largest absolute log ratio of two laws, whatever the number of rows and cells."""
+    if isinstance(one, NoisyList) and isinstance(other, NoisyList):
+        if one.balanced and sum(one.truth) != sum(other.truth):
+            return math.inf  # noise that adds up to 0 tells the total
+        return float(moved(one, other) / one.scale) if one.scale else math.inf
+    if isinstance(one, Answers) and isinstance(other, Answers):
+        if sum(one.records.values()) != sum(other.records.values()):
+            return math.inf  # answers are as many as records
+        cells = differing(one.records, other.records)
+        changed = sum(abs(one.records.get(cell, 0) - other.records.get(cell, 0)) for cell in cells) / 2
+        return changed * math.log1p(1 / float(one.prior)) if one.cells > 1 else 0.0
+    assert isinstance(one, Urn)
+    assert isinstance(other, Urn)
     return max(_largest_ratio(one, other), _largest_ratio(other, one))
 
 
@@ -210,8 +222,13 @@ def worst_delta(law: Urn, unit: Unit, *, public_size: bool, epsilon: float) -> f
     return private_delta(prior, prior * law.cells, law.rows, each)
 
 
-def worst_epsilon(law: Urn, moves: int) -> float:
-    """Theorem 4.1 for so many records, one after another."""
+def worst_epsilon(law: Law, moves: int, *, moved_counts: int = 0) -> float:
+    """Theorem 4.1 for so many records, one after another; for noise, that of counts which move by so much in all."""
+    if isinstance(law, NoisyList):
+        return float(moved_counts / law.scale) if law.scale else math.inf
+    if isinstance(law, Answers):
+        return moves * math.log1p(1 / float(law.prior)) if law.cells > 1 else 0.0
+    assert isinstance(law, Urn)
     return moves * math.log1p(law.rows / float(law.prior)) if law.cells > 1 else 0.0
 
 

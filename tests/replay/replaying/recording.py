@@ -82,13 +82,23 @@ class ShrunkUrn:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyList:
-    """Geometric noise on every cell of one destination."""
+    """Geometric noise on every cell of one destination; if ``balanced``, given that it adds up to 0."""
 
     scale: Fraction
     truth: tuple[int, ...]
+    balanced: bool = False
 
 
-Law = Urn | ShrunkUrn | NoisyList
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """One row for every record of a destination, each from an urn with that record alone."""
+
+    cells: int
+    prior: Fraction
+    records: Mapping[int, int]
+
+
+Law = Urn | ShrunkUrn | NoisyList | Answers
 
 
 @dataclass(kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from replaying import laws
-from replaying.recording import Choice, Law, NoisyList, Passage, Recording, Run, ShrunkUrn, Urn
+from replaying.recording import Answers, Choice, Law, NoisyList, Passage, Recording, Run, ShrunkUrn, Urn
 from understudy.core.places import DESTINATION
 from understudy.privacy.promise.definition import ZCDP, Definition, PureDP, Unit
 from understudy.privacy.promise.event import (
@@ -129,14 +129,15 @@ class Judge:
 
     def _worst(self, key: Any, law: Law, event: Event, moves: int) -> Iterator[str]:
         """The loss of one draw over every table that has its public sizes."""
-        if isinstance(law, NoisyList):
+        if isinstance(law, NoisyList) and not isinstance(event, PureLoss):
             if not isinstance(event, GeometricNoise) or law.scale != event.scale:
                 yield f"the draw of {key}: noise of scale {float(law.scale):g} was charged as {event}"
             return
-        if isinstance(law, ShrunkUrn) or law.accepted is not None:
+        if isinstance(law, ShrunkUrn) or getattr(law, "accepted", None) is not None:
             return  # neighbours are compared exactly; at worst by the theorem only
         if isinstance(event, PureLoss):
-            lost = laws.worst_epsilon(law, moves)
+            both = self.unit.kind == "replace" or DESTINATION in self.unit.fixed
+            lost = laws.worst_epsilon(law, moves, moved_counts=self.unit.rows_per_unit * (2 if both else 1))
             self.tally.note("epsilon of a draw at worst", lost / float(event.epsilon))
             if lost > float(event.epsilon) * CLOSE:
                 yield f"the draw of {key}: epsilon {lost:.6g} at worst ({_told(law)}), charged {float(event.epsilon):g}"
@@ -228,6 +229,8 @@ class Judge:
                 return
             if isinstance(law, NoisyList) and isinstance(again, NoisyList):
                 distance += laws.moved(law, again)
+                if isinstance(event, PureLoss) and law != again:
+                    pairs.append((key, law, again))
             elif law.records != again.records:
                 pairs.append((key, law, again))
         if isinstance(event, GeometricNoise):
@@ -301,7 +304,9 @@ def _loss_of(event: Event, key: Any) -> Event:
 def _same_sizes(one: Law, other: Law) -> bool:
     def sizes(law: Law) -> Any:
         if isinstance(law, NoisyList):
-            return law.scale, len(law.truth)
+            return law.scale, len(law.truth), law.balanced
+        if isinstance(law, Answers):
+            return law.cells, law.prior
         if isinstance(law, Urn):
             return law.cells, law.prior, law.rows
         return law.keeps, law.elsewhere, law.prior, law.rows
@@ -317,7 +322,12 @@ def _keys(pairs: list[tuple[Any, Any, Any]]) -> str:
     return ", ".join(str(key) for key, _, _ in pairs)
 
 
-def _told(law: Urn) -> str:
+def _told(law: Law) -> str:
+    if isinstance(law, NoisyList):
+        return f"{len(law.truth)} cells, noise of scale {float(law.scale):g}"
+    if isinstance(law, Answers):
+        return f"{law.cells} cells, answers with prior {float(law.prior):g}"
+    assert isinstance(law, Urn)
     return f"{law.cells} cells, prior {float(law.prior):g}, {law.rows} rows, {law.size} records"
 
 

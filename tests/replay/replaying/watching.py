@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import understudy.privacy.mechanisms
-from replaying.recording import NoiseCall, NoisyList, Recording, ReplayedStream, Run, ShrunkUrn, Urn
+from replaying.recording import Answers, NoiseCall, NoisyList, Recording, ReplayedStream, Run, ShrunkUrn, Urn
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms import dirichlet_draw, sparse_geometric, urn_compiled
@@ -239,6 +239,9 @@ def _watch_loops(patch: pytest.MonkeyPatch, watch: Watch) -> None:
     patch.setattr(dirichlet_draw, "polya_urn", polya_urn)
 
     cell_urn, accepting, noisy = (mechanism_named(name) for name in ("CellUrn", "AcceptingUrn", "NoisyCells"))
+    mixed = mechanism_named("MixedCells")
+    mixed_counts, mixed_answers, answer_loop = mixed._noisy, mixed._answers, urn_compiled.answers
+    listed_balanced = ListedCells.balanced
     draw_cells, draw_accepted, noisy_counts = cell_urn.draw, accepting.draw, noisy._noisy
     loop, shrunk_loop, listed_noise = urn_compiled.urns, urn_compiled.shrunk_urns, ListedCells.discrete_laplace
 
@@ -296,6 +299,41 @@ def _watch_loops(patch: pytest.MonkeyPatch, watch: Watch) -> None:
             recording.add_law(int(destination), NoisyList(scale=here.scale, truth=tuple(own.tolist())))
         return made
 
+    def balanced(cells: Any, scale: Fraction, *purpose: Any) -> Any:
+        made = listed_balanced(cells, scale, *purpose)
+        here.scale, here.noise, here.balanced = scale, made, True  # after the draws that it is made of
+        return made.copy()
+
+    def mixed_of(mechanism: Any, block: Any, domains: Any, *given: Any, **said: Any) -> Any:
+        here.scale, here.noise, here.balanced = Fraction(0), 0, False
+        made = mixed_counts(mechanism, block, domains, *given, **said)
+        truth = np.split(made - here.noise, np.cumsum(domains)[:-1])
+        for destination, own in zip(block.destinations, truth, strict=True):
+            law = NoisyList(scale=here.scale, truth=tuple(own.tolist()), balanced=here.balanced)
+            recording.add_law(int(destination), law)
+        return made
+
+    def answers_of(mechanism: Any, block: Any, *given: Any) -> Any:
+        here.destinations = block.destinations
+        return mixed_answers(mechanism, block, *given)
+
+    def answers(starts: Any, cells: Any, jobs: Any, domains: Any, weight: Any, shift: Any, *rest: Any) -> Any:
+        prefix = np.concatenate(([0], np.cumsum(jobs)))
+        for number, destination in enumerate(here.destinations):
+            recording.add_law(
+                int(destination),
+                Answers(
+                    cells=int(domains[number]),
+                    prior=Fraction(int(weight), 2 ** int(shift)),
+                    records=_records(starts, cells, prefix, number),
+                ),
+            )
+        return answer_loop(starts, cells, jobs, domains, weight, shift, *rest)
+
+    patch.setattr(mixed, "_noisy", mixed_of)
+    patch.setattr(mixed, "_answers", answers_of)
+    patch.setattr(urn_compiled, "answers", answers)
+    patch.setattr(ListedCells, "balanced", balanced)
     patch.setattr(cell_urn, "draw", in_cells)
     patch.setattr(accepting, "draw", accepted)
     patch.setattr(noisy, "_noisy", noisy_of)

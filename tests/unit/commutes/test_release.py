@@ -9,10 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.commutes.shared import laws
 from understudy.core.exact_numbers import from_text, to_text
 from understudy.core.places import make_places
 from understudy.demo.commuters import make_world
 from understudy.errors import InputError
+from understudy.privacy.mechanisms.flow_mixture import ANSWERS
 from understudy.privacy.promise.plan import plan_from_json
 from understudy.release.folder import hash_file
 
@@ -27,7 +29,9 @@ def world():
 @pytest.fixture(scope="module")
 def release(world, tmp_path_factory):
     source = us.open_commutes(world.flows_table(), places=world.places)
-    return us.synthesize(source, method="commute", budget=us.ApproxDP(epsilon=2, delta="1e-5"), copies=2, cut_miles="4")
+    return us.synthesize(
+        source, method="commute", budget=us.ApproxDP(epsilon=2, delta="1e-5"), copies=2, cut_miles="4", mechanism="urn"
+    )
 
 
 def test_a_release_without_a_folder_keeps_its_tables_and_can_be_written(release, tmp_path):
@@ -130,8 +134,10 @@ def test_verify_notices(release, tmp_path, damage):
 
 
 BUDGETS = {
-    "rings": ({}, us.ApproxDP(epsilon=2, delta="1e-5")),
-    "pure": ({}, us.PureDP(epsilon=2)),
+    "rings": ({"mechanism": "urn"}, us.ApproxDP(epsilon=2, delta="1e-5")),
+    "pure": ({"mechanism": "urn"}, us.PureDP(epsilon=2)),
+    "by size, noise": ({}, us.ApproxDP(epsilon=2, delta="1e-5")),
+    "by size, answers": ({}, us.PureDP(epsilon=2)),
     "accept_reject": ({"rule": "accept_reject", "coarsen": "area:county"}, us.ApproxDP(epsilon=3, delta="1e-3")),
     "shrunk": ({"coarsen": "none", "shrink": "1:1,20:0.8"}, us.ApproxDP(epsilon=8, delta="1e-5")),
     "geometric": ({"mechanism": "geometric"}, us.ApproxDP(epsilon=2, delta="1e-5")),
@@ -147,12 +153,14 @@ def village():
     )  # fmt: skip
     rows = [(origin, 3) for origin in number] * 4 + [(origin, 7) for origin in number[:9]]
     flows = {"origin": [f"p{o:02d}" for o, _ in rows], "destination": [f"p{d:02d}" for _, d in rows]}
-    return us.open_commutes(pa.table({**flows, "jobs": [1] * len(rows)}), places=places)
+    return us.open_commutes(pa.table(flows), places=places)
 
 
 @pytest.mark.parametrize("kind", BUDGETS)
-def test_verify_notices_half_the_protection_of_every_draw(village, tmp_path, kind):
+def test_verify_notices_half_the_protection_of_every_draw(village, tmp_path, kind, monkeypatch):
     """Everything else fits: the fault is one that events and plan cannot show."""
+    if kind == "by size, answers":  # the village has no destination that is small enough
+        monkeypatch.setattr(laws, "best_law", lambda size, budget: (ANSWERS, 3))
     options, budget = BUDGETS[kind]
     us.synthesize(village, method="commute", budget=budget, out=tmp_path / "r", **options)
     assert all(check.passed for check in us.verify(tmp_path / "r"))
@@ -160,6 +168,9 @@ def test_verify_notices_half_the_protection_of_every_draw(village, tmp_path, kin
     (mechanism,) = manifest["draws"][0]["mechanisms"]
     if kind == "geometric":
         mechanism["scale"] = str(float(mechanism["scale"]) / 2)
+    elif kind.startswith("by size"):
+        half = "scale_of_noise" if kind.endswith("noise") else "prior_of_an_answer"
+        mechanism[half] = to_text(from_text(mechanism[half], half) / 2)
     else:
         mechanism["priors"] = [to_text(from_text(text, "prior") / 2) for text in mechanism["priors"]]
     (tmp_path / "r" / "manifest.json").write_text(json.dumps(manifest))
@@ -232,7 +243,7 @@ FALSE_DRAWS = {
 @pytest.mark.parametrize("change", FALSE_DRAWS.values(), ids=FALSE_DRAWS)
 def test_a_draw_that_does_not_say_how_it_was_made(village, tmp_path, change):
     budget = us.ApproxDP(epsilon=2, delta="1e-5")
-    folder = us.synthesize(village, method="commute", budget=budget).write(tmp_path / "r")
+    folder = us.synthesize(village, method="commute", budget=budget, mechanism="urn").write(tmp_path / "r")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert len(manifest["draws"][0]["mechanisms"][0]["sizes_from"]) == 2
     change(manifest["draws"][0])

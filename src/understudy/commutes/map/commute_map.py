@@ -50,7 +50,11 @@ from understudy.commutes.shared.priors import noisy_cells
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import DESTINATION
 from understudy.errors import InternalError
+from understudy.privacy.mechanisms.cell_estimates import CONCENTRATIONS
+from understudy.privacy.mechanisms.cell_estimates import noise_law as cell_noise
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, MixedCells
+from understudy.privacy.promise.event import NoNoise
 from understudy.release.statement import Provenance, Statement
 
 MOST_DOTS = 1_000_000  # the same number as in dots.js; a test compares them
@@ -130,7 +134,7 @@ def commute_map(
     >>> us.commute_map(release, to=tempfile.mkdtemp() + "/map.html").name
     'map.html'
     """
-    releases = [_commutes(one) for one in (release, compare) if one is not None]
+    releases = [_commutes(one) for one in (release, *([] if compare is None else [compare]))]
     target = _checked_target(Path(to), overwrite=overwrite)
     rings = [] if outlines is None else read_outlines(outlines)
     text = build_map(releases, rings=rings, within=within, title=title, miles=miles, copy=copy)
@@ -340,6 +344,8 @@ def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: I
             blended = blended and options.get("blend", "auto") == "auto"
             believed = belief(sizes, prior, SPREAD, times) if blended else np.ones(len(sizes))
             return urn_law(sizes, prior, cells, times=times, believed=believed), ""
+        if mechanism.get("mechanism") == MixedCells.name:
+            return mixed_law(sizes, MixedCells.from_json(mechanism, NoNoise())), ""
         if mechanism.get("mechanism") == "commute_geometric" and options.get("coarsen", "rings") == "rings":
             scale = Fraction(mechanism["scale"])
             cells = noisy_cells(sizes, 2 * statement.unit.rows_per_unit, scale)
@@ -360,6 +366,33 @@ def urn_law(
     urn, rows = jobs + prior, jobs * times
     noise = (urn / jobs) ** 2 * (urn + rows) / ((urn + 1) * times)
     return MapLaw(model=1 - believed * jobs / urn, noise=noise, cells=cells)
+
+
+def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
+    """What the law of each size leaves unsure.
+
+    An answer is true with probability t = 1 / (1 + K a): the true count of a group is estimated with a variance of
+    (1 - t^2) / t^2 for each job. Noise of variance v in each of K zones is v K / n for each of n jobs, before counts
+    are guessed with the model, which makes it smaller. What the guess takes from the model follows the model: the share
+    of the variance of a count that noise hides.
+    """
+    laws, cells = mechanism.laws.of(sizes)
+    jobs = np.maximum(sizes, 1).astype(np.float64)
+    model, noise = np.empty(len(sizes)), np.empty(len(sizes))
+    spread = np.mean([1 / (concentration + 1) for concentration in CONCENTRATIONS])
+    for law, zones in {*zip(laws.tolist(), cells.tolist(), strict=True)}:
+        own = (laws == law) & (cells == zones)
+        varies = 1 / jobs[own] + (1 - 1 / jobs[own]) * spread
+        if law == ANSWERS:
+            true = float(1 / (1 + zones * mechanism.prior))
+            each = np.full(int(own.sum()), (1 - true**2) / true**2)
+        else:
+            chances = cell_noise(mechanism.scale, zones, law == BALANCED)
+            variance = float((chances * (np.arange(len(chances)) - len(chances) // 2) ** 2).sum())
+            each = variance * zones / jobs[own]
+        hidden = each / jobs[own] / (varies + each / jobs[own])
+        model[own], noise[own] = hidden if mechanism.alike else 0.0, 1 + each * (1 - hidden)
+    return MapLaw(model=model, noise=noise, cells=cells)
 
 
 def noise_law(sizes: Integers, cells: Integers, scale: float) -> MapLaw:

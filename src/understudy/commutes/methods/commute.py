@@ -24,6 +24,7 @@ from understudy.commutes.models.regions import (
     RingCells,
     RingRegions,
     belief,
+    belief_in_answers,
     cells_of_first_division,
     usable_cells,
 )
@@ -47,7 +48,7 @@ from understudy.commutes.shared.settings import (
     share,
 )
 from understudy.core.apportion import apportion
-from understudy.core.arrays import Integers
+from understudy.core.arrays import Floats, Integers
 from understudy.core.exact_numbers import float_up
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
@@ -55,7 +56,8 @@ from understudy.core.places import DESTINATION, PAIR, Places
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.flow_gate import FlowGate, FlowTable, Regions, Sink
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
-from understudy.privacy.mechanisms.flow_draws import CellUrn
+from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism
+from understudy.privacy.mechanisms.flow_mixture import ANSWERS, MixedCells
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, ProbabilisticDP, PureDP
 from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss, breach_loss
@@ -67,6 +69,11 @@ SIZES_LABEL = "jobs by destination"
 SIZES_SHARE = Fraction(3, 10)  # of epsilon for the sizes of private destinations
 COARSENINGS = ("rings", "none")
 FITS = 2  # of masses to homes and decays to distances, in turn
+ROWS_DRAWN = {
+    "auto": "by the law that the size of each destination asks for",
+    "urn": "from the Dirichlet posterior of each destination",
+    "geometric": "in proportion to noisy counts of the cells of each destination",
+}
 SPREAD = 0.1  # variance between destinations of an area, in units of the variance between workers
 
 
@@ -105,9 +112,11 @@ class Commute:
     rule: str = "exact"
     """How the prior is calibrated: ``exact`` (the exact privacy loss), ``theorem`` (Theorem 4.4; with ``shrink``
     Theorem 5.2) or ``accept_reject``."""
-    mechanism: str = "urn"
-    """``urn`` draws from the Dirichlet posterior; ``geometric`` adds noise to every cell, which is more exact for
-    destinations with many jobs (see the benchmarks)."""
+    mechanism: str = "auto"
+    """The law of the draw. ``auto`` takes for each destination the one with the least expected error, by its public
+    size: an answer for each job, noise that keeps the public total, or noise on every cell. It is for rings with
+    rule = exact; elsewhere it means ``urn``. ``urn`` draws from the Dirichlet posterior; ``geometric`` adds plain noise
+    to every cell."""
     decay_share: str = "0.05"
     """The part of epsilon that measures how many jobs there are by distance; 0 measures nothing and takes a fixed
     decay."""
@@ -136,8 +145,8 @@ class Commute:
             )
         if self.rule not in ("exact", "theorem", "accept_reject"):
             raise InputError(f"rule ({self.rule!r}) must be 'exact', 'theorem' or 'accept_reject'.")
-        if self.mechanism not in ("urn", "geometric"):
-            raise InputError(f"mechanism ({self.mechanism!r}) must be 'urn' or 'geometric'.")
+        if self.mechanism not in ("auto", "urn", "geometric"):
+            raise InputError(f"mechanism ({self.mechanism!r}) must be 'auto', 'urn' or 'geometric'.")
         if self.coarsen.startswith(AREAS):
             read_area_steps(self.coarsen)
             if self.rule != "exact":
@@ -146,8 +155,8 @@ class Commute:
                     "to hold for the fewest."
                 )
         shrinking = read_shrinking(self.shrink)
-        if shrinking is not None and (self.coarsen != "none" or self.mechanism != "urn"):
-            raise InputError("shrink is for single places: say coarsen=none, and mechanism=urn.")
+        if shrinking is not None and (self.coarsen != "none" or self.mechanism == "geometric"):
+            raise InputError("shrink is for single places and draws from an urn: say coarsen=none, and mechanism=urn.")
         if shrinking is not None and self.rule == "accept_reject":
             raise InputError("accept/reject and shrink have no guarantee together; choose one.")
         if self.coarsen == "none" and shrinking is None and self.mechanism == "geometric":
@@ -162,6 +171,12 @@ class Commute:
             raise InputError("decay_share and home_share together must be below 1: the draw needs the rest.")
         if self.prior_share != "auto":
             positive(self.prior_share, "prior_share")
+
+    @property
+    def law(self) -> str:
+        """``auto`` where each destination gets a law by its size. A prior asked for is one of the urn."""
+        mixed = self.coarsen == "rings" and self.rule == "exact" and self.prior_share == "auto"
+        return self.mechanism if mixed or self.mechanism != "auto" else "urn"
 
     @property
     def shrinking(self) -> Shrinking | None:
@@ -238,7 +253,7 @@ class Commute:
                 "with private destinations only rule=exact without shrink is proved (Theorems 4.1 and 6); or fix the "
                 "destination, or use method commute_tree."
             )
-        if self.mechanism != "urn":
+        if self.mechanism == "geometric":
             raise UnsupportedError(
                 "geometric noise per origin needs public sizes of destinations; fix the destination."
             )
@@ -291,6 +306,8 @@ class Commute:
         if self.mechanism == "geometric":
             moved = 2 * unit.rows_per_unit
             return GeometricNoise(l1=Fraction(moved), scale=_scale(moved, epsilon))
+        if self.law == "auto":
+            return PureLoss(epsilon=epsilon, source=f"{THEOREM}, Theorem 7")
         if isinstance(request.budget, ProbabilisticDP):
             return breach_loss(epsilon, request.budget.delta / request.copies)
         if isinstance(request.budget, ApproxDP) and unit.rows_per_unit == 1:
@@ -333,11 +350,8 @@ class Commute:
         regions, groups_note = self._regions(plan, places, gate, rows=rows, measured=measured)
         draws = [s for s in plan.steps if s.action == "draw"]
         mechanism, regions, notes = build_mechanism(self, plan, places, rows, event=draws[0].event, regions=regions)
-        if isinstance(regions, RingRegions) and isinstance(mechanism, CellUrn) and self.blend == "auto":
-            cells, weights, shifts = mechanism.priors.of(rows)
-            regions = replace(
-                regions, believed=belief(rows, cells * weights / 2.0**shifts, SPREAD, mechanism.priors.times_of(rows))
-            )
+        if isinstance(regions, RingRegions) and self.blend == "auto":
+            regions = replace(regions, believed=_believed(mechanism, rows))
         for copy, draw in enumerate(draws, start=1):
             gate.draw(
                 mechanism, regions, rows=rows, label=draw.label, copy=copy, sink=sink,
@@ -348,7 +362,7 @@ class Commute:
             draws=tuple(
                 {"label": draw.label, "division": DIVISION, "mechanisms": [mechanism.to_json()]} for draw in draws
             ),
-            rows_drawn="drawn from the Dirichlet posterior of each destination (each copy a fresh draw)",
+            rows_drawn=f"drawn {ROWS_DRAWN[self.law]} (each copy a fresh draw)",
             notes=(*groups_note, *notes),
         )
 
@@ -430,6 +444,18 @@ class Commute:
         undivided = np.ones(len(places), dtype=np.int64)  # how many cells each destination gets is decided later
         rings = RingRegions(tree=tree, decays=decays.values, groups=decays.groups, cells=undivided, cut=self.cut)
         return rings, tuple(notes)
+
+
+def _believed(mechanism: FlowMechanism, rows: Integers) -> Floats | None:
+    """How far drawn rows are believed where workers are placed. Guessed shares are believed as they are."""
+    if isinstance(mechanism, CellUrn):
+        cells, weights, shifts = mechanism.priors.of(rows)
+        return belief(rows, cells * weights / 2.0**shifts, SPREAD, mechanism.priors.times_of(rows))
+    if not isinstance(mechanism, MixedCells):
+        return None
+    laws, cells = mechanism.laws.of(rows)
+    prior = np.asarray(cells * float(mechanism.prior), dtype=np.float64)
+    return np.where(laws == ANSWERS, belief_in_answers(rows, prior, SPREAD), 1.0)
 
 
 def _planned_scale(plan: Plan, label: str) -> Fraction | None:

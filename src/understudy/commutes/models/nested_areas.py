@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.apportion import systematic
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import ELSEWHERE_CODE, Places
 from understudy.errors import InputError
@@ -129,10 +130,13 @@ class NestedAround:
         loops.encode(*self.division, starts, self.regions.rank[origins], found)
         return found
 
-    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+    def place(
+        self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
+    ) -> NDArray[np.int32]:
         """By public mass inside the area."""
         from understudy.commutes.models import nested_areas_compiled as loops
 
+        drawn = systematic(starts, drawn, drawn_starts)
         words, word_starts = indexed_words(key, self.destinations, np.diff(starts))
         found = np.empty(len(drawn), dtype=np.int64)
         loops.place(*self.division, starts, drawn, words, word_starts, self.regions.sums, found)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.commutes.models.gravity import GravityTree
+from understudy.core.apportion import systematic
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import ELSEWHERE_CODE, Places
 from understudy.errors import InputError
@@ -139,18 +140,21 @@ class RingsAround:
         )  # fmt: skip
         return found
 
-    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+    def place(
+        self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
+    ) -> NDArray[np.int32]:
         from understudy.commutes.models import regions_compiled as loops
 
         tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
         believed, destinations = self.regions.believed, self.destinations
         words, word_starts = indexed_words(key, destinations, np.diff(starts))
         view_starts, lows, highs, _, totals = self.seen
-        found = np.empty(len(drawn), dtype=np.int32)
+        found = np.empty(int(starts[-1]), dtype=np.int32)
         loops.place(
             tree.rank[destinations], rings, sectors,
             np.ones(len(destinations)) if believed is None else believed[destinations],
-            starts, drawn, words, word_starts, tree.points, tree.sums, view_starts, lows, highs, totals, found,
+            starts, starts if drawn_starts is None else drawn_starts, drawn,
+            words, word_starts, tree.points, tree.sums, view_starts, lows, highs, totals, found,
         )  # fmt: skip
         return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
 
@@ -173,6 +177,18 @@ def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | 
     within = np.maximum(1 - shown**2 * signal, 0.0)
     noise = within * (1 + (drawn - 1) / (size + prior_mass + 1)) / drawn
     return np.asarray(np.minimum(shown * signal / (shown**2 * signal + noise), 1.0))
+
+
+def belief_in_answers(rows: Integers, prior_mass: Floats, spread: float) -> Floats:
+    """The same where every job answers for itself: it tells the truth with probability 1 / (1 + prior mass).
+
+    >>> belief_in_answers(np.array([1, 4]), np.array([0.5, 0.5]), 0.1).round(2).tolist()
+    [0.67, 0.94]
+    """
+    size = np.maximum(rows, 1).astype(float)
+    true = 1 / (1 + prior_mass)
+    signal = spread * (1 - 1 / size) + 1 / size
+    return np.asarray(np.minimum(true * signal / (true**2 * signal + (1 - true**2) / size), 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -219,8 +235,11 @@ class AreasAround:
         far = beyond_cut(regions.places.points(), self.destinations, starts, origins, regions.cut)
         return np.where(far, regions.cells, regions.area_of[origins])
 
-    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
+    def place(
+        self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
+    ) -> NDArray[np.int32]:
         """By public density inside the area, whatever its distance."""
+        drawn = systematic(starts, drawn, drawn_starts)
         words, word_starts = indexed_words(key, self.destinations, np.diff(starts))
         at = np.repeat(word_starts - starts[:-1], np.diff(starts)) + np.arange(len(drawn))
         share = (words[at] >> np.uint64(11)).astype(np.float64) * 2.0**-53
@@ -264,8 +283,11 @@ class PlacesAround:
         far = beyond_cut(self.regions.places.points(), self.destinations, starts, origins, self.regions.cut)
         return np.where(far, len(self.regions.places), origins.astype(np.int64))
 
-    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
-        del starts, key
+    def place(
+        self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
+    ) -> NDArray[np.int32]:
+        del key
+        drawn = systematic(starts, drawn, drawn_starts)
         return np.where(drawn >= len(self.regions.places), ELSEWHERE_CODE, drawn).astype(np.int32)
 
 

@@ -188,11 +188,12 @@ def _position(word: np.uint64, node: int, lows: NDArray[Any], highs: NDArray[Any
 @compiled
 def place(  # noqa: PLR0917
     positions: NDArray[Any], ring_counts: NDArray[Any], sector_counts: NDArray[Any], believed: NDArray[Any],
-    starts: NDArray[Any], drawn: NDArray[Any], words: NDArray[np.uint64], word_starts: NDArray[Any],
+    starts: NDArray[Any], drawn_starts: NDArray[Any], drawn: NDArray[Any],
+    words: NDArray[np.uint64], word_starts: NDArray[Any],
     points: NDArray[Any], sums: NDArray[Any], view_starts: NDArray[Any],
     all_lows: NDArray[Any], all_highs: NDArray[Any], all_totals: NDArray[Any], found: NDArray[Any],
 ) -> None:  # fmt: skip
-    """A position for each drawn row; -1 for elsewhere.
+    """A position for each row; -1 for elsewhere. ``drawn`` may hold more rows than are placed.
 
     A destination believes its drawn rows by a share and the gravity model by the rest. The rows take the middles of as
     many strata of the blended distribution, cell by cell and inside a cell by distance, so that the mean distance has
@@ -205,16 +206,21 @@ def place(  # noqa: PLR0917
         totals, closed = all_totals[view_first:view_last], view_last - view_first
         count, sectors, belief = ring_counts[d], sector_counts[d], believed[d]
         total = totals[closed - 1]
-        begin, end = starts[d], starts[d + 1]
-        while end > begin and drawn[end - 1] >= count * sectors:  # rows are sorted: elsewhere comes last
+        begin, rows = starts[d], starts[d + 1] - starts[d]
+        first_drawn, end = drawn_starts[d], drawn_starts[d + 1]
+        handed = end - first_drawn
+        while end > first_drawn and drawn[end - 1] >= count * sectors:  # rows are sorted: elsewhere comes last
             end -= 1
-            found[end] = -1
-        rows = end - begin
+        elsewhere = int((drawn_starts[d + 1] - end) * rows / max(handed, 1) + 0.5)
+        for number in range(rows - elsewhere, rows):
+            found[begin + number] = -1
+        rows -= elsewhere
+        inside_drawn = max(end - first_drawn, 1)
         order, by_cell, begins = np.empty(0, np.int64), totals, np.empty(0, np.int64)
         if sectors > 1:
             _, order, by_cell, begins = divide(at, count, sectors, points, lows, highs, totals)
         cells = count * sectors
-        row, cell, before, share = begin, -1, 0.0, 0.0
+        row, cell, before, share = first_drawn, -1, 0.0, 0.0
         for number in range(rows):
             wanted = (number + 0.5) / rows
             while cell < 0 or (wanted >= before + share and cell < cells - 1):
@@ -224,7 +230,7 @@ def place(  # noqa: PLR0917
                 while row < end and drawn[row] == cell:
                     row += 1
                     in_cell += 1
-                share = belief * in_cell / rows + (1.0 - belief) / cells
+                share = belief * in_cell / inside_drawn + (1.0 - belief) / cells
             inside = min(max((wanted - before) / max(share, 1e-12), 0.0), 1.0)
             if sectors > 1 and begins[cell + 1] > begins[cell]:
                 first, last = begins[cell], begins[cell + 1]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from understudy.commutes.models.regions import RingCells, RingRegions, usable_cells
+from understudy.commutes.shared.laws import Budget, choose_laws
 from understudy.commutes.shared.settings import Shrinking
 from understudy.core.arrays import Integers
 from understudy.core.exact_numbers import float_down, read_exact, show_up
@@ -22,6 +23,7 @@ from understudy.privacy.mechanisms.breach_prior import BreachRule
 from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, PriorRule, SizedPrior, accepting_level, size_step
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, breach_laws, drawn_laws
+from understudy.privacy.mechanisms.flow_mixture import LAWS, MixedCells
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells, gamma_for
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.mechanisms.preconditions import REPLACE, breach_of_all, loss_of_one_job
@@ -52,8 +54,12 @@ BREACH_NOTE = (
     "Breach probabilities add over destinations and copies; delta is that of all together. Priors are larger, and "
     "cells fewer, than under approx with the same delta (docs/theory/probabilistic-dp.md has a table)."
 )
+NO_BREACH_NOTE = (
+    "Every destination is drawn by a pure law, which is never breached at its epsilon: Definition 6 holds with delta 0."
+)
 # Beyond it nothing more is asked of the data: a prior for a smaller epsilon protects more, and fits in the urn's words.
 LARGEST_CALIBRATED = Fraction(16)
+LAW_NAMES = ("an answer for each job", "noise that adds up to 0", "noise on every cell")  # in the order of LAWS
 AnyDivision = TypeVar("AnyDivision", bound=Division)
 
 
@@ -65,6 +71,8 @@ def build_mechanism(
     Here priors and cells are chosen. What the draw then costs is not taken from here: the gate asks the division how
     many cells it has, and the mechanism what a draw over so many costs.
     """
+    if method.law == "auto" and isinstance(event, PureLoss):
+        return _mixture(method, plan, places, rows, event=event, regions=regions)
     if isinstance(event, GeometricNoise):
         if isinstance(regions, RingRegions | RingCells):
             regions = replace(regions, cells=noisy_cells(rows, event.l1, event.scale))
@@ -112,6 +120,32 @@ def build_mechanism(
     return urn, regions, _definition_6(asked, priors, rows, regions)
 
 
+def _mixture(
+    method: Commute, plan: Plan, places: Places, rows: Integers, *, event: PureLoss, regions: AnyDivision
+) -> tuple[FlowMechanism, AnyDivision, tuple[str, ...]]:
+    """The law of each destination by its size, which is public, or noisy and charged."""
+    unit, public = plan.unit, DESTINATION in plan.unit.fixed
+    budget = Budget.of(
+        min(event.epsilon, LARGEST_CALIBRATED),
+        jobs=unit.rows_per_unit,
+        moved=unit.rows_per_unit * (2 if public or unit.kind == "replace" else 1),
+        places=len(places),
+        answers=public,
+    )
+    laws = choose_laws(rows, budget)
+    if isinstance(regions, RingRegions | RingCells):
+        regions = replace(regions, cells=laws.of(rows)[1])
+    alike = method.cut is None and method.blend == "auto"
+    mechanism = MixedCells(laws=laws, prior=budget.prior, scale=budget.scale, claim=event, alike=alike)
+    used = np.bincount(laws.of(rows[rows > 0])[0], minlength=len(LAWS))
+    told = [f"{count:,} by {LAW_NAMES[law]}" for law, count in enumerate(used.tolist()) if count]
+    note = (
+        f"Destinations are drawn by the law that their size asks for: {', '.join(told)}. Each law is pure at epsilon "
+        f"{show_up(event.epsilon)}, and a job is in one destination (docs/theory/commute.md, Theorem 7)."
+    )
+    return mechanism, regions, (note,)
+
+
 def check_rule(method: Commute, event: Event, request: Request) -> None:
     """Refuses, before anything is charged, a loss that the rule has no prior for, whatever the sizes."""
     if not isinstance(event, ApproxLoss) or method.shrinking is not None:
@@ -134,12 +168,12 @@ def definition_6_notes(method: Commute, request: Request) -> list[str]:
             "destination: sizes of destinations must be public. Use unit replace with fixed=destination and one job "
             "per unit, or the guarantee approx or pure."
         )
-    if method.rule != "exact" or method.mechanism != "urn" or method.shrinking is not None:
+    if method.rule != "exact" or method.mechanism == "geometric" or method.shrinking is not None:
         raise UnsupportedError(
             "probabilistic differential privacy (Definition 6) of all destinations together is proved for rule=exact "
-            "and mechanism=urn without shrink. Leave those options out, or use the guarantee approx."
+            "and mechanism=auto or urn without shrink. Leave those options out, or use the guarantee approx."
         )
-    return [BREACH_NOTE]
+    return [NO_BREACH_NOTE if method.law == "auto" else BREACH_NOTE]
 
 
 def _facts(rows: Integers, regions: Division) -> FlowFacts:

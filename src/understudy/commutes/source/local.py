@@ -1,7 +1,7 @@
 """A confidential commuting table: worker records, or counted pairs of origin and destination.
 
 Two passes over the rows (count by destination, then put each pair in its place) sort 140 million rows in about a
-gigabyte and without comparing anything. Rows of the same pair are added up.
+gigabyte and without comparing anything. Workers of the same pair are added up; a counted pair may be there once.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class CommuteSource:
             if jobs is not None:
                 jobs_of[where] = jobs[order]
             following += np.bincount(destinations, minlength=count)
-        return merged(self.places, starts, origin_of, jobs_of)
+        return merged(self.places, starts, origin_of, jobs_of, counted=self.counted)
 
     def _read_in_order(self) -> Flows | None:
         """The flows of a file that lists each pair once, by destination and origin, in one pass; else nothing."""
@@ -186,8 +186,18 @@ class CommuteSource:
 KEPT_ROWS = 20_000_000
 
 
-def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Codes) -> Flows:
-    """Flows with the pairs of each destination sorted by origin, rows of the same pair added up."""
+def refuse_repeated(rows: int) -> None:
+    """Raises if so many rows of counted pairs name a pair that another row has counted."""
+    if rows:
+        raise InputError(
+            f"{rows:,} row(s) of the commutes give jobs for a pair of places that another row gives jobs for. Which is "
+            "right cannot be known here: leave one out, or add them up (values are confidential and not shown)."
+        )
+
+
+def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Codes, *, counted: bool = False) -> Flows:
+    """Flows with the pairs of each destination sorted by origin. Workers of the same pair are added up; where rows are
+    ``counted`` pairs, each may be there once."""
     destinations = np.repeat(np.arange(len(places), dtype=np.int32), np.diff(starts))
     same_place = destinations[1:] == destinations[:-1]
     if not (~same_place | (origins[1:] > origins[:-1])).all():
@@ -196,6 +206,8 @@ def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Code
         new = np.ones(len(origins), dtype=bool)
         new[1:] = (destinations[1:] != destinations[:-1]) | (origins[1:] != origins[:-1])
         first = np.flatnonzero(new)
+        if counted:
+            refuse_repeated(len(new) - len(first))
         summed = np.add.reduceat(jobs.astype(np.int64), first) if len(first) else np.empty(0, dtype=np.int64)
         if len(summed) and summed.max() > MOST_JOBS:
             raise InputError(f"a pair has more than {MOST_JOBS:,} jobs, which is more than can be counted here.")

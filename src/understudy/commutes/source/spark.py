@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from understudy.commutes.source.local import CommuteSource, Problems, refuse
+from understudy.commutes.source.local import CommuteSource, Problems, refuse, refuse_repeated
 from understudy.commutes.source.places_file import read_places
 from understudy.core.arrays import Integers
 from understudy.core.flows import Flows
@@ -98,16 +98,19 @@ class ClassTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairTask:
-    """The pairs of a partition, those of one batch added up."""
+    """The pairs of a partition, those of one batch added up, or row by row."""
 
     scan: PairScan
+    row_by_row: bool = False
 
     def __call__(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         return guarded(self._pairs(incoming), reports=False)
 
     def _pairs(self, incoming: Batches) -> Iterator[pa.RecordBatch]:
         for origins, destinations, jobs in self.scan.pairs(incoming):
-            keys, summed = added_up((destinations.astype(np.int64) << 32) | origins, jobs)
+            keys, summed = (destinations.astype(np.int64) << 32) | origins, jobs
+            if not self.row_by_row:
+                keys, summed = added_up(keys, jobs)
             columns = [pa.array(keys >> 32), pa.array(keys & 0xFFFFFFFF), pa.array(summed)]
             yield pa.record_batch(columns, names=["destination", "origin", "jobs"])
 
@@ -209,7 +212,8 @@ class SparkCommuteSource:
         self.places = places
         self._table = table
         reader: Any = _PartReader(rows=table.rows, columns=table.columns, incoming=())
-        self._columns = CommuteSource(reader, places).columns
+        embedded = CommuteSource(reader, places)
+        self._columns, self._counted = embedded.columns, embedded.counted
         self._scan = PairScan(rows=table.rows, columns=table.columns, places=share(table.session, places))
         self._sizes: Integers | None = None
         self._fingerprint_key: bytes | None = None
@@ -234,7 +238,7 @@ class SparkCommuteSource:
     def fingerprint(self) -> str:
         """The keyed sum over all jobs, that of the embedded engine. Confidential."""
         if self._fingerprint is None:
-            self._sizes = self.count(_by_place(len(self.places)))
+            self.count(_by_place(len(self.places)))
         if self._fingerprint is None:
             raise InternalError("a source has a fingerprint only under a key; identify it first.")
         return self._fingerprint
@@ -242,8 +246,20 @@ class SparkCommuteSource:
     def sizes(self) -> Integers:
         """Jobs at each destination; the first call reads and checks the whole table."""
         if self._sizes is None:
-            self._sizes = self.count(_by_place(len(self.places)))
+            sizes = self.count(_by_place(len(self.places)))
+            if self._counted:
+                refuse_repeated(self._repeated())
+            self._sizes = sizes
         return self._sizes
+
+    def _repeated(self) -> int:
+        """How many rows name a pair that another row has named."""
+        with running(self._table.session, "looking for pairs given twice"):
+            task = PairTask(scan=self._scan, row_by_row=True)
+            pairs = self._table.select(self._columns).mapInArrow(closure(task), PAIRS)
+            named = pairs.groupBy("destination", "origin").count()
+            found = named.selectExpr("sum(count - 1) AS repeated").collect()[0]["repeated"]
+        return int(found or 0)
 
     def count(self, table: FlowTable) -> Integers:
         """Jobs in each cell of a public classification."""

@@ -63,7 +63,8 @@ class DrawOrder:
         drawn = self.mechanism.draw(block, around.domains, stream, *self.purpose)
         row_starts = np.concatenate(([0], np.cumsum(block.rows)))
         place_key = substream_key(stream, *self.purpose, "place")
-        homes = around.place(row_starts, drawn, place_key)
+        handed = np.concatenate(([0], np.cumsum(self.mechanism.handed(block.rows))))
+        homes = around.place(row_starts, drawn, place_key, handed)
         return _counted(destinations, row_starts, homes, drop_elsewhere=self.drop_elsewhere)
 
 

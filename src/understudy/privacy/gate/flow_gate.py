@@ -62,8 +62,11 @@ class Around(Protocol):
         """The cell of each pair; those of the d-th destination lie at starts[d]:starts[d + 1]."""
         ...
 
-    def place(self, starts: Integers, drawn: Integers, key: bytes) -> NDArray[np.int32]:
-        """The code of an origin for each drawn row, -1 for elsewhere."""
+    def place(
+        self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
+    ) -> NDArray[np.int32]:
+        """The code of an origin for each row, -1 for elsewhere, from the cells of drawn rows. There may be more drawn
+        rows than rows: those of the d-th destination lie at drawn_starts[d]:drawn_starts[d + 1]."""
         ...
 
 

@@ -54,6 +54,19 @@ class Block:
     def __repr__(self) -> str:
         return "Block(confidential)"
 
+    def part(self, which: Integers) -> Block:
+        """Some of the destinations."""
+        lengths = np.diff(self.starts)[which]
+        starts = np.concatenate(([0], np.cumsum(lengths)))
+        pairs = np.repeat(self.starts[which] - starts[:-1], lengths) + np.arange(starts[-1])
+        return Block(
+            destinations=self.destinations[which],
+            starts=starts,
+            cells=self.cells[pairs],
+            jobs=self.jobs[pairs],
+            rows=self.rows[which],
+        )
+
 
 class FlowMechanism(Protocol):
     """A draw over the cells of each destination."""
@@ -63,6 +76,10 @@ class FlowMechanism(Protocol):
 
     def event_for(self, facts: FlowFacts) -> Event:
         """What a draw with these facts costs, all destinations together; raises where that is more than was set."""
+        ...
+
+    def handed(self, rows: Integers) -> Integers:
+        """How many drawn rows are handed on for each destination. What is placed of them are ``rows``."""
         ...
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
@@ -79,7 +96,7 @@ def substream_key(stream: Any, *purpose: str | int) -> bytes:
     return key
 
 
-def _run_until_done(
+def run_until_done(
     block: Block, key: bytes, states: NDArray[np.int8], needed: Integers, run: Callable[..., None]
 ) -> None:
     """Runs the loop, and again with more words of the same substreams for destinations that ran out."""
@@ -203,8 +220,7 @@ class CellUrn:
 
         _, weights, shifts = self.priors.of(block.rows)
         prefix = np.concatenate(([0], np.cumsum(block.jobs, dtype=np.int64)))
-        times = self.priors.times_of(block.rows)
-        rows = block.rows * times
+        rows = self.handed(block.rows)
         row_starts = np.concatenate(([0], np.cumsum(rows)))
         _check_fits(domains, weights, shifts, np.diff(prefix[block.starts]), rows)
         drawn = np.empty(int(row_starts[-1]), dtype=np.int64)
@@ -216,13 +232,11 @@ class CellUrn:
                 words, word_starts, counts, drawn, states,
             )  # fmt: skip
 
-        _run_until_done(block, substream_key(stream, *purpose, "urn"), states, rows + 2, run)
-        if (times == 1).all():
-            return drawn
-        # A systematic sample of the sorted rows: as many as there are jobs, with nearly the shares of all rows.
-        step = np.repeat(times, block.rows)
-        number = np.arange(len(step)) - np.repeat(np.cumsum(block.rows) - block.rows, block.rows)
-        return np.asarray(drawn[np.repeat(row_starts[:-1], block.rows) + number * step + step // 2])
+        run_until_done(block, substream_key(stream, *purpose, "urn"), states, rows + 2, run)
+        return drawn
+
+    def handed(self, rows: Integers) -> Integers:
+        return rows * self.priors.times_of(rows)
 
     def to_json(self) -> dict[str, Any]:
         return {"mechanism": self.name, **self.priors.to_json()}
@@ -297,8 +311,11 @@ class ShrunkUrn:
             )  # fmt: skip
 
         needed = block.rows * 2 + 8 + bounds.shape[1] * int((self.keeps > 0).sum())
-        _run_until_done(block, substream_key(stream, *purpose, "urn"), states, needed, run)
+        run_until_done(block, substream_key(stream, *purpose, "urn"), states, needed, run)
         return drawn
+
+    def handed(self, rows: Integers) -> Integers:
+        return rows
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -63,7 +63,7 @@ class AcceptingUrn:
                 return drawn
             again = []
             for d in waiting:
-                one = _only(block, d)
+                one = block.part(np.array([d]))
                 rows = self.urn.draw(one, domains[d : d + 1], stream, *purpose, "try", attempt)
                 if self._good(one, 0, rows):
                     drawn[row_starts[d] : row_starts[d + 1]] = rows
@@ -71,6 +71,9 @@ class AcceptingUrn:
                     again.append(d)
             waiting = again
         raise UnsupportedError("no acceptable draw was found; use a larger epsilon, or leave accept/reject out.")
+
+    def handed(self, rows: Integers) -> Integers:
+        return self.urn.handed(rows)
 
     def _good(self, block: Block, d: int, rows: Integers) -> bool:
         cells = block.cells[block.starts[d] : block.starts[d + 1]]
@@ -105,17 +108,6 @@ class AcceptingUrn:
         return {**self.urn.to_json(), "mechanism": self.name, "gamma": self.gamma}
 
 
-def _only(block: Block, d: int) -> Block:
-    pairs = slice(int(block.starts[d]), int(block.starts[d + 1]))
-    return Block(
-        destinations=block.destinations[d : d + 1],
-        starts=np.array([0, pairs.stop - pairs.start]),
-        cells=block.cells[pairs],
-        jobs=block.jobs[pairs],
-        rows=block.rows[d : d + 1],
-    )
-
-
 def gamma_for(epsilon: Fraction, delta: Fraction) -> float:
     """gamma with ln((gamma + 1) / (1 - delta)) = epsilon, rounded down."""
     return ((1 - float(delta)) * math.exp(float(epsilon)) - 1) * (1 - 1e-12)
@@ -138,6 +130,9 @@ class NoisyCells:
         if facts.records is None:
             raise BudgetError("geometric noise per destination needs public sizes of destinations.")
         return GeometricNoise(l1=Fraction(2 * facts.unit.rows_per_unit), scale=self.scale)
+
+    def handed(self, rows: Integers) -> Integers:
+        return rows
 
     def draw(self, block: Block, domains: Integers, stream: Stream, *purpose: str | int) -> Integers:
         drawn = [np.empty(0, dtype=np.int64)]

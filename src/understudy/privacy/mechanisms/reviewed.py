@@ -12,6 +12,7 @@ from understudy.errors import DisclosureError
 from understudy.privacy.mechanisms.cart_draw import CartDraw
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
+from understudy.privacy.mechanisms.flow_mixture import MixedCells
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Exact, Geometric
 from understudy.privacy.mechanisms.plain_multinomial import PlainMultinomial
@@ -20,7 +21,7 @@ from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 
 NOISE_ON_TABLES: tuple[type, ...] = (Geometric, DiscreteGaussian, SparseGeometric, Exact)
 TABLE_DRAWS: tuple[type, ...] = (DirichletDraw, PlainMultinomial, ReverseMappedDraw, CartDraw)
-FLOW_DRAWS: tuple[type, ...] = (CellUrn, ShrunkUrn, AcceptingUrn, NoisyCells)
+FLOW_DRAWS: tuple[type, ...] = (CellUrn, ShrunkUrn, AcceptingUrn, NoisyCells, MixedCells)
 
 
 def require_reviewed(mechanism: object, allowed: tuple[type, ...]) -> None:

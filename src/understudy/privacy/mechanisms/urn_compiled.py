@@ -83,6 +83,46 @@ def urns(  # noqa: PLR0917  (numba passes arguments by position)
 
 
 @compiled
+def answers(  # noqa: PLR0917
+    starts: NDArray[Any],
+    cells: NDArray[Any],
+    jobs: NDArray[Any],
+    domains: NDArray[Any],
+    weight: np.uint64,
+    shift: np.uint64,
+    row_starts: NDArray[Any],
+    words: NDArray[np.uint64],
+    word_starts: NDArray[Any],
+    word_counts: NDArray[Any],
+    drawn: NDArray[Any],
+    states: NDArray[Any],
+) -> None:
+    """One row for each job, from an urn of its own: one ball of the job beside weight / 2^shift in every cell."""
+    for d in range(len(domains)):
+        if states[d] == DONE:
+            continue
+        states[d] = MORE_WORDS
+        of_prior = np.uint64(domains[d]) * weight
+        bound = of_prior + (np.uint64(1) << shift)
+        at, last = word_starts[d], word_starts[d] + word_counts[d]
+        row, end = row_starts[d], row_starts[d + 1]
+        for pair in range(starts[d], starts[d + 1]):
+            left = jobs[pair]
+            while left > 0 and at < last:
+                word = words[at]
+                at += 1
+                if word > ~bound and word > ~((np.uint64(0) - bound) % bound):
+                    continue  # of the incomplete last run of ``bound`` words
+                ball = word % bound
+                drawn[row] = np.int64(ball // weight) if ball < of_prior else cells[pair]
+                row += 1
+                left -= 1
+        if row == end:
+            states[d] = DONE
+            drawn[row_starts[d] : end].sort()
+
+
+@compiled
 def _binomial(count: int, word_at: int, words: NDArray[np.uint64], tables: NDArray[Any], bounds: NDArray[Any]) -> int:
     """How many of ``count`` empty places are retained: one table for each binary digit of the count."""
     total, digit = 0, 0

@@ -201,3 +201,26 @@ class ListedCells:
     def discrete_laplace(self, scale: Fraction, *purpose: str | int) -> Integers:
         """P(x) proportional to exp(-|x|/scale) on every cell: the difference of two geometrics."""
         return self.geometric(scale, *purpose, "up") - self.geometric(scale, *purpose, "down")
+
+    def balanced(self, scale: Fraction, *purpose: str | int) -> Integers:
+        """P(x) proportional to exp(-(|x_1| + ... + |x_K|)/scale) on the lists that add up to 0.
+
+        All cells of a list but the last are drawn freely, the last is what is missing, and the list is kept with
+        probability exp(-|last|/scale): if a geometric variable is at least |last|. Else the list is drawn again. Lists
+        are drawn again by their own words, so what a list gets does not depend on the others.
+        """
+        drawn = np.zeros(len(self), dtype=np.int64)
+        begins = np.cumsum(self._sizes) - self._sizes
+        waiting, attempt = np.flatnonzero(self._sizes > 1), 0
+        while len(waiting):
+            free = ListedCells(self._stream, self._lists[waiting], self._sizes[waiting] - 1)
+            values = free.discrete_laplace(scale, *purpose, "free", attempt)
+            ends = np.cumsum(self._sizes[waiting] - 1)
+            last = -np.diff(np.concatenate(([0], np.cumsum(values)))[np.concatenate(([0], ends))])
+            one_each = ListedCells(self._stream, self._lists[waiting], np.ones(len(waiting), dtype=np.int64))
+            kept = one_each.geometric(scale, *purpose, "kept", attempt) >= np.abs(last)
+            cells = kept[free._list_of]
+            drawn[(begins[waiting][free._list_of] + free._place)[cells]] = values[cells]
+            drawn[(begins + self._sizes - 1)[waiting[kept]]] = last[kept]
+            waiting, attempt = waiting[~kept], attempt + 1
+        return drawn

@@ -14,7 +14,7 @@ from understudy.core.places import make_places
 from understudy.errors import DisclosureError, InputError
 
 PLACES = make_places(["10", "11", "12", "13"], [41.0, 41.1, 41.2, 41.3], [-71.0] * 4, areas={"county": list("abab")})
-PAIRS = {"origin": ["13", "10", "10", "13"], "destination": ["11", "12", "11", "11"], "jobs": [2, 1, 4, 3]}
+PAIRS = {"origin": ["13", "10", "10", "12"], "destination": ["11", "12", "11", "11"], "jobs": [2, 1, 4, 3]}
 
 
 def flows(table, places=PLACES):
@@ -27,11 +27,22 @@ def flows(table, places=PLACES):
     }
 
 
-TRUTH = {(1, 0): 4, (1, 3): 5, (2, 0): 1}
+TRUTH = {(1, 0): 4, (1, 2): 3, (1, 3): 2, (2, 0): 1}
 
 
-def test_pairs_are_added_up_by_destination():
+def test_pairs_are_sorted_by_destination():
     assert flows(PAIRS) == TRUTH
+
+
+def test_a_counted_pair_given_twice_is_refused_with_the_number_of_rows_of_all_batches(tmp_path):
+    twice = {name: values * 3 for name, values in PAIRS.items()}
+    with pytest.raises(InputError, match=r"^8 row\(s\) of the commutes give jobs for a pair"):
+        us.open_commutes(pa.table(twice), places=PLACES).total()
+    pq.write_table(pa.table(twice), tmp_path / "od.parquet", row_group_size=2)
+    with pytest.raises(InputError, match=r"^8 row\(s\)"):
+        us.open_commutes(tmp_path / "od.parquet", places=PLACES).total()
+    workers = {name: values for name, values in twice.items() if name != "jobs"}
+    assert us.open_commutes(pa.table(workers), places=PLACES).total() == 12
 
 
 def test_records_numbers_and_lodes_names_mean_the_same():
@@ -164,3 +175,17 @@ def test_places_survive_a_file(tmp_path):
     assert again.fingerprint == places.fingerprint
     assert again.names.tolist() == ["A", "B"]
     assert np.array_equal(again.area("county"), places.area("county"))
+
+
+@pytest.mark.parametrize(
+    ("latitude", "says"),
+    [
+        ([41.0, -71.0, 41.2, -71.3], "2 of 4 place"),  # swapped in some rows only
+        ([-71.0, -71.1, -71.2, -71.3], "4 of 4 place"),
+        ([41.0, 90.0, 41.2, 41.3], "1 place.*Pole"),
+        ([41.0, 91.0, 41.2, 41.3], "outside -90 to 90"),
+    ],
+)
+def test_places_that_cannot_be_where_they_are_said_to_be(latitude, says):
+    with pytest.raises(InputError, match=says):
+        make_places(["10", "11", "12", "13"], latitude, [-71.0] * 4)

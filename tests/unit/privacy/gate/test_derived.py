@@ -68,7 +68,6 @@ def town_of(places, jobs):
     return us.open_commutes(
         pa.table({
             "origin": ids[[f % count for f, _ in pairs]], "destination": ids[[d for _, d in pairs]],
-            "jobs": np.ones(len(pairs), np.int64),
         }), places=places,
     )  # fmt: skip
 
@@ -88,7 +87,7 @@ def test_the_urn_has_the_cells_that_its_prior_was_set_for(places, epsilon, promi
 
     drawn_with = set()
     monkeypatch.setattr(CellUrn, "draw", watched)
-    options = {"decay_share": "0", "home_share": "0", "blend": "none"}
+    options = {"decay_share": "0", "home_share": "0", "blend": "none", "mechanism": "urn"}
     us.synthesize(
         town_of(places, jobs), method="commute", budget=us.ApproxDP(epsilon=epsilon, delta=promise),
         stream=SeededStream(1), **options,
@@ -134,7 +133,7 @@ def test_a_division_that_says_it_has_more_cells_is_not_drawn_over(places, monkey
 def test_a_release_of_the_first_division_is_asked_for_the_cells_it_really_had(places):
     release = us.synthesize(
         town_of(places, 8), method="commute", budget=us.ApproxDP(epsilon="4.5", delta=".01"), stream=SeededStream(1),
-        decay_share="0", home_share="0", blend="none",
+        decay_share="0", home_share="0", blend="none", mechanism="urn",
     )  # fmt: skip
     assert draws_are_charged(release)
     (draw,) = release.provenance.draws
