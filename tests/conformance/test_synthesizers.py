@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,7 +17,6 @@ import pytest
 
 import understudy as us
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
-from understudy.models import fit
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.ledger.ledger import Ledger
@@ -98,15 +96,6 @@ def cell_counts(frame: pa.Table, schema: us.Schema) -> np.ndarray:
     """Counts of a synthetic table, by the engine that refuses any value outside the schema."""
     (counts,) = us.open_source(frame, schema).count([schema.names])
     return counts.values
-
-
-@pytest.fixture(scope="module", autouse=True)
-def a_short_bootstrap():
-    """The prior strength of a fit is chosen by fewer trials: nothing that is promised here depends on their number."""
-    with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("FULL") != "1":
-            patch.setattr(fit, "MOST_TRIALS", 2)
-        yield
 
 
 @pytest.fixture

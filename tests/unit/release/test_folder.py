@@ -305,7 +305,7 @@ def test_the_odds_told_are_those_of_the_unit(tmp_path):
     assert "e^1 times as likely with one set of values" in told["replace"]
     assert "square" not in told["replace"]
     assert "e^1 times as likely with a protected unit in the data as without" in told["add_remove"]
-    assert "by at most the square" in told["add_remove"]
+    assert "by at most its square" in told["add_remove"]
 
 
 def test_the_readme_asks_a_question_that_is_answered(tmp_path):

@@ -162,8 +162,8 @@ def test_a_model_that_does_not_hang_together_is_refused(tmp_path):
     assert len(part["cliques"]) == 1
     pairs = {"cliques": [["a", "c"], ["c", "d"], ["a", "d"]], "parents": [-1, 0, 1]}  # a comes back by another way
     for change, match in (
-        (pairs, "hang together"),
-        ({"parents": [0]}, "hang together"),
+        (pairs, "junction tree"),
+        ({"parents": [0]}, "junction tree"),
         ({"codes": [3]}, "stratum"),
         ({"codes": []}, "stratum"),
         ({"codes": [-1]}, "stratum"),
