@@ -4,17 +4,20 @@ One file for each family of verbs. Heavy packages are imported where a verb need
 """
 
 from understudy.api.evaluations import (
+    UNFINISHED,
     attack,
     check_evaluation_target,
     check_protections,
     compare_evaluations,
     evaluate,
     finding_row,
+    forget_finished,
     open_for,
     read_synthetic,
     synthetic_table,
     write_attack,
     write_evaluation,
+    write_finished,
     write_frames,
 )
 from understudy.api.ledgers import verify_ledger
@@ -33,6 +36,7 @@ __all__ = [
     "DEFAULT_METHOD",
     "GUARANTEES",
     "PARTS",
+    "UNFINISHED",
     "UNIT_KINDS",
     "Definition",
     "Option",
@@ -47,6 +51,7 @@ __all__ = [
     "draw_priors",
     "evaluate",
     "finding_row",
+    "forget_finished",
     "infer",
     "methods",
     "open_for",
@@ -66,6 +71,7 @@ __all__ = [
     "verify_ledger",
     "write_attack",
     "write_evaluation",
+    "write_finished",
     "write_frames",
     "write_sample",
 ]

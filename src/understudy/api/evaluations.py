@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ def evaluate(
     parts: Sequence[str] = PARTS,
     thorough: bool = False,
     progress: Progress | None = None,
+    finished: Callable[[str, Section], None] | None = None,
 ) -> Evaluation:
     """Measure how useful and how risky a release is, against the confidential data. The findings are internal.
 
@@ -57,9 +59,12 @@ def evaluate(
     parts
         ``utility``, ``risk`` or both; what is left out is empty.
     thorough
-        Whether the plan of the release may be run again as often as is useful, whatever it takes.
+        Whether more people are attacked, and the plan of the release may be run again for ten CPU minutes. Otherwise it
+        is run again for at most 45 CPU seconds.
     progress
         Called while it works, with what is done and what there is to do.
+    finished
+        Called with the name of each measure and attack and what it found, as soon as it is finished.
 
     Returns
     -------
@@ -103,6 +108,7 @@ def evaluate(
         parts=parts,
         thorough=thorough,
         progress=progress,
+        finished=finished,
     )
     return kind.evaluate(release, confidential, asked)
 
@@ -116,8 +122,10 @@ def attack(
     targets: Sequence[str] = (),
     only: Sequence[str] | None = None,
     beside: Sequence[str] = (),
+    rank_weights: Mapping[str, float] | None = None,
     thorough: bool = False,
     progress: Progress | None = None,
+    finished: Callable[[str, Section], None] | None = None,
 ) -> Section:
     """Attack a release with the confidential data in hand: the risk part of ``evaluate``, or some attacks of it.
 
@@ -136,10 +144,14 @@ def attack(
     beside
         Other protections that are put beside the release at like utility and attacked in the same way: ``noise``,
         ``swap``, ``pram``, ``microaggregation``, ``ipf``. They give the table ``beside`` and its figure.
+    rank_weights
+        How much attributes count where records are linked by ranks, by name; those not named count 1.
     thorough
-        Whether the plan of the release may be run again as often as is useful, whatever it takes.
+        Whether more people are attacked, and the plan of the release may be run again for ten CPU minutes.
     progress
-        Called with the attacks that are done and the number of all.
+        Called while it works, with what is done and what there is to do.
+    finished
+        Called with the name of each attack and what it found, as soon as it is finished.
 
     Returns
     -------
@@ -170,6 +182,7 @@ def attack(
     from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.inputs.records import with_nulls
     from understudy.evaluation.risk import chosen_attacks, evaluate_risk
+    from understudy.evaluation.shared.results import part_of
     from understudy.kinds.tables import opened
     from understudy.release.refitting import refitting, synthesizing
     from understudy.release.table_release import require_table
@@ -184,15 +197,16 @@ def attack(
         keys=keys,
         targets=targets,
         thorough=thorough,
-        progress=progress,
+        rank_weights=rank_weights,
+        finished=finished,
         **refitting(made),
     )
     rows = with_nulls(comparison.original, comparison.original_rows) if IPF in others else None
     synthesize = None if rows is None else synthesizing(rows, made.schema, IPF)  # or a refusal, before the work
-    section = evaluate_risk(comparison, only=only)
     if not others:
-        return section
-    compared = compare_beside(comparison, others, synthesize)
+        return evaluate_risk(comparison, only=only, progress=progress)
+    section = evaluate_risk(comparison, only=only, progress=part_of(progress, 0.0, 0.5))
+    compared = compare_beside(comparison, others, synthesize, progress=part_of(progress, 0.5, 1.0))
     return Section(findings=(*section.findings, *compared.findings), frames={**section.frames, **compared.frames})
 
 
@@ -326,6 +340,36 @@ def check_evaluation_target(out: str | Path) -> Path:
     if not target.parent.is_dir():
         raise InputError(f"{target} cannot be written: the folder {target.parent} does not exist; create it first.")
     return target
+
+
+UNFINISHED = ".unfinished"
+
+
+def write_finished(out: Path, name: str, section: Section) -> Path:
+    """Write what one measure or attack found beside the folder that the whole evaluation goes to, before that is done.
+
+    The folder is called like the evaluation's, with ``.unfinished`` behind it. It is for its owner alone. Files of an
+    earlier run that was stopped are replaced; a folder that is not ours is refused.
+    """
+    place = out.with_name(out.name + UNFINISHED)
+    mark = place / "README.txt"
+    if place.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8").startswith(INTERNAL)):
+        raise InputError(f"{place} is in the way: results go there until they are complete. Move it elsewhere.")
+    place.mkdir(mode=0o700, exist_ok=True)
+    write_internal(place)
+    folder = place / name
+    folder.mkdir(mode=0o700, exist_ok=True, parents=True)
+    write_findings(section.findings, folder)
+    write_frames(section.frames, folder)
+    return place
+
+
+def forget_finished(out: Path) -> None:
+    """Remove what ``write_finished`` wrote, after the whole evaluation was written."""
+    place = out.with_name(out.name + UNFINISHED)
+    mark = place / "README.txt"
+    if mark.is_file() and mark.read_text(encoding="utf-8").startswith(INTERNAL):
+        shutil.rmtree(place)
 
 
 def write_evaluation(

@@ -10,7 +10,7 @@ import typer
 import understudy as us
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import document, show_findings, show_first_screen
+from understudy.cli.internal import document, kept_when_stopped, show_findings, show_first_screen
 from understudy.cli.options import (
     AsJson,
     Confidential,
@@ -26,6 +26,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, show_table, working
 from understudy.core.result import INTERNAL, Evaluation, Section
+from understudy.errors import InputError
 
 SHOWN = 20
 COLUMNS = (
@@ -59,6 +60,12 @@ def attack(
             show_default="none",
         ),
     ] = "",
+    rank_weights: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=WEIGHT,...", help="How much attributes count in links by ranks.", show_default="1 for each"
+        ),
+    ] = "",
     reading: Reading,
     out: Annotated[
         Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
@@ -78,7 +85,8 @@ def attack(
     api.check_protections(read_names(beside))
     how = reading.options()
     made = us.read_synthetic(release, None if schema is None else us.read_schema(schema), **how)
-    with working("attacking") as progress:
+    weights = read_weights(rank_weights)
+    with kept_when_stopped(folder) as finished, working("attacking") as progress:
         section = us.attack(
             made,
             api.open_for(made, files_of(confidential), **how),
@@ -87,11 +95,12 @@ def attack(
             targets=read_names(targets),
             only=read_names(only) or None,
             beside=read_names(beside),
+            rank_weights=weights,
             thorough=thorough,
             progress=progress,
+            finished=finished,
         )
-    if folder is not None:
-        with working("writing"):
+        if folder is not None:
             api.write_attack(section, folder)
     if as_json:
         whole = document(release.resolve().name, Evaluation(risk=section))
@@ -108,6 +117,24 @@ def attack(
         say("--details shows the tables of all attacks under their names in the literature, and all findings.")
     if folder is not None:
         say(f"All tables and figures are in {folder}")
+
+
+def read_weights(text: str) -> dict[str, float]:
+    """Weights of attributes.
+
+    >>> read_weights("income=2, age=0.5")
+    {'income': 2.0, 'age': 0.5}
+    """
+    weights = {}
+    for part in read_names(text):
+        name, separator, value = part.rpartition("=")
+        try:
+            weights[name.strip()] = float(value)
+        except ValueError:
+            separator = ""
+        if not separator or not name.strip():
+            raise InputError(f"--rank-weights {part!r} must look like name=weight, such as income=2.")
+    return weights
 
 
 def _show_beside(section: Section, *, details: bool) -> None:

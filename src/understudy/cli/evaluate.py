@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 import understudy as us
 from understudy import api
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import document, plain_rows, show_findings, show_first_screen
+from understudy.cli.internal import document, kept_when_stopped, plain_rows, show_findings, show_first_screen
 from understudy.cli.options import (
     AsJson,
     Confidential,
@@ -80,29 +81,31 @@ def evaluate(
     named = _named(releases)
     public = None if schema is None else us.read_schema(schema)
     results: list[Evaluated] = []
-    for name, path in named.items():
-        release = us.read_synthetic(path, public, **how)
-        with working(f"evaluating {name}") as progress:
-            people = _opened(release, confidential, how)
-            others = _opened(release, holdout, how) if holdout else None
-            evaluation = us.evaluate(
-                release,
-                people,
-                holdout=others,
-                models=model or (),
-                keys=read_names(keys),
-                targets=read_names(targets),
-                ways=read_ways(ways),
-                parts=part or api.PARTS,
-                thorough=thorough,
-                progress=progress,
-            )
-        results.append((name, release, evaluation))
-    together = us.compare_evaluations(results)
-    if folder is not None:
-        with working("writing"):
-            judged = {name: evaluation for name, _, evaluation in results}
-            us.write_evaluation(results[0][2] if len(results) == 1 else judged, folder, together=together)
+    with kept_when_stopped(folder) as finished:
+        for name, path in named.items():
+            release = us.read_synthetic(path, public, **how)
+            with working(f"evaluating {name}") as progress:
+                people = _opened(release, confidential, how)
+                others = _opened(release, holdout, how) if holdout else None
+                evaluation = us.evaluate(
+                    release,
+                    people,
+                    holdout=others,
+                    models=model or (),
+                    keys=read_names(keys),
+                    targets=read_names(targets),
+                    ways=read_ways(ways),
+                    parts=part or api.PARTS,
+                    thorough=thorough,
+                    progress=progress,
+                    finished=finished if len(named) == 1 else partial(_of, name, finished),
+                )
+            results.append((name, release, evaluation))
+        together = us.compare_evaluations(results)
+        if folder is not None:
+            with working("writing"):
+                judged = {name: evaluation for name, _, evaluation in results}
+                us.write_evaluation(results[0][2] if len(results) == 1 else judged, folder, together=together)
     if as_json:
         documents = [document(name, evaluation) for name, _, evaluation in results]
         compared = {name: plain_rows(frame) for name, frame in together.items()}
@@ -123,6 +126,10 @@ def evaluate(
         _show_frame("Utility against epsilon", together["tradeoff"], columns, len(results))
     if folder is not None:
         say(f"All tables and figures are in {folder}")
+
+
+def _of(release: str, finished: Callable[[str, Section], None], name: str, section: Section) -> None:
+    finished(f"{release}/{name}", section)
 
 
 def _opened(release: AnyRelease, files: Sequence[str], how: Mapping[str, Any]) -> Any:

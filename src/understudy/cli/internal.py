@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from understudy.api import finding_row
+from understudy.api import UNFINISHED, finding_row, forget_finished, write_finished
 from understudy.cli.output import say, show_table
-from understudy.core.result import Evaluation, Section
+from understudy.core.result import INTERNAL, Evaluation, Section
 
 
 def document(name: str, evaluation: Evaluation) -> dict[str, Any]:
@@ -35,6 +37,38 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int | bool | list) else str(value)
+
+
+@contextmanager
+def kept_when_stopped(folder: Path | None) -> Iterator[Callable[[str, Section], None]]:
+    """Keeps what is finished: tables are written as they come, and Ctrl-C tells what there is.
+
+    Tables go to a folder beside ``folder``, which is removed when the whole has been written there.
+    """
+    done: list[tuple[str, Section]] = []
+
+    def finished(name: str, section: Section) -> None:
+        done.append((name, section))
+        if folder is not None:
+            write_finished(folder, name, section)
+
+    try:
+        yield finished
+    except KeyboardInterrupt:
+        if done:
+            say(INTERNAL, style="bold red")
+            say(f"Stopped. Finished before: {', '.join(name.replace('_', ' ') for name, _ in done)}.")
+            for _, section in done:
+                for finding in section.findings:
+                    if finding.severity in ("problem", "warning"):
+                        say(f"{finding.severity}: {finding.title}")
+            if folder is not None:
+                say(f"Their tables are in {folder}{UNFINISHED}")
+            else:
+                say("Their tables are kept with --out FOLDER.")
+        raise
+    if folder is not None:
+        forget_finished(folder)
 
 
 LIGHTS = {"red": "red", "amber": "yellow", "green": "green"}

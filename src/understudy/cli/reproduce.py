@@ -52,7 +52,7 @@ def reproduce(
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Draw a paper's figures again (av, charest, map, raab): .svg, .png or .pdf."),
+        typer.Option("--plot", help="Draw a paper's figures again (av, charest, map, raab, ruiz): .svg, .png or .pdf."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

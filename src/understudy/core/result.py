@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
@@ -156,6 +156,7 @@ class EvaluationRequest:
     parts: Sequence[str] = PARTS
     thorough: bool = False
     progress: Progress | None = None
+    finished: Callable[[str, Section], None] | None = None
 
     @property
     def plain(self) -> bool:

@@ -72,6 +72,11 @@ class Attribute:
     """A description of the column, kept in exports."""
     level_labels: tuple[str, ...] = ()
     """A description of each level, in the same order."""
+    tree: tuple[str, ...] = ()
+    """Where each unordered level stands in a public tree, in the same order: paths such as ``"health/nurse"``. Attacks
+    by ranks order the levels by it."""
+    distances: tuple[tuple[float, ...], ...] = ()
+    """How far unordered levels are from each other, by public knowledge: a list for each level. Instead of ``tree``."""
     density: Literal["uniform", "log"] = "uniform"
     """How values are spread inside a bin when a synthetic number is written: ``uniform`` or ``log``."""
     decimals: int | None = None
@@ -84,12 +89,16 @@ class Attribute:
         if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
             raise SchemaError(f"an attribute's name ({self.name!r}) must be a non-empty text not beginning with '<'.")
         special = self.special.items() if isinstance(self.special, Mapping) else self.special
-        given = {"special": special, "levels": self.levels, "edges": self.edges, "level_labels": self.level_labels}
+        given = {
+            "special": special, "levels": self.levels, "edges": self.edges, "level_labels": self.level_labels,
+            "tree": self.tree, "distances": self.distances,
+        }  # fmt: skip
         for part, values in given.items():
             if isinstance(values, str | bytes) or not isinstance(values, Iterable):
                 raise SchemaError(f"attribute '{self.name}': {part} must be a list, not {type(values).__name__}.")
             object.__setattr__(self, part, tuple(values))
         self._check_kinds()
+        self._check_meaning()
         if bool(self.levels) == bool(self.edges):
             raise SchemaError(f"attribute '{self.name}' needs either levels or edges, and not both.")
         if self.outside not in ("error", "clip", "missing"):
@@ -125,6 +134,63 @@ class Attribute:
             fitting = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Special)
             if not fitting or isinstance(pair[0], bool | datetime.datetime):
                 raise SchemaError(f"attribute '{self.name}': special maps numbers, dates or texts to labels.")
+
+    def _check_meaning(self) -> None:
+        """A tree or distances of unordered levels."""
+        where = f"attribute '{self.name}'"
+        if not self.tree and not self.distances:
+            return
+        if self.ordered or not self.levels or (self.tree and self.distances):
+            raise SchemaError(f"{where}: tree or distances, one of them, goes with levels that are not ordered.")
+        if self.tree:
+            if len(self.tree) != len(self.levels) or not all(isinstance(path, str) and path for path in self.tree):
+                raise SchemaError(f'{where}: tree must have a path such as "health/nurse" for each level, in order.')
+            return
+        rows = tuple(tuple(row) if isinstance(row, list | tuple) else () for row in self.distances)
+        object.__setattr__(self, "distances", rows)
+        count = len(self.levels)
+        numbers = all(
+            isinstance(one, int | float) and not isinstance(one, bool) and one >= 0 for r in rows for one in r
+        )
+        square = len(rows) == count and all(len(row) == count for row in rows)
+        if (
+            not numbers
+            or not square
+            or any(
+                rows[i][j] != rows[j][i] or rows[i][i] != 0 or not math.isfinite(rows[i][j])
+                for i in range(count)
+                for j in range(count)
+            )
+        ):
+            raise SchemaError(
+                f"{where}: distances must be {count} lists of {count} numbers, none negative, the same both ways and 0 "
+                "from a level to itself."
+            )
+
+    def apart(self) -> tuple[tuple[float, ...], ...]:
+        """Say how far unordered levels are from each other.
+
+        Returns
+        -------
+        tuple[tuple[float, ...], ...]
+            A row for each level: the distances, or the steps from leaf to leaf of the tree. Empty if neither is given.
+
+        Examples
+        --------
+        >>> jobs = Attribute(name="job", levels=("nurse", "doctor", "actor"), tree=("health/a", "health/b", "arts/c"))
+        >>> jobs.apart()
+        ((0.0, 2.0, 4.0), (2.0, 0.0, 4.0), (4.0, 4.0, 0.0))
+        """
+        if self.distances:
+            return tuple(tuple(float(one) for one in row) for row in self.distances)
+        paths = [path.split("/") for path in self.tree]
+
+        def steps(one: list[str], other: list[str]) -> float:
+            shared = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+            common = min(len(one), len(other)) if shared is None else shared
+            return float(len(one) + len(other) - 2 * common)
+
+        return tuple(tuple(steps(one, other) for other in paths) for one in paths)
 
     def _check_levels(self) -> None:
         kinds = {type(level) for level in self.levels}
@@ -478,6 +544,8 @@ class Schema:
                     "level_labels": list(a.level_labels),
                     "density": a.density,
                     **({} if a.decimals is None else {"decimals": a.decimals}),
+                    **({"tree": list(a.tree)} if a.tree else {}),
+                    **({"distances": [list(row) for row in a.distances]} if a.distances else {}),
                     **({"always_measure": True} if a.always_measure else {}),
                 }
                 for a in self.attributes

@@ -38,6 +38,8 @@ KIND_OF_KEY: dict[str, str] = {
     "ordered": "true or false",
     "label": "a text",
     "level_labels": "a list of texts",
+    "tree": 'a list of paths such as "health/nurse", one for each level',
+    "distances": "a list of numbers for each level",
     "density": "a text",
     "decimals": "a whole number",
     "always_measure": "true or false",
@@ -218,6 +220,8 @@ def _fits(key: str, value: object) -> bool:
         "levels": lambda item: isinstance(item, str | int),
         "edges": lambda item: isinstance(item, int | float | datetime.date) and not isinstance(item, bool),
         "level_labels": lambda item: isinstance(item, str),
+        "tree": lambda item: isinstance(item, str),
+        "distances": lambda item: isinstance(item, list),
     }
     return isinstance(value, list) and all(map(accepted[key], value))
 
@@ -321,9 +325,11 @@ def write_schema(schema: Schema) -> str:
         lines += ["", "[[attribute]]", f"name = {_toml(attribute.name)}"]
         if attribute.label:
             lines.append(f"label = {_toml(attribute.label)}")
-        for key in ("levels", "level_labels", "edges"):
+        for key in ("levels", "level_labels", "tree", "edges"):
             if values := getattr(attribute, key):
                 lines.append(f"{key} = {_toml(list(values))}")
+        if attribute.distances:
+            lines.append(f"distances = [{', '.join(_toml(list(row)) for row in attribute.distances)}]")
         if attribute.special:
             codes = ((code if isinstance(code, str) else _toml(code), label) for code, label in attribute.special)
             lines.append(f"special = {{ {', '.join(f'{_key(code)} = {_toml(label)}' for code, label in codes)} }}")

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from understudy.core.arrays import Flags, Floats, Integers
+from understudy.core.arrays import Flags, Floats, Integers, Progress
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
 from understudy.errors import InputError, unknown_name
-from understudy.evaluation.attacks.rank_attribution import attack_attribute
+from understudy.evaluation.attacks.rank_attribution import attack_attributes
 from understudy.evaluation.attacks.rank_linkage import mutual
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.counted_tables import count_together
@@ -75,7 +75,13 @@ def chosen_protections(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def compare_beside(comparison: Comparison, names: Sequence[str], synthesize: Synthesize | None = None) -> Section:
+def compare_beside(
+    comparison: Comparison,
+    names: Sequence[str],
+    synthesize: Synthesize | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Section:
     """The release and other protections, attacked in the same way; each at several strengths, one at like utility.
 
     The frame ``beside`` has a line for each table that was attacked. ``guessed_right``: the share of people whose
@@ -111,8 +117,8 @@ def compare_beside(comparison: Comparison, names: Sequence[str], synthesize: Syn
                         made, method=name, strength=strength, mean_s_pmse=found, like=like, own=name != IPF, note=note
                     )
                 )
-            if comparison.progress is not None:
-                comparison.progress(done * len(CURVE) + point + 1, total)
+            if progress is not None:
+                progress(done * len(CURVE) + point + 1, total)
     found_all = Collected(frames={BESIDE: frame(_distinct(rows))})
     found_all.findings.append(_finding(rows, wanted, attack.targets))
     return found_all.section()
@@ -328,11 +334,9 @@ class _Attack:
 
     @classmethod
     def on(cls, comparison: Comparison) -> _Attack:
-        told, chance = {}, {}
         candidates = [name for name in comparison.attacked if comparison.known(name)]
-        for target in candidates:
-            told[target] = _guessed(comparison, comparison.tables[:1], target)
-            chance[target] = _guessed(comparison, comparison.independent_tables[:1], target)
+        told = _guessed(comparison, comparison.tables[:1], candidates)
+        chance = _guessed(comparison, comparison.independent_tables[:1], candidates)
         open_ones = [name for name in candidates if told[name] is not None]
         if not open_ones:
             raise InputError("the public schema decides every target; there is nothing to compare.")
@@ -357,7 +361,7 @@ class _Attack:
         note: str = "",
     ) -> dict[str, Any]:
         """What the attacks achieve on one table, or on several copies together."""
-        found = [_guessed(self.comparison, tables, target) for target in self.targets]
+        found = _guessed(self.comparison, tables, self.targets).values()
         right, claimed, false = (float(np.mean([one[part] for one in found if one is not None])) for part in range(3))
         people = len(self.people)
         rate = Tally(successes=round(right * people), guesses=people).rate
@@ -384,13 +388,17 @@ class _Attack:
         }
 
 
-def _guessed(comparison: Comparison, tables: tuple[Records, ...], target: str) -> tuple[float, float, float] | None:
+def _guessed(
+    comparison: Comparison, tables: tuple[Records, ...], targets: Sequence[str]
+) -> dict[str, tuple[float, float, float] | None]:
     """Shares of people: guessed right, claimed rightly, claimed falsely; none if the schema decides the target."""
-    guess = attack_attribute(comparison, Scene(people=comparison.people, tables=tables), target, most=MOST_PEOPLE)
-    if not len(guess.people):
-        return None
-    right = float(np.mean(guess.value == guess.true_code))
-    return right, float(np.mean(guess.right)), float(np.mean(guess.claims & ~guess.right))
+    scene = Scene(people=comparison.people, tables=tables)
+    shares: dict[str, tuple[float, float, float] | None] = {}
+    for target, guess in attack_attributes(comparison, scene, targets, most=MOST_PEOPLE).items():
+        told = (guess.value == guess.true_code, guess.right, guess.claims & ~guess.right)
+        right, claimed, false = (float(one.mean()) if len(one) else 0.0 for one in told)
+        shares[target] = (right, claimed, false) if len(guess.people) else None
+    return shares
 
 
 def _own_record(people: Floats, protected: Floats, chosen: Integers) -> float:

@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from understudy.core.arrays import Progress
 from understudy.core.result import Finding, Section
 from understudy.errors import InputError, unknown_name
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Attack, attacks
 from understudy.evaluation.shared.attack_success import LEVEL, Z
-from understudy.evaluation.shared.results import ATTACKS, Collected, frame
-from understudy.evaluation.taking_part import PERSON_PART, person_part
+from understudy.evaluation.shared.results import ATTACKS, Collected, frame, part_of
+from understudy.evaluation.taking_part import INVENTED, MEMBERSHIP, PERSON_PART, RAREST, person_part
 from understudy.release import Release
 
 NEEDED = {
@@ -27,7 +28,9 @@ NEEDED = {
 NOTABLE = 0.05  # a residual risk above this, with its whole interval above 0, is worth a warning
 
 
-def evaluate_risk(comparison: Comparison, *, only: Sequence[str] | None = None) -> Section:
+def evaluate_risk(
+    comparison: Comparison, *, only: Sequence[str] | None = None, progress: Progress | None = None
+) -> Section:
     """Attack a release (anyone's) with what an intruder might know, and say who and what is at risk.
 
     ``only`` names the attacks to run. Every finding and table is internal.
@@ -38,6 +41,8 @@ def evaluate_risk(comparison: Comparison, *, only: Sequence[str] | None = None) 
     names = chosen_attacks(only)
     _check_people(comparison)
     found = Collected()
+    halfway = 1.0 if only is not None else 0.5
+    attacking = part_of(progress, 0.0, halfway)
     for done, name in enumerate(names):
         attack = attacks[name]
         missing = _missing(attack, comparison)
@@ -50,12 +55,24 @@ def evaluate_risk(comparison: Comparison, *, only: Sequence[str] | None = None) 
                 )
             )
             continue
-        found.add(attack().run(comparison))
-        if comparison.progress is not None:
-            comparison.progress(done + 1, len(names))
+        section = attack().run(comparison)
+        found.add(section)
+        if comparison.finished is not None:
+            comparison.finished(name, section)
+        if attacking is not None:
+            attacking(done + 1, len(names))
     if only is None:
-        found.add(person_part(comparison, found.attacked))
-    found.findings = [*_headlines(found.attacked), *_chosen_keys(comparison), *found.findings]
+        measured = person_part(comparison, found.attacked, progress=part_of(progress, halfway, 1.0))
+        found.add(measured)
+        if comparison.finished is not None:
+            comparison.finished(PERSON_PART, measured)
+    found.findings = [
+        *_headlines(found.attacked),
+        *_told_of_samples(found),
+        *_chosen_keys(comparison),
+        *_without_order(comparison),
+        *found.findings,
+    ]
     section = found.section()
     if only is None:
         section = replace(section, frames={**board_frames(section), **section.frames})
@@ -129,6 +146,26 @@ def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
     return findings
 
 
+def _told_of_samples(found: Collected) -> list[Finding]:
+    """Says of how many people at least the attacks speak that asked about some only, and how exact that is."""
+    asked = [row["asked"] for row in found.attacked if " of " in row["note"] and row["note"].endswith("people")]
+    if not asked:
+        return []
+    fewest = min(asked)
+    error = 100 * Z * 0.5 / fewest**0.5
+    return [
+        Finding(
+            code="risk.sampled",
+            title=(
+                f"some attacks asked about {fewest:,} people or more, chosen at random, not about everybody: their "
+                f"shares are right within {error:.1f} percentage points (95 percent); the intervals have this in them, "
+                "and --thorough asks about more"
+            ),
+            value=fewest,
+        )
+    ]
+
+
 def _chosen_keys(comparison: Comparison) -> list[Finding]:
     if comparison.keys or len(comparison.names) < 2:
         return []
@@ -140,6 +177,24 @@ def _chosen_keys(comparison: Comparison) -> list[Finding]:
                 "the names of the attributes; elsewhere an intruder knows everything but the attribute they want"
             ),
             value=None,
+        )
+    ]
+
+
+def _without_order(comparison: Comparison) -> list[Finding]:
+    names = comparison.without_order
+    if not names:
+        return []
+    return [
+        Finding(
+            code="risk.rank_order",
+            title=(
+                f"attacks by ranks take the levels of {', '.join(names)} in the order of the schema, which says "
+                "nothing unless you know better: write ordered = true, or a tree or distances of the levels, into "
+                "the schema"
+            ),
+            value=len(names),
+            reference="Domingo-Ferrer, Sánchez and Rufian-Torrell 2013: semantic marginality",
         )
     ]
 
@@ -180,6 +235,10 @@ FALSE_DISCLOSURES = "false_disclosures"
 LITERATURE = "names_in_the_literature"
 GROUPS = ("first", "second", "third")
 NOT_MEASURED = "not measured"
+WHO = {
+    RAREST: "Tell whether one of the most unusual people was in the data",
+    INVENTED: "Tell whether a person invented for this test was put into the data",
+}
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -204,7 +263,7 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
     if not part:
         sentence = f"{reason[:1].upper()}{reason[1:]}." if reason else "This was not measured."
         return _sentence(title, sentence, None)
-    worst = max(part, key=lambda row: row["gain_low"])
+    worst = max((row for row in part if row["subject"] != INVENTED), key=lambda row: row["gain_low"])
     inside, outside = _thousand(worst["inside"]), _thousand(worst["outside"])
     question = _question(worst["attack"], worst["subject"])
     limit = (
@@ -282,8 +341,10 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
     """One line for each attack: its clearest gain, what it finds out about anybody, what it claims falsely."""
     lines = []
     names = dict.fromkeys([*(row["attack"] for row in attacked), *(row["attack"] for row in part)])
-    for name in names:
-        gains = [row for row in part if row["attack"] == name]
+    apart = [(MEMBERSHIP, who) for who in (RAREST, INVENTED) if any(row["subject"] == who for row in part)]
+    for name, who in [*((name, "") for name in names), *apart]:
+        gains = [row for row in part if row["attack"] == name and (row["subject"] in (RAREST, INVENTED)) == bool(who)]
+        gains = [row for row in gains if not who or row["subject"] == who]
         gain = max(gains, key=lambda row: row["gain_low"], default=None)
         rows = [row for row in attacked if row["attack"] == name and row["asked"]]
         best = max(rows, key=lambda row: row["successes"] / row["asked"], default=None)
@@ -292,7 +353,7 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
         lines.append(
             {
                 "light": NOT_MEASURED if gain is None else gain["light"],
-                "attack": _question(name),
+                "attack": WHO.get(who) or _question(name),
                 "about": (gain or best or {"subject": ""})["subject"],
                 "in_the_data": _thousand(gain["inside"]) if gain else best and _thousand(_share(best, "successes")),
                 "not_in_the_data": gain and _thousand(gain["outside"]),

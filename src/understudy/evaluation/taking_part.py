@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.core.arrays import Flags, Floats, Integers
+from understudy.core.arrays import Flags, Floats, Integers, Progress
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
+from understudy.errors import UnderstudyError
 from understudy.evaluation.inputs.comparison import Comparison
-from understudy.evaluation.inputs.records import Records, records_of, with_nulls
+from understudy.evaluation.inputs.records import Records, possible, records_of, with_nulls
 from understudy.evaluation.shared.attack import attacks
 from understudy.evaluation.shared.attack_success import LEVEL, Tally
 from understudy.evaluation.shared.neighbours import Neighbours
@@ -42,6 +43,9 @@ MOST_TARGETS = 3  # the attributes that are told best
 RARE = 0.05  # the share of people called rare: those farthest from anybody else
 NOTABLE = 0.05  # a gain that is surely above this is a red light
 FALSE_ALARM = 1e-3  # of all comparisons with the bound together
+CANARIES = 40  # invented people who are added to the data of the refits
+MOST_CANARIES = 0.05  # as a share of the people
+EVERYBODY, RAREST, INVENTED = "everybody", "the rarest people", "invented people"
 MEMBERSHIP = "membership"
 PERSON_PART = "person_part"
 # By attack and subject, of each refit: successes and people asked about, among those kept and among those left out.
@@ -170,11 +174,13 @@ def _worth(side: Tally) -> float | None:
 class _Refits:
     """What the refits said, as far as they got."""
 
-    rare: Flags
+    rare: Flags  # of the people asked about
+    canaries: int  # who come behind them
     counts: Counts = field(default_factory=dict)
     nearness: list[Floats] = field(default_factory=list)
     kept: list[Flags] = field(default_factory=list)
     seconds: float = 0.0
+    stopped: str = ""  # why no more could be made
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -184,14 +190,17 @@ class _Refits:
         """Also of membership: a person is accused if a refit lies nearer to them than the others do on average.
 
         The other refits are drawn independently of this one, so they are knowledge of the intruder that is the same
-        for people kept and left out. Rare people are also taken alone.
+        for people kept and left out. Rare people are also taken alone, and so are the canaries.
         """
         if len(self) < 2:
             return self.counts
         nearness, kept = np.array(self.nearness), np.array(self.kept)
         accused = nearness > (nearness.sum(axis=0) - nearness) / (len(self) - 1)
         counts: Counts = dict(self.counts)
-        for subject, chosen in (("everybody", np.ones(len(self.rare), bool)), ("the rarest people", self.rare)):
+        invented = np.repeat([False, True], [len(self.rare), self.canaries])
+        rare = np.append(self.rare, np.zeros(self.canaries, bool))
+        groups = ((EVERYBODY, ~invented), (RAREST, rare), (INVENTED, invented))
+        for subject, chosen in groups:
             counts[MEMBERSHIP, subject] = [
                 (int(said[inside].sum()), int(inside.sum()), int(said[~inside].sum()), int((~inside).sum()))
                 for said, inside in zip(accused[:, chosen], kept[:, chosen], strict=True)
@@ -200,7 +209,9 @@ class _Refits:
         return counts
 
 
-def person_part(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> Section:
+def person_part(
+    comparison: Comparison, attacked: Sequence[Mapping[str, Any]], *, progress: Progress | None = None
+) -> Section:
     """The gain of every attack that tells it, by the holdout if there is one, else by refits; and why not, if not."""
     found = Collected()
     if comparison.outsiders is not None:
@@ -209,7 +220,9 @@ def person_part(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -
     elif comparison.refit is None:
         return _not_measured(comparison.no_refit or "there is no holdout, and no way to make the release again")
     else:
-        refits = _run(comparison, _told_best(comparison, attacked))
+        refits = _run(comparison, _told_best(comparison, attacked), progress)
+        if len(refits) < FEWEST_REFITS and refits.stopped:
+            return _not_measured(f"the release could not be made again from half of the data ({refits.stopped})")
         if len(refits) < FEWEST_REFITS:
             return _not_measured(
                 f"making the release again takes about {refits.seconds / max(len(refits), 1):.0f} CPU seconds, and "
@@ -235,26 +248,33 @@ def _told_best(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) ->
     return comparison.schema.margin(best)
 
 
-def _run(comparison: Comparison, targets: tuple[str, ...]) -> _Refits:
+def _run(comparison: Comparison, targets: tuple[str, ...], progress: Progress | None) -> _Refits:
     """As many refits as are useful and as the CPU budget allows."""
     people = comparison.some_people(len(comparison.people), MOST_PEOPLE, "refits")
-    refits = _Refits(rare=_rare(comparison, people))
-    rows = with_nulls(comparison.original, comparison.original_rows)
+    rows, canaries = _with_canaries(comparison)
+    refits = _Refits(rare=_rare(comparison, people), canaries=len(canaries))
+    everybody = np.append(people, len(comparison.people) + np.arange(len(canaries)))
+    positions = np.concatenate([comparison.people.positions[people], canaries.positions])
     started = time.process_time()
-    for number, kept in enumerate(_halves(comparison)):
-        tables = _refit(comparison, rows, kept, number)
+    for number, kept in enumerate(_halves(comparison, np.concatenate([comparison.people.codes, canaries.codes]))):
+        try:
+            tables = _refit(comparison, rows, kept, number)
+        except UnderstudyError as problem:  # half of the data may be too few for the method
+            refits.stopped = str(problem)
+            break
         one = comparison.in_refit(
             people=people[kept[people]], outsiders=people[~kept[people]], tables=tables, targets=targets
         )
         _play(one, refits)
-        refits.nearness.append(_nearness(comparison, people, tables))
-        refits.kept.append(kept[people])
+        refits.nearness.append(_nearness(comparison, positions, tables))
+        refits.kept.append(kept[everybody])
         refits.seconds = time.process_time() - started
-        if comparison.progress is not None:
-            comparison.progress(number + 1, USUAL_REFITS)
         each = refits.seconds / len(refits)
+        if progress is not None:
+            few = min(MOST_REFITS if comparison.thorough else USUAL_REFITS, max(int(comparison.seconds / each), 1))
+            progress(number + 1, max(few, number + 1))
         needed = each * max(FEWEST_REFITS, len(refits) + 1)
-        if not comparison.thorough and needed > comparison.seconds:
+        if needed > comparison.seconds:
             break
         if not comparison.thorough and len(refits) >= USUAL_REFITS and not _suspicious(comparison, refits):
             break
@@ -267,7 +287,7 @@ def _suspicious(comparison: Comparison, refits: _Refits) -> bool:
     An alarm needs a lower limit above the bound, hence a mean above it: to stop only where there is none raises no
     further false alarms.
     """
-    for counts in refits.all_counts.values():
+    for counts in filter(None, refits.all_counts.values()):
         inside, asked, outside, others = np.sum(counts, axis=0)
         limit = most_allowed(outside / others, comparison.claimed)
         if limit is not None and inside / asked > limit:
@@ -275,17 +295,40 @@ def _suspicious(comparison: Comparison, refits: _Refits) -> bool:
     return False
 
 
-def _halves(comparison: Comparison) -> Iterator[Flags]:
+def _with_canaries(comparison: Comparison) -> tuple[pa.Table, Records]:
+    """The rows with some invented people behind them, and the invented people.
+
+    Each takes every answer from another person (what is public from one and the same), so that they are unlike anybody
+    as far as answers hang together. The schema must allow them.
+    """
+    rows = with_nulls(comparison.original, comparison.original_rows)
+    count = len(comparison.people)
+    wanted = min(CANARIES, int(MOST_CANARIES * count))
+    generator = comparison.generator("canaries")
+    taken = generator.integers(0, count, (20 * wanted, len(comparison.names)))
+    public = comparison.columns(comparison.public)
+    if public:
+        taken[:, public] = taken[:, public[:1]]
+    columns = np.arange(len(comparison.names))
+    codes = comparison.people.codes[taken, columns]
+    taken = taken[possible(comparison.schema, codes)][:wanted]
+    people = comparison.people
+    invented = Records(codes=people.codes[taken, columns], positions=people.positions[taken, columns])
+    made = pa.table({name: rows[name].take(pa.array(taken[:, j])) for j, name in enumerate(rows.column_names)})
+    return pa.concat_tables([rows, made]), invented
+
+
+def _halves(comparison: Comparison, codes: Integers) -> Iterator[Flags]:
     """Who is kept. Halves of a fixed size where that is public, within what is public of everybody; else fair coins.
 
     So a half with a person, and one with somebody else in their place (or with nobody), are neighbours.
     """
     from understudy.evaluation.shared.record_cells import cell_numbers
 
-    count = len(comparison.people)
+    count = len(codes)
     coins = comparison.release.statement.unit.kind == "add_remove"
     columns = comparison.columns(comparison.public)
-    (stratum,), strata = cell_numbers([comparison.people.codes], columns, comparison.schema.shape())
+    (stratum,), strata = cell_numbers([codes], columns, comparison.schema.shape())
     for number in range(MOST_REFITS):
         generator = comparison.generator(f"half {number}")
         if coins:
@@ -319,15 +362,15 @@ def _play(one: Comparison, refits: _Refits) -> None:
                 refits.counts.setdefault((name, row["subject"]), []).append(counts)
 
 
-def _nearness(comparison: Comparison, people: Integers, tables: tuple[Records, ...]) -> Floats:
-    """How near the closest synthetic record is to each person; greater is nearer."""
+def _nearness(comparison: Comparison, positions: Floats, tables: tuple[Records, ...]) -> Floats:
+    """How near the closest synthetic record is to each position; greater is nearer."""
     columns = list(range(len(comparison.names)))
     tree = Neighbours(
         np.concatenate([table.positions for table in tables]),
         nominal=comparison.nominal(columns),
         weights=comparison.spans(columns),
     )
-    nearness: Floats = -tree.k_nearest(comparison.people.positions[people], 1)[:, 0]
+    nearness: Floats = -tree.k_nearest(positions, 1)[:, 0]
     return nearness
 
 

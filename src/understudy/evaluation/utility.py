@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from understudy.core.arrays import Progress
 from understudy.core.result import Finding, Section
 from understudy.errors import MissingExtraError, UnsupportedError
 from understudy.evaluation.inputs.comparison import Comparison
@@ -17,7 +18,9 @@ from understudy.release import Release
 LEADING = ("margins", "propensity")
 
 
-def evaluate_utility(comparison: Comparison, *, families: Sequence[str] | None = None) -> Section:
+def evaluate_utility(
+    comparison: Comparison, *, families: Sequence[str] | None = None, progress: Progress | None = None
+) -> Section:
     """How far the synthetic tables of a release are from the confidential one. Internal: never put it into a release.
 
     ``families`` chooses measures by name (all by default); one that is asked for by name and cannot be computed raises,
@@ -27,9 +30,14 @@ def evaluate_utility(comparison: Comparison, *, families: Sequence[str] | None =
     for name in chosen:
         measures[name]
     found = Collected()
-    for name in chosen:
+    for done, name in enumerate(chosen):
         try:
-            found.add(measures[name](comparison))
+            section = measures[name](comparison)
+            found.add(section)
+            if comparison.finished is not None:
+                comparison.finished(name, section)
+            if progress is not None:
+                progress(done + 1, len(chosen))
         except (MissingExtraError, UnsupportedError) as problem:
             if families is not None:
                 raise

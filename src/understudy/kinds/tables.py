@@ -255,6 +255,7 @@ class Tables:
         """Utility and risk, by the measures and attacks of ``evaluation/``."""
         from understudy.evaluation.inputs.comparison import compare
         from understudy.evaluation.risk import evaluate_risk
+        from understudy.evaluation.shared.results import part_of
         from understudy.evaluation.utility import evaluate_utility
         from understudy.release.refitting import refitting
 
@@ -267,12 +268,15 @@ class Tables:
             keys=asked.keys,
             targets=asked.targets,
             thorough=asked.thorough,
-            progress=asked.progress,
+            finished=asked.finished,
             **refitting(release),
         )
+        both = len(set(asked.parts)) > 1
+        first, second = (0.0, 0.3 if both else 1.0), (0.3 if both else 0.0, 1.0)
+        measuring, attacking = (part_of(asked.progress, *share) for share in (first, second))
         return Evaluation(
-            utility=evaluate_utility(comparison) if "utility" in asked.parts else Section(),
-            risk=evaluate_risk(comparison) if "risk" in asked.parts else Section(),
+            utility=evaluate_utility(comparison, progress=measuring) if "utility" in asked.parts else Section(),
+            risk=evaluate_risk(comparison, progress=attacking) if "risk" in asked.parts else Section(),
         )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from understudy.core.schema import Schema
 from understudy.engines.opening import open_source
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.privacy.promise.definition import PureDP, Unit
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.run import Destination, start_run
@@ -29,6 +29,10 @@ def refitting(release: Release) -> dict[str, Any]:
         return {"no_refit": "there is no holdout, and the release was not made here, so it cannot be made again"}
     if plan.unit.unit_id is not None or plan.unit.rows_per_unit > 1:
         return {"no_refit": "there is no holdout, and persons have several rows, which random halves would tear apart"}
+    try:
+        configure(plan.method, plan.options)
+    except (InputError, UnsupportedError, UnknownNameError) as problem:
+        return {"no_refit": f"there is no holdout, and its method cannot be run again here ({problem})"}
 
     def refit(rows: pa.Table, number: int) -> Release:
         request = Request(

@@ -53,6 +53,9 @@ def test_output_inside_a_release_is_refused(release, run, place):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ("--rank-weights age", "name=weight"),
+        ("--rank-weights age=-1", "not negative"),
+        ("--rank-weights agee=1", "'age'"),
         ("--keys sxe", "'sex'"),
         ("--keys sex --targets sex", "both a key and a target"),
         ("--only membership", "holdout"),

@@ -59,3 +59,25 @@ def test_a_command_that_is_stopped_ends_with_130(folder):
     assert process.returncode == 130, shown
     assert "interrupted" in shown
     assert "bug" not in shown
+
+
+def test_what_an_evaluation_had_found_is_kept(folder, run, monkeypatch):
+    """Stopped after the first measures: they are named, and their tables are there; a whole run takes them away."""
+    from understudy.evaluation import risk
+
+    run("synthesize people.csv --schema people.toml --method independent --epsilon 1 --out release")
+
+    def stopped(*given, **more):
+        raise KeyboardInterrupt
+
+    whole = risk.person_part
+    monkeypatch.setattr(risk, "person_part", stopped)
+    shown = run("attack release --confidential people.csv --out risk", code=130)
+    assert "Finished before: anonymity" in shown.stdout
+    assert (folder / "risk.unfinished" / "uniqueness" / "attacks.csv").is_file()
+    assert not (folder / "risk").exists()
+    assert (folder / "risk.unfinished").stat().st_mode & 0o077 == 0
+    monkeypatch.setattr(risk, "person_part", whole)
+    run("attack release --confidential people.csv --out risk")
+    assert (folder / "risk" / "attacks.csv").is_file()
+    assert not (folder / "risk.unfinished").exists()

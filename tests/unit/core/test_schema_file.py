@@ -240,3 +240,29 @@ def test_control_characters_survive():
 def test_text_that_is_not_unicode_cannot_be_written():
     with pytest.raises(SchemaError, match="not valid Unicode"):
         write_schema(Schema(attributes=(Attribute(name="a", levels=("\ud800",)),)))
+
+
+def test_a_tree_or_distances_of_levels_are_read_written_and_checked():
+    text = """version = 1
+[[attribute]]
+name = "job"
+levels = ["nurse", "doctor", "actor"]
+tree = ["health/nurse", "health/doctor", "arts/actor"]
+[[attribute]]
+name = "town"
+levels = ["a", "b"]
+distances = [[0, 2.5], [2.5, 0]]
+"""
+    schema = parse_schema(text)
+    assert schema["job"].apart()[0] == (0.0, 2.0, 4.0)
+    assert schema["town"].apart() == ((0.0, 2.5), (2.5, 0.0))
+    assert parse_schema(write_schema(schema)).fingerprint == schema.fingerprint
+    assert parse_schema(text.replace("arts/", "health/")).fingerprint != schema.fingerprint
+    for old, new, says in (
+        ('"arts/actor"]', '"x", "y"]', "a path"),
+        ("2.5, 0]", "1.5, 0]", "the same both ways"),
+        ("[[0, 2.5], [2.5, 0]]", "[[0, 2.5]]", "2 lists of 2"),
+        ('"arts/actor"]', '"arts/actor"]\nordered = true', "not ordered"),
+    ):
+        with pytest.raises(SchemaError, match=says):
+            parse_schema(text.replace(old, new))

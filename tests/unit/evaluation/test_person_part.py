@@ -85,7 +85,7 @@ def test_certainty_in_every_refit_is_no_alarm_at_a_large_epsilon():
 def test_halves_are_neighbours_of_halves(unit):
     data = table(301, 2)
     made = compared(release_of(table(301, 3), epsilon=1, unit=unit), data)
-    halves = np.array(list(taking_part._halves(made)))
+    halves = np.array(list(taking_part._halves(made, made.people.codes)))
     assert len(np.unique(halves, axis=0)) == taking_part.MOST_REFITS
     assert abs(halves.mean() - 0.5) < 0.02
     sizes = halves.sum(axis=1)
@@ -104,9 +104,10 @@ def test_a_synthesizer_that_copies_is_an_alarm_about_the_software():
     data = table(400, 4)
     copied = compared(release_of(data, epsilon=1), data, refit=lambda rows, _: us.wrap(rows, SCHEMA))
     found = person_part(copied, [])
-    member = rows_of(found)["membership", "the rarest people"]
-    assert member["above_bound"]
-    assert member["light"] == "red"
+    for who in ("the rarest people", "invented people"):
+        member = rows_of(found)["membership", who]
+        assert member["above_bound"]
+        assert member["light"] == "red"
     problems = [finding for finding in found.findings if finding.severity == "problem"]
     assert "software" in problems[0].title
 
@@ -120,6 +121,21 @@ def test_a_synthesizer_that_ignores_its_data_gains_nothing():
     assert {row["above_bound"] for row in rows_of(found).values()} == {False}
     assert "red" not in {row["light"] for row in rows_of(found).values()}
     assert [finding for finding in found.findings if finding.severity != "info"] == []
+
+
+def test_invented_people_are_possible_and_behind_the_others():
+    from understudy.demo.people import people_schema
+    from understudy.evaluation.inputs.records import possible
+
+    data, schema = make_people(300), people_schema()
+    release = us.wrap(data.select(list(schema.names)), schema)
+    made = compare(release, us.open_source(data, schema))
+    rows, invented = taking_part._with_canaries(made)
+    assert len(invented) == 15  # 5 percent
+    assert possible(schema, invented.codes).all()
+    coded = us.open_source(rows, schema).confidential_table()[0]  # the schema accepts every one of them
+    assert np.array_equal(coded.columns["age"][300:], invented.codes[:, schema.names.index("age")])
+    assert np.array_equal(coded.columns["age"][:300], made.people.codes[:, schema.names.index("age")])
 
 
 def test_without_a_guarantee_no_bound_is_stated():
@@ -150,6 +166,20 @@ def test_a_release_that_cannot_be_made_again_says_so():
     assert "person_part" not in found.frames
     assert "not made here" in {one.code: one.title for one in found.findings}["risk.person.not_measured"]
     assert "not made here" in found.frames["first_screen"].to_pylist()[0]["sentence"]
+
+
+def test_what_cannot_be_made_again_is_refused_or_told_before_it_costs():
+    data = make_people(200)
+    release = us.wrap(data.select(list(small_schema().names)), small_schema())
+    with pytest.raises(us.InputError, match="cannot be"):
+        us.attack(release, data, thorough=True)
+    data = table(100, 3)
+
+    def fails(rows, number):
+        raise us.InputError("too few rows.")
+
+    found = person_part(compared(release_of(data, epsilon=1), data, refit=fails), [])
+    assert "half of the data (too few rows.)" in found.findings[0].title
 
 
 def test_refits_of_a_plan_keep_its_bound_and_say_the_same_twice():

@@ -7,7 +7,8 @@ guess is right if it falls into the same level or bin. The control tells apart w
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from understudy.core.arrays import Flags, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses
-from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses, of_a_sample
+from understudy.evaluation.shared.neighbours import nearest_without_each
 from understudy.evaluation.shared.results import frame
 
 PEOPLE = 2000
@@ -34,45 +35,70 @@ class AttributeInference:
 
     def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []
+        targets = [target for target in comparison.attacked if comparison.known(target)]
 
         def play(scene: Scene) -> dict[str, Tally]:
-            chosen = comparison.some_people(len(scene.people), PEOPLE, "attribute_inference")
+            chosen = comparison.affordable_people(
+                len(scene.people), PEOPLE, self.name, differences=sum(map(len, scene.tables)) * len(comparison.names)
+            )
             tallies = {}
-            for target in comparison.attacked:
-                if not comparison.known(target):
-                    continue
-                people = chosen[comparison.undecided(scene.people.take(chosen), target)]
-                if not len(people):
+            for target, told in infer(comparison, scene, targets, chosen).items():
+                if not len(told.people):
                     tallies[target] = Tally(successes=0, guesses=0, asked=0, note=DECIDED)
                     continue
-                guess, agreed, worth = infer(comparison, scene, target, people)
-                truth = scene.people.codes[people, comparison.names.index(target)]
-                right = guess == truth
-                tallies[target] = Tally(successes=int(right.sum()), guesses=len(people), independent=worth)
+                truth = scene.people.codes[told.people, comparison.names.index(target)]
+                right, agreed = told.guess == truth, told.agreed
+                tallies[target] = Tally(
+                    successes=int(right.sum()),
+                    guesses=len(right),
+                    independent=told.worth,
+                    note=of_a_sample(len(right), len(scene.people)),
+                )
                 if scene.people is comparison.people and scene.tables is comparison.tables:
                     column = np.concatenate([copy.codes[:, comparison.names.index(target)] for copy in scene.tables])
                     commonest = int(np.bincount(column).argmax())
                     rows.append({
-                        "target": target, "people": len(people), "right": int(right.sum()),
+                        "target": target, "people": len(right), "right": int(right.sum()),
                         "sure_and_right": int(np.sum(right & agreed)), "sure_and_wrong": int(np.sum(~right & agreed)),
                         "guess_of_commonest": float(np.mean(truth == commonest)),
                     })  # fmt: skip
             return tallies
 
-        outcomes = play_scenes(comparison, self.name, play)
+        outcomes = play_scenes(comparison, self.name, play) if targets else []
         return section_of(outcomes=tuple(outcomes), frames={"attribute_inference": frame(rows)})
 
 
-def infer(comparison: Comparison, scene: Scene, target: str, people: Integers) -> tuple[Integers, Flags, float]:
-    """The guessed code of each person, whether all their nearest records agree on it, and what the guesses are worth.
+class Told(NamedTuple):
+    """What the nearest records say of one target."""
 
-    People whose nearest records are the same are told the same.
-    """
-    known, column = comparison.columns(comparison.known(target)), comparison.names.index(target)
-    positions = np.concatenate([copy.positions for copy in scene.tables])
-    codes = np.concatenate([copy.codes[:, column] for copy in scene.tables])
-    tree = Neighbours(positions[:, known], nominal=comparison.nominal(known), weights=comparison.spans(known))
-    groups = tree.nearest(scene.people.positions[people][:, known])
-    found = tree.summaries(groups, codes.astype(np.float64), codes, comparison.schema.shape()[column])
-    worth = independent_guesses(np.bincount(found.first))
-    return found.table.argmax(axis=1), (found.table > 0).sum(axis=1) == 1, worth
+    people: Integers  # for whom the public schema leaves the target open
+    guess: Integers  # the code most of the nearest records have
+    agreed: Flags  # whether all of them have it
+    worth: float  # people whose nearest records are the same are told the same: how many guesses theirs are worth
+
+
+def infer(comparison: Comparison, scene: Scene, targets: Sequence[str], people: Integers) -> dict[str, Told]:
+    """Each target guessed for some people, from the records nearest in what is known but for the target."""
+    columns = comparison.columns(tuple(targets))
+    everything = list(range(len(comparison.names)))
+    known = {name for target in targets for name in comparison.known(target)}
+    spans = comparison.spans(everything)
+    weights = np.where([name in known or not comparison.keys for name in comparison.names], spans, -1.0)
+    codes = np.concatenate([copy.codes for copy in scene.tables])[:, columns]
+    found = nearest_without_each(
+        np.concatenate([copy.positions for copy in scene.tables]),
+        scene.people.positions[people],
+        columns,
+        ranks=codes.astype(np.float64),
+        codes=codes,
+        levels=[comparison.schema.shape()[column] for column in columns],
+        nominal=comparison.nominal(everything),
+        weights=weights,
+    )
+    told = {}
+    for target, near in zip(targets, found, strict=True):
+        asked = comparison.undecided(scene.people.take(people), target)
+        table = near.table[asked]
+        worth = independent_guesses(np.bincount(near.first[asked]))
+        told[target] = Told(people[asked], table.argmax(axis=1), (table > 0).sum(axis=1) == 1, worth)
+    return told

@@ -3,7 +3,8 @@
 Two numbers per person: the distance to the closest synthetic record, and its ratio to the distance to the second
 closest. A person is *closer than company* if a synthetic record is nearer to them than any other person in the data
 (Gower distance). With a holdout: copies of the data lie nearer to the people in it than to people who are not.
-Everybody is compared, since comparing a sample hides copies. Outliers, the people farthest from company, leak first.
+Exact copies are looked for among everybody, since a sample hides them; distances, where there are many people, of some
+chosen at random. Outliers, the people farthest from company, leak first.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.core.arrays import Flags, Floats
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
+from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import Tally
+from understudy.evaluation.shared.attack_success import Tally, of_a_sample
 from understudy.evaluation.shared.neighbours import Neighbours
+from understudy.evaluation.shared.record_cells import numbers_of
 from understudy.evaluation.shared.results import frame
 
+MOST_PEOPLE = 20_000  # whose distances are taken
+LOOKS = 2  # at all records: among people, and among synthetic ones
 OUTLIERS = 0.05  # the share of people called outliers
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5)
 
@@ -37,9 +42,15 @@ class ClosestRecord:
         columns = list(range(len(comparison.names)))
         space: dict[str, Any] = {"nominal": comparison.nominal(columns), "weights": comparison.spans(columns)}
         data = Neighbours(comparison.people.positions, **space)
-        company = {"people": data.k_nearest(comparison.people.positions, 1, themselves=True)[:, 0]}
-        if comparison.outsiders is not None:
-            company["holdout"] = data.k_nearest(comparison.outsiders.positions, 1)[:, 0]
+        everybody = {"people": comparison.people, "holdout": comparison.outsiders}
+        asked = {
+            who: people.take(self._chosen(comparison, people, who))
+            for who, people in everybody.items()
+            if people is not None
+        }
+        company = {"people": data.k_nearest(asked["people"].positions, 2)[:, 1]}  # the first is the person
+        if "holdout" in asked:
+            company["holdout"] = data.k_nearest(asked["holdout"].positions, 1)[:, 0]
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
@@ -47,20 +58,37 @@ class ClosestRecord:
             apart = outliers(company[who])
             tallies = {}
             for number, copy in enumerate(scene.tables, start=1):
-                two = Neighbours(copy.positions, **space).k_nearest(scene.people.positions, 2)
+                two = Neighbours(copy.positions, **space).k_nearest(asked[who].positions, 2)
+                copied = _have_copies(scene.people, copy)
                 closer = two[:, 0] < company[who]
                 for label, chosen in (("everybody", np.ones(len(apart), bool)), ("outliers", apart)):
                     tallies[f"{label}, copy {number}"] = Tally(
-                        successes=int(closer[chosen].sum()), guesses=int(chosen.sum())
+                        successes=int(closer[chosen].sum()),
+                        guesses=int(chosen.sum()),
+                        note=of_a_sample(len(apart), len(scene.people)),
                     )
                     if scene.tables is comparison.tables:
-                        rows.append({"who": who, "group": label, "copy": number, **distances(two[chosen])})
+                        found = distances(two[chosen])
+                        if label == "everybody":
+                            found["exact_copies"] = float(copied.mean())
+                        rows.append({"who": who, "group": label, "copy": number, **found})
             return tallies
 
         outcomes = play_scenes(comparison, self.name, play)
         return section_of(
             outcomes=tuple(outcomes), frames={"closest_record": frame(rows)}, findings=tuple(_findings(rows))
         )
+
+    def _chosen(self, comparison: Comparison, people: Records, who: str) -> Integers:
+        differences = LOOKS * len(comparison.people) * len(comparison.names)
+        return comparison.affordable_people(len(people), MOST_PEOPLE, f"{self.name} {who}", differences=differences)
+
+
+def _have_copies(people: Records, copy: Records) -> Flags:
+    """Which people have a synthetic record that equals theirs in everything."""
+    (here, there), cells = numbers_of([people.positions, copy.positions])
+    copied: Flags = (np.bincount(there, minlength=cells) > 0)[here]
+    return copied
 
 
 def outliers(company: Floats) -> Flags:

@@ -15,22 +15,30 @@ range if theirs is shorter than that, *help* if it also holds the truth, and *co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses
-from understudy.evaluation.shared.neighbours import Neighbours
-from understudy.evaluation.shared.ranks import mid_rank_matrix, mid_ranks, ranks_among, same_size
+from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses, of_a_sample
+from understudy.evaluation.shared.neighbours import nearest_without_each
+from understudy.evaluation.shared.ranks import mid_rank_matrix, ranks_among, same_size
 from understudy.evaluation.shared.results import frame
 
-MOST_PEOPLE = 20_000  # whose attributes are guessed; they are looked for among all synthetic records
+MOST_PEOPLE = 2_000  # whose attributes are guessed; they are looked for among all synthetic records
 SHOWN_PEOPLE = 200  # in the table of ranges
+SAID = ("comforted", "narrowed", "confused")
+CLOSE = 0.05  # how rarely unrelated copies are as close as copies that comfort
+CRITERIA = ("sum", "maximum", "minimum")
+FEWER = 500  # people, by each criterion
+BY_CHANCE = 2_000  # spans of unrelated copies
 
 
 @attacks.add
@@ -49,35 +57,46 @@ class RankAttribution:
     def run(self, comparison: Comparison) -> Section:
         summary: list[dict[str, Any]] = []
         ranges: list[dict[str, Any]] = []
+        by_person: list[pa.Table] = []
+        targets = [target for target in comparison.attacked if comparison.known(target)]
 
         def play(scene: Scene) -> dict[str, Tally]:
             real = scene.people is comparison.people and scene.tables is comparison.tables
             tallies = {}
-            for target in comparison.attacked:
-                if not comparison.known(target):
-                    continue
-                guess = attack_attribute(comparison, scene, target)
+            for target, guess in attack_attributes(comparison, scene, targets).items():
                 if not len(guess.people):
                     tallies[target] = Tally(successes=0, guesses=0, asked=0, note=DECIDED)
                     continue
                 right = int(np.sum(guess.value == guess.true_code))
-                tallies[target] = Tally(successes=right, guesses=len(guess.value), independent=guess.independent)
+                tallies[target] = Tally(
+                    successes=right,
+                    guesses=len(guess.value),
+                    independent=guess.independent,
+                    note=of_a_sample(len(guess.people), len(scene.people)),
+                )
                 if real:
                     summary.append({"attribute": target, **guess.summary()})
                     ranges.extend(guess.rows(target))
+                    by_person.append(guess.by_person(target))
             return tallies
 
-        outcomes = play_scenes(comparison, self.name, play)
+        outcomes = play_scenes(comparison, self.name, play) if targets else []
+        in_refit = comparison.whole is not None
         worst = max(summary, key=lambda row: row["correct"], default=None)
         findings = () if worst is None else (_finding(worst, len(comparison.tables)),)
         return section_of(
             outcomes=tuple(outcomes),
-            frames={"rank_attribution": frame(summary), "rank_ranges": frame(ranges)},
+            frames={
+                "rank_attribution": frame(summary),
+                "rank_ranges": frame(ranges),
+                **({"rank_criteria": frame(_by_criterion(comparison, targets))} if summary and not in_refit else {}),
+                **({"rank_people": pa.concat_tables(by_person)} if by_person else {}),
+            },
             findings=findings,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Guesses:
     """What the intruder has for one attribute: of each person and copy the least and greatest linked rank."""
 
@@ -138,10 +157,54 @@ class Guesses:
             "narrowed": float(narrow.mean()),
             "helped": float((narrow & holds).mean()),
             "confused": float((narrow & ~holds).mean()),
+            **self._said_in_all(),
             "claims": int(self.claims.sum()),
             "correct": int(self.right.sum()),
             "false": int((self.claims & ~self.right).sum()),
         }
+
+    def _said_in_all(self) -> dict[str, float | None]:
+        """Shares of people; of the comforted and the narrowed also of those for whom the range leaves the truth out."""
+        said, holds = self.copies_say
+        several = len(self.low) > 1
+        shares = {f"copies_{name}": float(np.mean(said == number)) for number, name in enumerate(SAID)}
+        wrongly = {f"copies_{name}_wrongly": float(np.mean((said == n) & ~holds)) for n, name in enumerate(SAID[:2])}
+        return {name: share if several else None for name, share in {**shares, **wrongly}.items()}
+
+    @cached_property
+    def copies_say(self) -> tuple[Integers, Flags]:
+        """What the copies do to an intruder, of each person: 0 comforted, 1 narrowed, 2 confused; is the truth inside?
+
+        Section 4 of the paper, made exact. The middles of the copies' ranks span a length. Unrelated copies would span
+        one too, found from the middles of other people, drawn anew in each copy. Copies *comfort* if so short a span
+        has a chance of 5 percent at most, *confuse* if at least half of the spans by chance are shorter, and *narrow*
+        the range in between.
+        """
+        middle = (self.low + self.high) / 2
+        span = middle.max(axis=0) - middle.min(axis=0)
+        generator = np.random.default_rng(len(span))
+        drawn = generator.integers(0, len(span), (len(middle), BY_CHANCE))
+        unrelated = np.take_along_axis(middle, drawn, axis=1)
+        chance = np.sort(unrelated.max(axis=0) - unrelated.min(axis=0))
+        upto, below = (np.searchsorted(chance, span, side=side) / BY_CHANCE for side in ("right", "left"))
+        said = np.where(upto <= CLOSE, 0, np.where(below >= 0.5, 2, 1))
+        holds = (self.low.min(axis=0) <= self.true_rank) & (self.true_rank <= self.high.max(axis=0))
+        return said, holds
+
+    def by_person(self, attribute: str) -> pa.Table:
+        """Of each person: the range that all copies span, what the copies do, and whether the truth is in the range."""
+        said, holds = self.copies_say
+        return pa.table(
+            {
+                "attribute": pa.array([attribute] * len(self.people)),
+                "record": self.people,
+                "true_rank": self.true_rank,
+                "low": self.low.min(axis=0),
+                "high": self.high.max(axis=0),
+                "copies": pa.array([SAID[one] for one in said] if len(self.low) > 1 else ["one copy"] * len(said)),
+                "holds_truth": holds,
+            }
+        )
 
     def rows(self, attribute: str) -> list[dict[str, Any]]:
         """Table 3 of the paper: the ranks from each copy, for some people."""
@@ -161,41 +224,97 @@ class Guesses:
 
 def attack_attribute(comparison: Comparison, scene: Scene, target: str, *, most: int | None = None) -> Guesses:
     """Link ``most`` people on what is known, read the target."""
-    column = comparison.names.index(target)
-    known = comparison.columns(comparison.known(target))
+    return attack_attributes(comparison, scene, (target,), most=most)[target]
+
+
+def attack_attributes(
+    comparison: Comparison, scene: Scene, targets: Sequence[str], *, most: int | None = None, criterion: str = "sum"
+) -> dict[str, Guesses]:
+    """Link people on what is known but for the target, read the target: for each of the targets.
+
+    ``criterion`` is of the differences of ranks: their sum (weighted, if the comparison has weights), maximum or
+    minimum.
+    """
+    columns = comparison.columns(tuple(targets))
     everybody = comparison.reference(scene.people)
-    n = len(everybody)
-    chosen = comparison.some_people(len(scene.people), most or MOST_PEOPLE, "rank_attribution")
-    chosen = chosen[comparison.undecided(scene.people.take(chosen), target)]
-    ranks = ranks_among(scene.people.positions[chosen][:, known], everybody.positions[:, known])
-    true_code = scene.people.codes[chosen, column]
-    all_ranks = mid_ranks(everybody.positions[:, column])
-    of_rank = np.argsort(everybody.positions[:, column], kind="stable")  # whose original value has a rank
-    together: list[float] = []
-    low, high, hits, pooled = [], [], [], np.zeros((len(chosen), comparison.schema.shape()[column]), np.int64)
-    for copy in scene.tables:
-        sized = copy.take(same_size(len(copy), n, comparison.seed))
-        # Reverse mapping: a synthetic value of rank k stands for the original value of rank k, whatever it says itself.
-        mapped = of_rank[np.floor(mid_ranks(sized.positions[:, column])).astype(np.int64) - 1]
-        tree = Neighbours(mid_rank_matrix(sized.positions[:, known]))
-        codes = everybody.codes[mapped, column]
-        linked = tree.summaries(tree.nearest(ranks), all_ranks[mapped], codes, pooled.shape[1])
-        low.append(linked.low)
-        high.append(linked.high)
-        hits.append(linked.table[np.arange(len(chosen)), true_code] > 0)
-        pooled += linked.table
-        together.append(independent_guesses(np.bincount(linked.first)))
-    return Guesses(
-        people=chosen,
-        size=n,
-        true_rank=ranks_among(scene.people.positions[chosen][:, [column]], everybody.positions[:, [column]])[:, 0],
-        true_code=true_code,
-        low=np.array(low),
-        high=np.array(high),
-        hits=np.array(hits),
-        pooled=pooled,
-        independent=float(np.mean(together)),
+    own, n, width = comparison.in_rank_order(everybody), len(everybody), len(comparison.names)
+    chosen = comparison.affordable_people(
+        len(scene.people), most or MOST_PEOPLE, "rank_attribution", differences=n * width * len(scene.tables)
     )
+    ranks = ranks_among(comparison.in_rank_order(scene.people)[chosen], own)
+    all_ranks = mid_rank_matrix(own[:, columns])
+    of_rank = np.argsort(own[:, columns], axis=0, kind="stable")  # whose original value has a rank
+    levels = [comparison.schema.shape()[column] for column in columns]
+    weights = _weights(comparison, targets, weighted=criterion == "sum")
+    low, high, tables, together = (np.empty((len(scene.tables), len(columns)), object) for _ in range(4))
+    for m, copy in enumerate(scene.tables):
+        sized = copy.take(same_size(len(copy), n, comparison.seed))
+        synthetic = mid_rank_matrix(comparison.in_rank_order(sized))
+        # Reverse mapping: a synthetic value of rank k stands for the original value of rank k, whatever it says itself.
+        places = np.floor(synthetic[:, columns]).astype(np.int64) - 1
+        mapped = np.take_along_axis(of_rank, places, axis=0)
+        found = nearest_without_each(
+            synthetic,
+            ranks,
+            columns,
+            ranks=np.take_along_axis(all_ranks, mapped, axis=0),
+            codes=np.take_along_axis(everybody.codes[:, columns], mapped, axis=0),
+            levels=levels,
+            weights=weights,
+            criterion=criterion,
+        )
+        for t, linked in enumerate(found):
+            low[m, t], high[m, t], tables[m, t] = linked.low, linked.high, linked.table
+            together[m, t] = linked.first
+    guesses = {}
+    for t, (target, column) in enumerate(zip(targets, columns, strict=True)):
+        asked = comparison.undecided(scene.people.take(chosen), target)
+        true_code = scene.people.codes[chosen[asked], column]
+        by_copy = [table[asked] for table in tables[:, t]]
+        guesses[target] = Guesses(
+            people=chosen[asked],
+            size=n,
+            true_rank=ranks[asked, column],
+            true_code=true_code,
+            low=np.array([one[asked] for one in low[:, t]]),
+            high=np.array([one[asked] for one in high[:, t]]),
+            hits=np.array([table[np.arange(len(true_code)), true_code] > 0 for table in by_copy]),
+            pooled=np.sum(by_copy, axis=0),
+            independent=float(np.mean([independent_guesses(np.bincount(one[asked])) for one in together[:, t]])),
+        )
+    return guesses
+
+
+def _weights(comparison: Comparison, targets: Sequence[str], *, weighted: bool) -> Floats:
+    """How much each attribute counts in a link; what the intruder does not know counts nothing."""
+    scale = comparison.rank_weights if weighted and comparison.rank_weights else (1.0,) * len(comparison.names)
+    known = {name for target in targets for name in (*comparison.known(target), *((target,) * (not comparison.keys)))}
+    return np.array([weight if name in known else -1.0 for name, weight in zip(comparison.names, scale, strict=True)])
+
+
+def _by_criterion(comparison: Comparison, targets: Sequence[str]) -> list[dict[str, Any]]:
+    """The attack by other criteria too: the paper wants several considered."""
+    scene = Scene(people=comparison.people, tables=comparison.tables)
+    rows = []
+    for criterion in CRITERIA:
+        for target, guess in attack_attributes(comparison, scene, targets, most=FEWER, criterion=criterion).items():
+            if not len(guess.people):
+                continue
+            told = guess.summary()
+            kept = (
+                "people",
+                "hit_one_copy",
+                "hit_any_copy",
+                "rank_error_all_copies",
+                "range_width",
+                "correct",
+                "false",
+            )
+            right = float(np.mean(guess.value == guess.true_code))
+            rows.append(
+                {"attribute": target, "criterion": criterion, "guessed_right": right, **{k: told[k] for k in kept}}
+            )
+    return rows
 
 
 def _finding(worst: dict[str, Any], copies: int) -> Finding:

@@ -15,7 +15,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import Tally
+from understudy.evaluation.shared.attack_success import Tally, of_a_sample
 from understudy.evaluation.shared.neighbours import distinct_rows
 from understudy.evaluation.shared.rank_linking import CRITERIA, Links, link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, same_size
@@ -23,13 +23,18 @@ from understudy.evaluation.shared.results import frame
 
 __all__ = ["CRITERIA", "Links", "RankLinkage", "link"]
 
-MOST_PEOPLE = 100_000  # who are linked, among all synthetic records
+MOST_PEOPLE = 20_000  # who are linked, among all synthetic records
+FEWER = 500  # by the minimum
+LOOKS = 2  # at all records: among synthetic ones, and back among people
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @attacks.add
 class RankLinkage:
-    """Clones: people and synthetic records that are each other's only nearest, by the sum and the maximum criterion."""
+    """Clones: people and synthetic records that are each other's only nearest.
+
+    By the sum, the maximum and the minimum of the differences of ranks and, if weights are given, by the weighted sum.
+    """
 
     name: ClassVar[str] = "rank_linkage"
     summary: ClassVar[str] = "synthetic clones of people, by ranks over all attributes"
@@ -42,23 +47,45 @@ class RankLinkage:
         return section_of(outcomes=tuple(outcomes), frames={"rank_distances": frame(rows)})
 
     def _play(self, scene: Scene, comparison: Comparison, rows: list[dict[str, Any]]) -> dict[str, Tally]:
-        people = mid_rank_matrix(scene.people.positions)
-        chosen = comparison.some_people(len(people), MOST_PEOPLE, self.name)
+        people = mid_rank_matrix(comparison.in_rank_order(scene.people))
+        chosen = comparison.affordable_people(
+            len(people), MOST_PEOPLE, self.name, differences=LOOKS * people.size * len(scene.tables)
+        )
         shared = distinct_rows(people)
         alone = int(np.sum(np.diff(shared.offsets)[shared.point_of[chosen]] == 1))
         tallies = {}
         for number, copy in enumerate(scene.tables, start=1):
             size = same_size(len(copy), len(people), comparison.seed)
-            synthetic = mid_rank_matrix(copy.positions[size])
-            for criterion in ("sum", "maximum"):
-                forth = link(people[chosen], synthetic, criterion)
-                if scene.tables is comparison.tables and scene.people is comparison.people:
-                    rows.append(_distances(forth, number, criterion, people.shape))
+            synthetic = mid_rank_matrix(comparison.in_rank_order(copy.take(size)))
+            real = scene.tables is comparison.tables and scene.people is comparison.people
+            for criterion in CRITERIA if comparison.rank_weights else CRITERIA[:-1]:
+                if criterion == "minimum" and not real:
+                    continue
+                weights = comparison.rank_weights if criterion == CRITERIA[-1] else None
+                asked = chosen
+                if criterion == "minimum":  # its groups are large
+                    asked = chosen[comparison.some_people(len(chosen), FEWER, criterion)]
+                forth = link(people[asked], synthetic, criterion, weights=weights)
+                clones = _returned(forth, people, synthetic, criterion, chosen=asked, weights=weights)
+                if real:
+                    told = _distances(forth, people.shape, criterion, sum(weights or (1,) * people.shape[1]))
+                    shared_by = {
+                        "people": len(asked),
+                        "clones": clones / len(asked),
+                        "linked_records": float(forth.sizes().mean()),
+                    }
+                    rows.append({"copy": number, "criterion": criterion, **shared_by, **told})
+                if (
+                    criterion == "minimum"
+                ):  # it links nearly everybody to nearly everything: no attack, a line of a table
+                    continue
                 tallies[f"copy {number}, {criterion}"] = Tally(
-                    successes=_returned(forth, people, synthetic, criterion, chosen),
+                    successes=clones,
                     guesses=alone,
                     asked=len(chosen),
-                    note="among people without a twin in the data",
+                    note="; ".join(
+                        filter(None, ("among people without a twin", of_a_sample(len(chosen), len(people))))
+                    ),
                 )
         return tallies
 
@@ -66,25 +93,31 @@ class RankLinkage:
 def mutual(people: Floats, synthetic: Floats, criterion: str = "sum", chosen: Integers | None = None) -> int:
     """How many of the (chosen) people have one nearest synthetic record whose one nearest person they are."""
     chosen = np.arange(len(people)) if chosen is None else chosen
-    return _returned(link(people[chosen], synthetic, criterion), people, synthetic, criterion, chosen)
+    return _returned(link(people[chosen], synthetic, criterion), people, synthetic, criterion, chosen=chosen)
 
 
-def _returned(forth: Links, people: Floats, synthetic: Floats, criterion: str, chosen: Integers) -> int:
+def _returned(
+    forth: Links,
+    people: Floats,
+    synthetic: Floats,
+    criterion: str,
+    *,
+    chosen: Integers,
+    weights: tuple[float, ...] | None = None,
+) -> int:
     nearest = forth.single()
     sure = nearest >= 0
     if not sure.any():
         return 0
-    back = link(synthetic[nearest[sure]], people, criterion)
+    back = link(synthetic[nearest[sure]], people, criterion, weights=weights)
     return int(np.sum(back.single() == chosen[sure]))
 
 
-def _distances(links: Links, copy: int, criterion: str, shape: tuple[int, ...]) -> dict[str, Any]:
+def _distances(links: Links, shape: tuple[int, ...], criterion: str, scale: float) -> dict[str, Any]:
     """Least rank distances as shares of the largest possible one."""
-    most = (shape[0] - 1) * (shape[1] if criterion == "sum" else 1)
+    most = (shape[0] - 1) * (1 if criterion in ("maximum", "minimum") else scale)
     shares = links.distances / most
     return {
-        "copy": copy,
-        "criterion": criterion,
         "exact": float(np.mean(links.distances == 0)),
         **{f"q{round(100 * q):02d}": float(np.quantile(shares, q)) for q in QUANTILES},
     }

@@ -23,7 +23,7 @@ from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks, same_size
 from understudy.evaluation.shared.results import frame
 
-MOST_RECORDS = 20_000  # synthetic records whose distance is taken apart
+MOST_RECORDS = 2_000  # synthetic records whose distance is taken apart
 
 
 class ReverseMapped(NamedTuple):
@@ -106,8 +106,11 @@ def shares(comparison: Comparison, copy: Records) -> list[dict[str, Any]]:
     people = comparison.people
     copy = copy.take(same_size(len(copy), len(people), comparison.seed))
     mapped = reverse_map(people.positions, copy.positions)
-    chosen = comparison.some_people(len(people), MOST_RECORDS, "reverse_mapping")
-    links = link(mid_rank_matrix(copy.positions)[chosen], mid_rank_matrix(people.positions))
+    chosen = comparison.affordable_people(
+        len(people), MOST_RECORDS, "reverse_mapping", differences=people.positions.size
+    )
+    ranks, own = (mid_rank_matrix(comparison.in_rank_order(one)) for one in (copy, people))
+    links = link(ranks[chosen], own)
     vectors = np.unique(links.vector_of)
     first = np.array([links.synthetic.records[links.synthetic.offsets[links.vectors(int(v))[0]]] for v in vectors])
     nearest = people.positions[first[links.vector_of]]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,19 +12,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from understudy.core.arrays import Flags, Floats, Integers, Progress
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.counts import Source
 from understudy.core.formula import parse_formula
+from understudy.core.result import Section
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.errors import InputError, SchemaError
+from understudy.errors import InputError, SchemaError, UnsupportedError
 from understudy.evaluation.inputs.records import (
     Records,
     decided_by_schema,
     null_copies,
+    places_by_marginality,
     records_of,
     refuse_overlap,
     span_of,
+    usual_keys,
 )
 from understudy.models.regression_design import check_functions
 from understudy.privacy.promise.conversion import cdp_epsilon
@@ -34,6 +36,11 @@ from understudy.privacy.randomness.streams import SeededStream
 from understudy.release import Release
 
 DELTA_OF_ZCDP = Fraction(1, 10**6)  # at which a concentrated guarantee is read as an approximate one
+MOST_LEARNT, WIDE = 10_000, 12  # rows a classifier learns from; fewer, where there are more attributes than this
+DIFFERENCES = 2e9  # between values, that an attack takes of one table: some CPU seconds
+THOROUGH = 20.0  # times as many, where everything is asked for
+FEWEST_ASKED = 500  # people, whatever it takes
+REFIT_SECONDS, THOROUGH_SECONDS = 45.0, 600.0  # CPU time for making the release again
 NULLS = ("auto", "formula", "permutation", "copies")
 
 
@@ -65,7 +72,7 @@ class Comparison:
     """How propensity scores are standardised."""
     permutations: int = 10
     """How many permutations, where they are standardised so."""
-    largest: int = 10_000
+    largest: int = MOST_LEARNT
     """Rows of each side that a classifier learns from."""
     keys: tuple[str, ...] = ()
     """What an intruder knows."""
@@ -77,14 +84,14 @@ class Comparison:
     """Runs the plan of the release on other rows; the number decides the draws."""
     no_refit: str = ""
     """Why it cannot be run again."""
-    seconds: float = 20.0
-    """CPU time for such runs."""
     thorough: bool = False
-    """Whether such runs may take as long as they need."""
+    """Whether such runs may take longer, and more people are attacked."""
+    rank_weights: tuple[float, ...] = ()
+    """How much each attribute counts where ranks are compared; empty: all alike."""
     seed: int = 0
     """Decides which people are attacked, where not all are."""
-    progress: Progress | None = None
-    """Called while it works, with what is done and what there is to do."""
+    finished: Callable[[str, Section], None] | None = None
+    """Called with a name and what was found, whenever a measure or an attack is finished."""
     whole: Comparison | None = None
     """In a refit: the comparison that it is a part of."""
 
@@ -141,7 +148,7 @@ class Comparison:
         Comparison
             A part of this one.
         """
-        part = replace(self, whole=self, targets=targets, refit=None, progress=None, keys=self.keys)
+        part = replace(self, whole=self, targets=targets, refit=None, finished=None)
         vars(part).update(people=self.people.take(people), outsiders=self.people.take(outsiders), tables=tables)
         return part
 
@@ -159,6 +166,11 @@ class Comparison:
             Those among whom they are ranked.
         """
         return people if self.whole is None else self.whole.people
+
+    @property
+    def seconds(self) -> float:
+        """CPU time for making the release again."""
+        return THOROUGH_SECONDS if self.thorough else REFIT_SECONDS
 
     @property
     def claimed(self) -> tuple[float, float] | None:
@@ -361,28 +373,66 @@ class Comparison:
             return np.arange(count)
         return np.sort(self.generator(purpose).choice(count, most, replace=False))
 
+    def affordable_people(self, count: int, most: int, purpose: str, *, differences: int) -> Integers:
+        """Choose whom an attack is played on that looks at every record: as many as it has time for.
 
-USUAL = re.compile(
-    r"age|birth|born|sex|gender|region|area|county|district|municipal|town|city|zip|post|country|nation|citizen|race|"
-    r"ethnic|marital|married|household|occupation|education|school|degree|urban|place|state",
-    re.IGNORECASE,
-)
-MOST_USUAL = 6
+        Parameters
+        ----------
+        count
+            How many people there are.
+        most
+            How many are attacked at most, if not everything is asked for.
+        purpose
+            What is chosen; the same choice every time for one purpose.
+        differences
+            How many differences between values one person takes.
 
+        Returns
+        -------
+        Integers
+            Their numbers, in order.
+        """
+        more = THOROUGH if self.thorough else 1.0
+        affordable = max(FEWEST_ASKED, round(more * DIFFERENCES / max(differences, 1)))
+        return self.some_people(count, min(round(more * most), affordable), purpose)
 
-def usual_keys(schema: Schema, public: Sequence[str] = ()) -> tuple[str, ...]:
-    """What others usually know of a person, by the names and labels of attributes; else the first few attributes.
+    def in_rank_order(self, records: Records) -> Floats:
+        """Give the positions by which records are ranked.
 
-    At least one attribute is left to be learned.
+        Parameters
+        ----------
+        records
+            The records.
 
-    >>> from understudy.core.schema import Attribute
-    >>> names = ("income", "sex", "age", "smokes")
-    >>> usual_keys(Schema(attributes=tuple(Attribute(name=name, levels=("a", "b")) for name in names)))
-    ('sex', 'age')
-    """
-    most = min(MOST_USUAL, len(schema.names) - 1)
-    named = [one.name for one in schema.attributes if one.name in public or USUAL.search(f"{one.name} {one.label}")]
-    return schema.margin((named or list(schema.names[:3]))[:most])
+        Returns
+        -------
+        Floats
+            The positions, records by attributes. Unordered levels of which the schema says how far apart they are
+            stand at their marginality: their distance to everybody's level (Domingo-Ferrer, Sánchez and
+            Rufian-Torrell 2013). Other unordered levels stand as the schema lists them.
+        """
+        if not self._marginality:
+            return records.positions
+        positions = records.positions.copy()
+        for column, places in self._marginality.items():
+            positions[:, column] = places[records.codes[:, column]]
+        return positions
+
+    @cached_property
+    def _marginality(self) -> dict[int, Floats]:
+        """By column: the place of each code, from the least marginal level on; equals as listed, missing last."""
+        if self.whole is not None:
+            return self.whole._marginality
+        return places_by_marginality(self.schema, self.people.codes)
+
+    @property
+    def without_order(self) -> tuple[str, ...]:
+        """Attributes with three levels or more whose order says nothing, without a tree or distances."""
+        return tuple(
+            one.name
+            for one in self.schema.attributes
+            if one.kind == "levels" and not (one.ordered or one.tree or one.distances) and len(one.levels) > 2
+        )
 
 
 def shuffled(count: int, purpose: str | int, *more: str | int) -> Integers:
@@ -406,8 +456,9 @@ def compare(
     refit: Callable[[pa.Table, int], Release] | None = None,
     no_refit: str = "",
     thorough: bool = False,
+    rank_weights: Mapping[str, float] | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    finished: Callable[[str, Section], None] | None = None,
 ) -> Comparison:
     """Read the data once, and refuse what cannot be compared before anything long is computed.
 
@@ -416,8 +467,9 @@ def compare(
     (auto) as fits the classifier. ``keys`` are what an intruder knows and ``targets`` what they want to learn; by
     default each attribute is a target and all others are keys. ``synthesizer`` (a callable from an Arrow table to a
     synthetic one) adds the shadow-model attack. ``refit`` runs the plan of the release on other rows; the number is of
-    the run. Without it ``no_refit`` says why. ``thorough`` lets refits take as long as they need. ``seed`` decides
-    which people are attacked where not all are.
+    the run. Without it ``no_refit`` says why. ``thorough`` gives refits more time and attacks more people.
+    ``rank_weights`` says how much attributes count where ranks are compared; those not named count 1. ``seed`` decides
+    which people are attacked where not all are. ``finished`` is called with everything that was found as it comes.
     """
     if not isinstance(release, Release):
         raise InputError(f"a release is needed, not a {type(release).__name__}; wrap any synthetic table with us.wrap.")
@@ -427,6 +479,11 @@ def compare(
     for model in chosen_models:
         check_functions(schema, parse_formula(model, schema.names))
     _check_names(release, keys, targets)
+    if thorough and holdout is None and refit is None and no_refit:
+        raise UnsupportedError(
+            f"a thorough evaluation makes the release again, and this one cannot be: {no_refit}. Give a holdout, or do "
+            "not ask for a thorough one."
+        )
     copies = tuple(release.coded(copy) for copy in range(1, release.copies + 1))
     for number, copy in enumerate(copies, start=1):
         if not copy.rows:
@@ -444,14 +501,16 @@ def compare(
         ways=chosen_ways,
         null=null,
         permutations=permutations,
+        largest=MOST_LEARNT if thorough else MOST_LEARNT * WIDE // max(len(schema.names), WIDE),
         keys=schema.margin(keys),
         targets=schema.margin(targets),
         synthesizer=synthesizer,
         refit=refit,
         no_refit=no_refit,
         thorough=thorough,
+        rank_weights=_rank_weights(schema, rank_weights),
         seed=seed,
-        progress=progress,
+        finished=finished,
     )
     if comparison.outsiders is not None:
         refuse_overlap(comparison.people, comparison.outsiders)
@@ -469,6 +528,19 @@ def _check_measures(release: Release, ways: Sequence[int], null: str, permutatio
     if not chosen or any(isinstance(way, bool) or not isinstance(way, int) or way < 1 for way in chosen):
         raise InputError(f"ways ({', '.join(map(str, ways))}) must be whole numbers of at least 1.")
     return chosen
+
+
+def _rank_weights(schema: Schema, weights: Mapping[str, float] | None) -> tuple[float, ...]:
+    if not weights:
+        return ()
+    schema.margin(tuple(weights))
+    for name, weight in weights.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            raise InputError(f"the weight of '{name}' ({weight}) must be a number that is not negative.")
+    scale = tuple(float(weights.get(name, 1.0)) for name in schema.names)
+    if sum(weight > 0 for weight in scale) < 2:
+        raise InputError("at least two attributes must have a weight above 0 where ranks are compared.")
+    return scale
 
 
 def _check_names(release: Release, keys: Sequence[str], targets: Sequence[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +20,13 @@ from understudy.evaluation.shared.record_cells import numbers_of
 FALSE_ALARM = 1e-4  # how rarely a holdout that shares nobody with the data may be refused
 FITTING_ROUNDS = 30  # of the law of possible rows
 FITTING_ROWS = 20_000
-MOST_ATTEMPTS = 1_000  # of drawing enough possible rows
+MOST_TRIED, TRIED_PER_ROW = 1_000_000, 500  # rows drawn at most, for all that are wanted
+USUAL = re.compile(
+    r"age|birth|born|sex|gender|region|area|county|district|municipal|town|city|zip|post|country|nation|citizen|race|"
+    r"ethnic|marital|married|household|occupation|education|school|degree|urban|place|state",
+    re.IGNORECASE,
+)
+MOST_USUAL = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -128,9 +136,33 @@ def _possible_rows(schema: Schema, codes: Integers, generator: np.random.Generat
     """
     wanted = [np.bincount(codes[:, j], minlength=size) / len(codes) for j, size in enumerate(schema.shape())]
     factors = [shares.copy() for shares in wanted]
+    driver, allowed = _pairs_ruled_out(schema)
 
     def attempt(rows: int) -> Integers:
-        drawn = np.column_stack([generator.choice(len(one), rows, p=one / one.sum()) for one in factors])
+        """Rows that meet the rules of the driver with one other attribute by construction, and the others by chance.
+
+        The driver's value has its factor times what it leaves of every other factor; the others are drawn from what is
+        left. So the product law on rows that meet these rules comes out, and rejecting the rest of the impossible rows
+        leaves the law wanted. Children who must differ from adults in six answers would else hardly ever be drawn.
+        """
+        law = factors[driver].copy()
+        for j, open_to in allowed.items():
+            law *= open_to @ factors[j]
+        if not law.any():
+            return np.empty((0, len(factors)), np.int64)
+        drawn = np.empty((rows, len(factors)), np.int64)
+        drawn[:, driver] = np.sort(_drawn(law, rows, generator))
+        begins = np.searchsorted(drawn[:, driver], np.arange(len(law) + 1))
+        for j, factor in enumerate(factors):
+            if j == driver:
+                continue
+            if j not in allowed:
+                drawn[:, j] = _drawn(factor, rows, generator)
+                continue
+            for value in np.flatnonzero(np.diff(begins)):
+                begin, end = begins[value], begins[value + 1]
+                drawn[begin:end, j] = _drawn(factor * allowed[j][value], end - begin, generator)
+        generator.shuffle(drawn)
         return drawn[possible(schema, drawn)]
 
     for _ in range(FITTING_ROUNDS):
@@ -144,18 +176,48 @@ def _possible_rows(schema: Schema, codes: Integers, generator: np.random.Generat
 
     def draw(rows: int) -> Integers:
         parts: list[Integers] = []
-        left = rows
-        for _ in range(MOST_ATTEMPTS):
-            parts.append(attempt(max(2 * left, 256))[:left])
+        left, tried = rows, 0
+        size = FITTING_ROWS
+        while left and tried < MOST_TRIED + TRIED_PER_ROW * rows:
+            kept = attempt(size)
+            tried += size
+            parts.append(kept[:left])
             left -= len(parts[-1])
-            if not left:
-                return np.concatenate(parts)
-        raise InputError(
-            "the structural zeros of the schema leave hardly any row that its one-way margins allow; there is no "
-            "baseline for attacks on such a release."
-        )
+            size = int(min(max(1.2 * left * size / max(len(kept), 1), 1_000), 500_000))
+        if left:
+            raise InputError(
+                "the structural zeros of the schema leave hardly any row that its one-way margins allow; there is no "
+                "baseline for attacks on such a release."
+            )
+        return np.concatenate(parts)
 
     return draw
+
+
+def _drawn(law: Floats, rows: int, generator: np.random.Generator) -> Integers:
+    """Codes with probabilities proportional to ``law``."""
+    upto = np.cumsum(law)
+    found = np.searchsorted(upto, generator.uniform(0, upto[-1], rows), side="right")
+    codes: Integers = np.minimum(found, np.flatnonzero(law)[-1])
+    return codes
+
+
+def _pairs_ruled_out(schema: Schema) -> tuple[int, dict[int, Floats]]:
+    """The attribute in most rules about two attributes; by other attribute, which pairs with it are possible."""
+    place = {name: j for j, name in enumerate(schema.names)}
+    pairs = [dict(rule.codes(schema)) for rule in schema.impossible if len(rule.attributes) == 2]
+    times = Counter(name for rule in pairs for name in rule)
+    driver = place[times.most_common(1)[0][0]] if times else 0
+    allowed: dict[int, Floats] = {}
+    for rule in pairs:
+        by_column = {place[name]: np.asarray(chosen) for name, chosen in rule.items()}
+        if driver not in by_column:
+            continue
+        other = next(column for column in by_column if column != driver)
+        shape = schema.shape()[driver], schema.shape()[other]
+        table = allowed.setdefault(other, np.ones(shape))
+        table[np.ix_(by_column[driver], by_column[other])] = 0.0
+    return driver, allowed
 
 
 def possible(schema: Schema, codes: Integers) -> Flags:
@@ -184,6 +246,39 @@ def decided_by_schema(schema: Schema, codes: Integers, target: str, known: Itera
         left[np.ix_(meets, np.array(conditions[target]))] = False
     decided: Flags = left.sum(axis=1) <= 1
     return decided
+
+
+def places_by_marginality(schema: Schema, codes: Integers) -> dict[int, Floats]:
+    """By column with a tree or distances: the place of each code, from the least marginal level on.
+
+    Levels that are as marginal stand as they are listed, and the missing value last.
+    """
+    found = {}
+    for column, attribute in enumerate(schema.attributes):
+        if not attribute.tree and not attribute.distances:
+            continue
+        counts = np.bincount(codes[:, column], minlength=attribute.size)[: attribute.bins]
+        away = np.array(attribute.apart()) @ counts
+        places = np.empty(attribute.size)
+        places[np.argsort(away, kind="stable")] = np.arange(attribute.bins)
+        places[attribute.bins :] = np.arange(attribute.bins, attribute.size)
+        found[column] = places
+    return found
+
+
+def usual_keys(schema: Schema, public: Sequence[str] = ()) -> tuple[str, ...]:
+    """What others usually know of a person, by the names and labels of attributes; else the first few attributes.
+
+    At least one attribute is left to be learned.
+
+    >>> from understudy.core.schema import Attribute
+    >>> names = ("income", "sex", "age", "smokes")
+    >>> usual_keys(Schema(attributes=tuple(Attribute(name=name, levels=("a", "b")) for name in names)))
+    ('sex', 'age')
+    """
+    most = min(MOST_USUAL, len(schema.names) - 1)
+    named = [one.name for one in schema.attributes if one.name in public or USUAL.search(f"{one.name} {one.label}")]
+    return schema.margin((named or list(schema.names[:3]))[:most])
 
 
 def _within_bins(attribute: Attribute, codes: Integers, generator: np.random.Generator) -> Floats:

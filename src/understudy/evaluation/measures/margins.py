@@ -32,7 +32,6 @@ def margins(comparison: Comparison) -> Section:
     found = Collected()
     by_table: list[Measured] = []
     by_way: list[dict[str, Any]] = []
-    done, wanted = 0, sum(len(comparison.margins(way)) for way in comparison.ways)
     for way in comparison.ways:
         rows: list[Measured] = []
         each = []
@@ -40,9 +39,6 @@ def margins(comparison: Comparison) -> Section:
             measured = [measure_table(original, copy) for copy in copies]
             each.append([(one["s_pmse"], one["tvd"]) for one in measured])
             rows.append((margin, _row(comparison, way, margin, measured)))
-            done += 1
-            if comparison.progress is not None and done % 64 == 0:
-                comparison.progress(done, wanted)
         if not rows:
             found.omit("margins", f"{way}-way tables", f"the schema has {len(comparison.names)} attributes only")
             continue

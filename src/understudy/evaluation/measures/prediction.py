@@ -22,7 +22,6 @@ from understudy.evaluation.shared.classifier_columns import tree_features
 from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.results import Collected, frame
 
-LARGEST = 10_000  # rows to learn from, and to test on
 FEWEST = 40
 TREES = 25
 NOTABLE = 0.1  # a loss of accuracy above this is worth a warning
@@ -44,7 +43,7 @@ def prediction(comparison: Comparison) -> Section:
     copies = comparison.copies[:MOST_COPIES]
     if len(copies) < len(comparison.copies):
         found.omit("prediction", f"copies {MOST_COPIES + 1} and on", f"the first {MOST_COPIES} are used")
-    size = min(len(learn), LARGEST, *(copy.rows for copy in copies))
+    size = min(len(learn), comparison.largest, *(copy.rows for copy in copies))
     if size < FEWEST or len(test) < FEWEST:
         found.omit("prediction", "all of it", f"needs {FEWEST} rows to learn from and as many to test on")
         return found.section()
@@ -91,9 +90,9 @@ def _split(comparison: Comparison) -> tuple[Integers, tuple[CodedTable, Integers
     """Original rows to learn from, and the table and rows to test on."""
     order = shuffled(comparison.original.rows, "learn and test")
     if comparison.holdout is not None:
-        return order, (comparison.holdout, shuffled(comparison.holdout.rows, "test")[:LARGEST])
+        return order, (comparison.holdout, shuffled(comparison.holdout.rows, "test")[: comparison.largest])
     half = len(order) // 2
-    return order[:half], (comparison.original, order[half:][:LARGEST])
+    return order[:half], (comparison.original, order[half:][: comparison.largest])
 
 
 def _first(copy: CodedTable, size: int) -> Integers:

@@ -94,6 +94,15 @@ def residual(attack: Tally, against: Tally) -> Estimate:
     )  # fmt: skip
 
 
+def of_a_sample(asked: int, count: int) -> str:
+    """What a reader must know where not everybody was asked about; the interval has the error that this adds.
+
+    >>> of_a_sample(2_000, 100_000), of_a_sample(5, 5)
+    ('2,000 of 100,000 people', '')
+    """
+    return f"{asked:,} of {count:,} people" if asked < count else ""
+
+
 def independent_guesses(clusters: NDArray[np.int64]) -> float:
     """How many independent guesses as many are worth that come in clusters of these sizes (Kish 1965), at least.
 

@@ -202,6 +202,88 @@ def k_nearest(  # noqa: PLR0917
 
 
 @compiled
+def without_each(  # noqa: PLR0917
+    points: Floats, counts: Integers, ranks: Floats, codes: Integers, queries: Floats, targets: Integers,
+    nominal: Flags, weights: Floats, kind: int, begins: Integers,
+) -> Any:  # fmt: skip
+    """Of each query and target: what the points nearest in all attributes but the target say of it.
+
+    A pass over the points serves all targets: the distance without attribute j joins what stands before j with what
+    stands behind it, so equal differences give equal distances, whatever the target's own. ``kind``: 0 the sum, 1 the
+    maximum, 2 the minimum of the differences. Attributes of negative weight are not known. ``ranks`` and ``codes`` are
+    of the points, by target; ``counts`` says how many records lie on each; ``begins`` where each target's codes begin
+    in the table.
+    """
+    width, asked = points.shape[1], len(targets)
+    shape = (len(queries), asked)
+    low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
+    first, table = np.zeros(shape, np.int64), np.zeros((len(queries), begins[-1]), np.int64)
+    start = np.inf if kind == 2 else 0.0
+    before, behind, best = np.empty(width + 1), np.empty(width + 1), np.empty(asked)
+    for number in range(len(queries)):
+        query = queries[number]
+        best[:] = np.inf
+        worst = np.inf  # the greatest of the best distances
+        for place in range(len(points)):
+            point = points[place]
+            before[0] = start
+            greatest, next_greatest = 0.0, 0.0
+            for j in range(width):
+                apart = 1.0 * (query[j] != point[j]) if nominal[j] else abs(query[j] - point[j])
+                term = apart * weights[j] if weights[j] >= 0 else start
+                behind[j] = term
+                if term > greatest:
+                    greatest, next_greatest = term, greatest
+                elif term > next_greatest:
+                    next_greatest = term
+                if kind == 0:
+                    before[j + 1] = before[j] + term
+                elif kind == 1:
+                    before[j + 1] = max(before[j], term)
+                else:
+                    before[j + 1] = min(before[j], term)
+            # No distance without one attribute is less than this (but for rounding, in sums).
+            least: Any = before[width]
+            if kind == 0:
+                least = (least - greatest) * (1 - 1e-9)
+            elif kind == 1:
+                least = next_greatest
+            if least > worst:
+                continue
+            behind[width] = start
+            for back in range(width):
+                j = width - 1 - back
+                if kind == 0:
+                    behind[j] += behind[j + 1]
+                elif kind == 1:
+                    behind[j] = max(behind[j], behind[j + 1])
+                else:
+                    behind[j] = min(behind[j], behind[j + 1])
+            better = False
+            for t in range(asked):
+                j = targets[t]
+                if kind == 0:
+                    away = before[j] + behind[j + 1]
+                elif kind == 1:
+                    away = max(before[j], behind[j + 1])
+                else:
+                    away = min(before[j], behind[j + 1])
+                if away > best[t]:
+                    continue
+                if away < best[t]:
+                    best[t] = away
+                    low[number, t], high[number, t], first[number, t] = np.inf, -np.inf, place
+                    table[number, begins[t] : begins[t + 1]] = 0
+                    better = True
+                low[number, t] = min(low[number, t], ranks[place, t])
+                high[number, t] = max(high[number, t], ranks[place, t])
+                table[number, begins[t] + codes[place, t]] += counts[place]
+            if better:
+                worst = best.max()
+    return low, high, first, table
+
+
+@compiled
 def summarise(  # noqa: PLR0917
     offsets: Integers, members: Integers, record_offsets: Integers, ranks: Floats, codes: Integers, levels: int,
 ) -> Any:  # fmt: skip

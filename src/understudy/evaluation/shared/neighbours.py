@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -158,3 +158,54 @@ class Neighbours:
             self._points, counts, *self._tree, *self._space, queries.points, self._visit(queries.points), k, own
         )
         return found[queries.point_of]
+
+
+def nearest_without_each(
+    matrix: Floats,
+    queries: Floats,
+    targets: Sequence[int],
+    *,
+    ranks: Floats,
+    codes: Integers,
+    levels: Sequence[int],
+    nominal: Flags | None = None,
+    weights: Floats | None = None,
+    criterion: str = "sum",
+) -> list[Summaries]:
+    """What the records nearest in all columns but one say of that one, for each of the target columns.
+
+    A column of negative weight is not known, and counts for no target.
+    Records that are equal in all columns must have the same ``ranks`` and ``codes``, which are given by target, as
+    ``levels``, the numbers of codes, are. One pass over the records serves all targets, where a tree for each of them
+    would, beyond about eight attributes, read most records once for each.
+
+    >>> table = np.array([[0.0, 5.0], [1.0, 7.0], [1.0, 8.0]])
+    >>> (found,) = nearest_without_each(
+    ...     table, np.array([[1.0, 0.0]]), [1], ranks=table[:, [1]], codes=np.array([[0], [1], [2]]), levels=[3]
+    ... )
+    >>> found.low.tolist(), found.high.tolist(), found.table.tolist()
+    ([7.0], [8.0], [[0, 1, 1]])
+    """
+    from understudy.evaluation.shared import nearest_compiled as kernel
+
+    width = matrix.shape[1]
+    records, asked = distinct_rows(matrix), distinct_rows(queries)
+    of_point = records.records[records.offsets[:-1]]
+    begins = np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
+    low, high, first, table = kernel.without_each(
+        records.points,
+        np.diff(records.offsets),
+        np.ascontiguousarray(ranks[of_point], np.float64),
+        np.ascontiguousarray(codes[of_point], np.int64),
+        asked.points,
+        np.asarray(targets, np.int64),
+        np.zeros(width, bool) if nominal is None else np.asarray(nominal, bool),
+        np.ones(width) if weights is None else np.asarray(weights, np.float64),
+        ("sum", "maximum", "minimum").index(criterion),
+        begins,
+    )
+    of = asked.point_of
+    return [
+        Summaries(low=low[of, t], high=high[of, t], table=table[of, begins[t] : begins[t + 1]], first=first[of, t])
+        for t in range(len(targets))
+    ]

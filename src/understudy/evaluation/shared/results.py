@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from understudy.core.arrays import Progress
 from understudy.core.result import Finding, Section
 from understudy.evaluation.shared.attack_success import Outcome
 
+STEPS = 1_000  # of a whole evaluation
 OMISSIONS = "omissions"
 ATTACKS = "attacks"
 
@@ -117,3 +119,21 @@ def _column(values: list[Any]) -> pa.Array:
 
 def label(margin: Iterable[str]) -> str:
     return " x ".join(margin)
+
+
+def part_of(progress: Progress | None, begin: float, end: float) -> Progress | None:
+    """Progress of a part of the work, as progress of the whole; ``begin`` and ``end`` are shares of the whole.
+
+    >>> seen = []
+    >>> part_of(lambda done, total: seen.append((done, total)), 0.5, 1.0)(1, 2)
+    >>> seen
+    [(750, 1000)]
+    """
+    if progress is None:
+        return None
+
+    def moved(done: int, total: int | None) -> None:
+        share = min(done / total, 1.0) if total else 0.0
+        progress(round(STEPS * (begin + (end - begin) * share)), STEPS)
+
+    return moved

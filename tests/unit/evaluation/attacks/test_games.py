@@ -14,12 +14,14 @@ import understudy as us
 from understudy.evaluation.attacks.attribute_inference import infer
 from understudy.evaluation.attacks.closest_record import ClosestRecord, outliers
 from understudy.evaluation.attacks.linkability import joined
-from understudy.evaluation.attacks.rank_attribution import attack_attribute
+from understudy.evaluation.attacks.rank_attribution import Guesses, attack_attribute
+from understudy.evaluation.attacks.rank_linkage import CRITERIA, RankLinkage
 from understudy.evaluation.attacks.singling_out import multivariate, true_of, univariate
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared import roc
 from understudy.evaluation.shared.attack import Scene
+from understudy.evaluation.shared.neighbours import nearest_without_each
 from understudy.evaluation.shared.ranks import mid_ranks
 
 SCHEMA = us.Schema(
@@ -72,8 +74,10 @@ def compared(people, *copies, **more) -> Comparison:
 def test_attribute_inference_takes_the_commonest_value_of_all_nearest(people, copy, second):
     game = compared(people, copy, second)
     chosen = np.arange(len(people))
+    told = infer(game, Scene(people=game.people, tables=game.tables), SCHEMA.names, chosen)
     for j, target in enumerate(SCHEMA.names):
-        guess, agreed, _ = infer(game, Scene(people=game.people, tables=game.tables), target, chosen)
+        assert told[target].people.tolist() == chosen.tolist()
+        guess, agreed = told[target].guess, told[target].agreed
         known = [k for k in range(3) if k != j]
         codes = np.concatenate([copy.codes[:, j], second.codes[:, j]])
         distances = np.concatenate([apart(people, table, known) for table in (copy, second)], axis=1)
@@ -153,6 +157,98 @@ def test_rank_attribution_reads_the_linked_ranks_of_every_copy(tables):
         assert summary["claims"] == summary["correct"] + summary["false"]
         assert summary["narrowed"] == pytest.approx(summary["helped"] + summary["confused"])
         assert summary["hit_any_copy"] >= summary["hit_one_copy"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    people=some, copy=some, known=st.sets(st.integers(0, 2)), criterion=st.sampled_from(("sum", "maximum", "minimum"))
+)
+def test_one_pass_finds_the_nearest_without_each_attribute(people, copy, known, criterion):
+    """Against all pairs, with attributes that are not known, for every criterion."""
+    scale = np.array([2.0 if j in known else -1.0 for j in range(3)])
+    found = nearest_without_each(
+        copy.positions,
+        people.positions,
+        [0, 1, 2],
+        ranks=copy.positions,
+        codes=copy.codes,
+        levels=SCHEMA.shape(),
+        weights=scale,
+        criterion=criterion,
+    )
+    for j, told in enumerate(found):
+        used = [k for k in sorted(known) if k != j]
+        if not used:
+            continue
+        gaps = 2 * np.abs(people.positions[:, None, used] - copy.positions[None, :, used])
+        gaps = {"sum": gaps.sum(axis=2), "maximum": gaps.max(axis=2), "minimum": gaps.min(axis=2)}[criterion]
+        for i in range(len(people)):
+            near = gaps[i] == gaps[i].min()
+            assert (told.low[i], told.high[i]) == (copy.positions[near, j].min(), copy.positions[near, j].max())
+            assert np.array_equal(told.table[i], np.bincount(copy.codes[near, j], minlength=SCHEMA.shape()[j]))
+
+
+def test_copies_comfort_narrow_or_confuse():
+    """Copies that agree comfort, and wrongly if they agree elsewhere; copies that have nothing in common confuse."""
+    draw = np.random.default_rng(3)
+    size = 400
+    truth = draw.permutation(size) + 1.0
+
+    def said(*middles):
+        middle = np.array(middles)
+        one = np.zeros(size, np.int64)
+        guess = Guesses(
+            people=np.arange(size), size=size, true_rank=truth, true_code=one, low=middle, high=middle,
+            hits=np.ones(middle.shape, bool), pooled=np.ones((size, 2), np.int64), independent=1.0,
+        )  # fmt: skip
+        return guess.summary(), guess.by_person("a")
+
+    near = [np.clip(truth + draw.integers(-4, 5, size), 1, size) for _ in range(3)]
+    right, people = said(*near)
+    assert right["copies_comforted"] > 0.9
+    assert right["copies_comforted_wrongly"] < 0.5
+    assert people["copies"].to_pylist().count("comforted") == round(right["copies_comforted"] * size)
+    elsewhere = (truth + size / 2) % size
+    wrong, _ = said(*(np.clip(elsewhere + draw.integers(-4, 5, size), 1, size) for _ in range(3)))
+    assert wrong["copies_comforted_wrongly"] > 0.9
+    unrelated, _ = said(*(draw.permutation(size) + 1.0 for _ in range(3)))
+    assert unrelated["copies_comforted"] < 0.1  # 5 percent by chance
+    assert 0.4 < unrelated["copies_confused"] < 0.6
+    parts = sum(unrelated[f"copies_{name}"] for name in ("comforted", "narrowed", "confused"))
+    assert parts == pytest.approx(1)
+    assert said(truth)[0]["copies_confused"] is None  # one copy neither comforts nor confuses
+
+
+def test_weights_of_ranks_decide_who_is_near():
+    draw = np.random.default_rng(0)
+    people = _records(np.column_stack([draw.integers(0, 3, 300), draw.integers(0, 4, 300), draw.integers(0, 9, 300)]))
+    values = people.codes.copy()
+    values[:, 1] = draw.integers(0, 4, 300)  # the second attribute is spoilt
+    spoilt = _records(values)
+    right = []
+    for weights in ((1.0, 1.0, 1.0), (1.0, 0.0, 1.0)):
+        game = compared(people, spoilt, rank_weights=weights)
+        guess = attack_attribute(game, Scene(people=people, tables=(spoilt,)), "a")
+        right.append(float(np.mean(guess.value == guess.true_code)))
+        rows = RankLinkage().run(game).frames["rank_distances"].to_pylist()
+        assert {row["criterion"] for row in rows} == set(CRITERIA)
+    assert right[1] > right[0]
+
+
+def test_levels_without_an_order_are_ranked_by_marginality():
+    """Most people are nurses, so the level farthest from nurses is the most marginal, wherever the schema lists it."""
+    names = ("actor", "nurse", "doctor")
+    plain = us.Schema(attributes=(us.Attribute(name="job", levels=names), us.Attribute(name="b", levels=("x", "y"))))
+    tree = us.Attribute(name="job", levels=names, tree=("arts/actor", "health/nurse", "health/doctor"), missing=True)
+    told = us.Schema(attributes=(tree, plain["b"]))
+    codes = np.array([[0, 0], [1, 0], [1, 1], [1, 0], [2, 1], [3, 1]])
+    people = Records(codes=codes, positions=codes.astype(float))
+    game = of_records(told, people, (people,))
+    assert game.in_rank_order(people)[:, 0].tolist() == [2, 0, 0, 0, 1, 3]
+    assert game.without_order == ()
+    assert of_records(plain, people, (people,)).without_order == ("job",)
+    assert of_records(plain, people, (people,)).in_rank_order(people) is people.positions
+    assert people.positions[:, 0].tolist() == [0, 1, 1, 1, 2, 3]  # as they were
 
 
 def test_chance_error_of_a_rank():

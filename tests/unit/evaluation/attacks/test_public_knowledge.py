@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
+from understudy.demo.people import make_people, people_schema
 from understudy.evaluation.inputs.comparison import compare
+from understudy.evaluation.inputs.records import Records, null_copies, possible
 from understudy.evaluation.risk import evaluate_risk
 
 GRID = tuple(range(0, 1001, 50))
@@ -122,3 +124,17 @@ def test_without_keys_the_usual_ones_are_chosen_and_said():
     assert "matching" in tried
     chosen = {finding.code: finding.title for finding in found.findings}["risk.keys"]
     assert "age, region" in chosen
+
+
+def test_many_rows_under_many_structural_zeros_are_drawn():
+    """Children differ from adults in six answers at once: drawn independently, hardly a row was possible."""
+    schema = people_schema()
+    coded = us.open_source(make_people(2_000, seed=31), schema).confidential_table()[0]
+    codes = np.column_stack([coded.columns[name].astype(np.int64) for name in schema.names])
+    many = np.repeat(codes, 10, axis=0)
+    (made,) = null_copies(schema, (Records(codes=many, positions=many.astype(float)),), 0)
+    assert len(made) == len(many)
+    assert possible(schema, made.codes).all()
+    for j, size in enumerate(schema.shape()):
+        wanted, found = (np.bincount(one[:, j], minlength=size) / len(one) for one in (codes, made.codes))
+        assert np.abs(found - wanted).max() < 0.03
