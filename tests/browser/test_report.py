@@ -50,6 +50,10 @@ def test_it_fits_three_sizes(visit, pages, which, width, height):
     if width >= 800:  # one screen says it all
         assert label.bounding_box()["y"] + label.bounding_box()["height"] <= height
     assert page.locator("#label h3").count() == 3
+    details = page.locator("nav").bounding_box()["y"]
+    assert details <= 4 * height  # what a board reads before the details
+    assert page.locator("#protected").evaluate("one => one.open") == (width > 830)
+    assert page.locator("main > details").count() == page.locator("main > details:not([open])").count() >= 6
     assert page.evaluate("[...document.images].every(one => one.complete && one.naturalWidth > 0)")
 
 
@@ -64,6 +68,7 @@ def test_values_are_text_and_nothing_runs(visit, pages):
 
 def test_every_figure_hands_out_its_table_and_its_picture(visit, pages):
     page = visit(pages["internal"])
+    page.evaluate("document.querySelectorAll('main > details').forEach(one => one.open = true)")
     figures = page.locator("figure")
     assert figures.count() >= 6
     for number in range(figures.count()):
@@ -104,6 +109,7 @@ def test_light_and_dark_differ_and_both_can_be_read(visit, pages, screenshot):
 def test_internal_pages_are_marked_on_screen_and_on_every_sheet(visit, pages, tmp_path):
     page = visit(pages["internal"])
     assert page.locator(".mark").is_visible()
+    page.evaluate("document.querySelectorAll('main > details').forEach(one => one.open = true)")
     page.evaluate("scrollTo({top: 4000, behavior: 'instant'})")
     assert page.evaluate("scrollY") > 1000
     assert page.locator(".mark").bounding_box()["y"] == 0
@@ -117,3 +123,10 @@ def test_internal_pages_are_marked_on_screen_and_on_every_sheet(visit, pages, tm
     assert sheets.startswith(b"%PDF")
     other = visit(pages["public"])
     assert other.locator(".mark, .watermark").count() == 0
+
+
+def test_a_link_opens_what_it_points_at(visit, pages):
+    page = visit(pages["public"])
+    page.evaluate("location.hash = 'pyramid'")
+    page.wait_for_function("document.getElementById('pyramid').open")
+    assert not page.locator("#registry").evaluate("one => one.open")

@@ -21,7 +21,7 @@ from understudy.api.evaluations import (
     write_frames,
 )
 from understudy.api.ledgers import verify_ledger
-from understudy.api.plans import DEFAULT_METHOD, draw_priors, methods, plan, plan_advice, read_must
+from understudy.api.plans import DEFAULT_METHOD, draw_priors, methods, plan, plan_advice, read_criteria, read_must
 from understudy.api.questions import infer
 from understudy.api.releases import require_replaceable, resume, sample, stated_by_run, synthesize, verify, write_sample
 from understudy.api.reports import check_report_target, report_release
@@ -58,6 +58,7 @@ __all__ = [
     "open_source",
     "plan",
     "plan_advice",
+    "read_criteria",
     "read_must",
     "read_synthetic",
     "report_release",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from understudy.core.criteria import checked_criteria
 from understudy.core.folders import as_path
 from understudy.core.places import Places
 from understudy.core.schema import Schema
@@ -73,6 +75,7 @@ def plan(
     records: int | None = None,
     i_know: bool = False,
     must: str | Sequence[str] | None = None,
+    criteria: Mapping[str, float] | None = None,
     **options: Option,
 ) -> Plan:
     """Plan a release: what it will do and cost, from public facts only. No data are touched.
@@ -99,6 +102,9 @@ def plan(
     must
         What must be answerable, for tables: questions such as ``crosstab(sex, age)``, ``smokes ~ age + sex`` or
         ``predict(income)``, as a list or one on a line. They come on top of what the schema asks for.
+    criteria
+        What you demand of the release, by name, such as ``{"epsilon_at_most": 1, "pairs_poor_percent_at_most": 5}``.
+        A report says of each whether it is met.
     **options
         Options of the method, as ``understudy methods NAME`` lists them.
 
@@ -138,8 +144,41 @@ def plan(
         raise InputError("plan needs a schema; read one with understudy.read_schema.")
     if must is not None:
         options = {**options, "must": as_lines(must)}
+    demanded = checked_criteria(criteria or {})
     asked = {"budget": budget, "unit": unit, "copies": copies, "rows": rows, "records": records}
-    return kind.make_plan(schema, None if method == DEFAULT_METHOD else method, asked, options, i_know=i_know)
+    made = kind.make_plan(schema, None if method == DEFAULT_METHOD else method, asked, options, i_know=i_know)
+    return replace(made, criteria=demanded) if demanded else made
+
+
+def read_criteria(path: str | Path) -> dict[str, float]:
+    """What is demanded of a release, from a TOML file with one name and number on a line.
+
+    Parameters
+    ----------
+    path
+        The file. Its lines may stand under ``[criteria]``.
+
+    Returns
+    -------
+    dict of str to float
+        The criteria, as ``plan`` takes them.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a name or number is not one of a criterion.
+    """
+    place = as_path(path, "the file of criteria")
+    try:
+        document = tomllib.loads(place.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"{place} cannot be read; give a TOML file with lines such as epsilon_at_most = 1.") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{place} is not valid TOML: {problem}.") from None
+    found = checked_criteria(document.get("criteria", document))
+    if not found:
+        raise InputError(f"{place} names no criterion; give lines such as epsilon_at_most = 1.")
+    return found
 
 
 def as_lines(must: str | Sequence[str]) -> str:

@@ -19,12 +19,15 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
 from rich.text import Text
+
+from understudy.core.phases import Listener, told_to
 
 WIDTH_WITHOUT_TERMINAL = 120  # rich would assume 80 columns and fold tables that nobody is looking at in a terminal
 
@@ -107,22 +110,26 @@ def working(text: str) -> Iterator[Callable[[int, int | None], None]]:
 
     Warnings of the package become lines of ours, once each and after the bar is gone.
     """
-    reached: list[tuple[int, int | None]] = []
+    reached: list[tuple[str, int, int | None]] = []
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         try:
             with _bar(text) as move:
 
-                def moved(done: int, total: int | None) -> None:
-                    reached[:] = [(done, total)]
-                    move(done, total)
+                def heard(phase: str, done: int, total: int | None) -> None:
+                    reached[:] = [(phase, done, total)]
+                    move(phase, done, total)
 
-                yield moved
+                def moved(done: int, total: int | None) -> None:
+                    heard(text, done, total)
+
+                with told_to(heard):
+                    yield moved
         except KeyboardInterrupt:
             if reached:
-                (done, total) = reached[0]
-                warn(f"stopped while {text}: {done:,}{'' if total is None else f' of {total:,}'} steps were done.")
+                phase, done, total = reached[0]
+                warn(f"stopped while {phase}: {done:,}{'' if total is None else f' of {total:,}'} steps were done.")
             raise
         finally:
             for message in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning)):
@@ -130,10 +137,10 @@ def working(text: str) -> Iterator[Callable[[int, int | None], None]]:
 
 
 @contextmanager
-def _bar(text: str) -> Iterator[Callable[[int, int | None], None]]:
+def _bar(text: str) -> Iterator[Listener]:
     console = standard_error()
     if not console.is_terminal:  # a disabled bar of rich's would still print an empty line
-        yield lambda _done, _total: None
+        yield lambda _phase, _done, _total: None
         return
     columns = (
         SpinnerColumn(),
@@ -145,9 +152,14 @@ def _bar(text: str) -> Iterator[Callable[[int, int | None], None]]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(text, total=None)
+        tasks: dict[str, TaskID] = {}
 
-        def move(done: int, total: int | None) -> None:
-            bar.update(task, completed=done, total=total)
+        def move(phase: str, done: int, total: int | None) -> None:
+            for other in [name for name in tasks if name != phase]:
+                bar.remove_task(tasks.pop(other))  # each phase has its own speed, and so its own time left
+            if phase not in tasks:
+                tasks[phase] = bar.add_task(phase if phase == text else f"{text}: {phase}", total=total)
+            bar.update(tasks[phase], completed=done, total=total)
 
+        move(text, 0, None)
         yield move

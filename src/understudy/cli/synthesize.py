@@ -90,6 +90,10 @@ def plan(
         int | None, typer.Option(help="Rows of the confidential table, where that number is public and needed.")
     ] = None,
     option: MethodOptions = None,
+    criteria: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What you demand of the release (TOML); the report says what is met."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write the plan to this TOML file.", rich_help_panel=RESULT)
     ] = None,
@@ -106,7 +110,8 @@ def plan(
     asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, must=must,
                      option=option)  # fmt: skip
     public = _domain(schema, places)
-    made = us.plan(public, records=records, i_know=i_know, **asked)
+    demanded = None if criteria is None else api.read_criteria(criteria)
+    made = us.plan(public, records=records, i_know=i_know, criteria=demanded, **asked)
     advice = us.plan_advice(made, public)
     if out is not None:
         _write_text(out, us.write_plan(made), overwrite=overwrite)
@@ -267,6 +272,7 @@ def show_plan(plan: Plan) -> None:
             ("copies", plan.copies),
             ("synthetic rows", "chosen by the method" if plan.rows is None else plan.rows),
             ("options", ", ".join(f"{key} = {value}" for key, value in plan.options.items() if value != "") or "none"),
+            ("criteria", ", ".join(f"{name} = {number:g}" for name, number in plan.criteria.items()) or "none"),
             ("hash", plan.hash),
         ]
     )

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.core.apportion import apportion
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
+from understudy.core.phases import tell
 from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, Section
 from understudy.core.schema import Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
+from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
 from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
@@ -155,7 +158,7 @@ class Tables:
             schema=domain,
             provenance=work.provenance(synthesis, tuple(draw.to_json() for draw in synthesis.draws)),
             statement=work.statement(synthesis.warnings),
-            tables=tuple(decode(table, stream, "decode", copy) for copy, table in enumerate(synthesis.tables, start=1)),
+            tables=tuple(_decoded(synthesis.tables, stream)),
             measurements=synthesis.measurements,
             # Without a guarantee the model may repeat exact counts, which are never published.
             fitted=None if isinstance(plan.budget, NonPrivate) else synthesis.fitted,
@@ -218,11 +221,10 @@ class Tables:
 
     def summary(self, release: Release) -> Summary:
         schema, names = release.schema, release.schema.names
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         return Summary(
             statement=release.statement,
             provenance=release.provenance,
-            title=f"Synthetic data: {', '.join(names[:3])}{more}",
+            title=f"Synthetic table of {len(names)} attribute{'s' * (len(names) != 1)}",
             copies=release.copies,
             rows=release.rows[0],
             size=(f"{len(names)}", "attributes"),
@@ -393,3 +395,10 @@ def _records(release: Release, plan: Plan, draw: Mapping[str, Any]) -> list[int 
     if "sizes" not in draw or sum(draw["sizes"]) != release.provenance.records:
         raise InputError(f"the public sizes of the strata that '{draw['label']}' was drawn from are not recorded.")
     return [int(size) for size in draw["sizes"]]
+
+
+def _decoded(tables: Sequence[CodedTable], stream: Stream) -> Iterator[pa.Table]:
+    """The values of every copy; says how many are done."""
+    for copy, table in enumerate(tables, start=1):
+        tell("writing values", copy - 1, len(tables))
+        yield decode(table, stream, "decode", copy)

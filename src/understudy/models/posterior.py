@@ -25,6 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.phases import tell
 from understudy.errors import ConvergenceError, InputError
 from understudy.models.effects import Effects, Reduced
 
@@ -182,7 +183,8 @@ class Posterior:
         first = 0 if self.records is not None else 1
         slowed = 1.0
         before = math.inf
-        for _ in range(ITERATIONS):
+        for done in range(ITERATIONS):
+            tell("finding the mode of the posterior", done)
             row = point[None, :]
             shares, totals = self.shares(row), self.totals(row)
             means = shares @ self.effects.columns
@@ -240,7 +242,8 @@ class Posterior:
         parameters = np.zeros((0, self.dimension))
         target, mixture = np.zeros(0), np.zeros(0)
         sample = Sample(parameters=parameters, weights=target, effective=0.0)
-        for _ in range(ROUNDS):
+        for done in range(ROUNDS):
+            tell("drawing from the posterior", done, ROUNDS)
             proposal = _Proposal.at(centre, spread)
             drawn = proposal.draw(PER_ROUND, source)
             mixture = np.logaddexp(mixture, proposal.log_density(parameters)) if proposals else mixture

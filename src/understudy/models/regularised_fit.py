@@ -25,6 +25,7 @@ quasi-Newton steps (``minimise``) come first. Quasi-Newton steps also finish the
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats
+from understudy.core.phases import tell
 from understudy.errors import InternalError
 from understudy.models.contrasts import EffectBasis, from_effects, second_moments, to_effects
 from understudy.models.junction_tree import JunctionTree, Margin
@@ -202,7 +204,9 @@ class Problem:
         beliefs, _ = self.beliefs(vector)
         residual = self._remaining(vector, beliefs, task)
         left = (max_iterations - used) // SWEEP
+        begun = max(residual, tolerance)
         while residual > tolerance and left > 0:
+            tell("fitting the model", _way(begun, residual, tolerance), 100)
             times = min(BETWEEN, left)
             vector = self._sweeps.run(vector, beliefs, target=target, penalty=penalty, total=total, times=times)
             beliefs, _ = self.beliefs(vector)
@@ -308,6 +312,7 @@ def minimise(
     for iteration in range(max_iterations):
         if small(slope):
             return point, iteration
+        tell("fitting the model, step by step", iteration)
         direction = -_apply_inverse(pairs, slope)
         descent = _dot(direction, slope)
         if descent >= 0:  # rounding has spoiled the memory: start over from steepest descent
@@ -484,3 +489,10 @@ class Lattice:
 
     def _shape(self, margin: Margin) -> tuple[int, ...]:
         return tuple(self._sizes[name] for name in margin)
+
+
+def _way(begun: float, residual: float, tolerance: float) -> int:
+    """How far an error that shrinks by a factor each time has come, in percent."""
+    if not (math.isfinite(residual) and residual < begun and tolerance > 0):
+        return 0
+    return int(100 * math.log(begun / residual) / math.log(begun / tolerance))

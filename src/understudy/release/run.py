@@ -310,7 +310,8 @@ def _request_of(plan: Plan) -> Request:
 
 def _require_same(made: Plan, plan: Plan) -> None:
     """Refuses, before the charge, a plan that its method would not make: the gate would refuse it after the charge."""
-    if replace(made, notes=()).hash != replace(plan, notes=()).hash:  # notes are for people, and may say more
+    # Notes and criteria are for people, and change nothing that is done.
+    if replace(made, notes=(), criteria={}).hash != replace(plan, notes=(), criteria={}).hash:
         raise InputError(
             f"this plan is not what method '{plan.method}' plans for its budget, unit and options: it was changed, or "
             "made by another version of this program. Make it again, and have it reviewed."

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
+from understudy.core.phases import tell
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.engines.reading.decode import decode
@@ -226,10 +227,18 @@ def write_here(recipe: Recipe, key: TravellingKey, folder: Path, *, csv: bool) -
     """Every copy as one file, block by block: memory does not grow with the number of rows."""
     rows = []
     for copy in range(1, recipe.plan.copies + 1):
-        blocks = (block for part in range(recipe.parts) for block in recipe.blocks(key, copy, part))
+        blocks = _counted(recipe, key, copy)
         name = folder / f"synthetic_{copy}"
         rows.append(write_blocks(blocks, f"{name}.parquet", csv=f"{name}.csv" if csv else None))
     return WrittenTables(rows=tuple(rows), hashes={})
+
+
+def _counted(recipe: Recipe, key: TravellingKey, copy: int) -> Iterator[pa.Table]:
+    """The blocks of one copy, one after the other; says how many parts of all copies are drawn."""
+    total = recipe.parts * recipe.plan.copies
+    for part in range(recipe.parts):
+        tell("drawing rows", (copy - 1) * recipe.parts + part, total)
+        yield from recipe.blocks(key, copy, part)
 
 
 def part_name(copy: int, part: int) -> str:

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.folders import as_path, explained_disk_errors, release_above, write_private
-from understudy.core.result import INTERNAL, Audience, Evaluation
+from understudy.core.result import INTERNAL, Audience, Evaluation, Finding
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
 from understudy.privacy.promise.definition import NonPrivate
 from understudy.release.kind import AnyRelease, kind_of_release
 from understudy.release.summary import Summary
 from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
+from understudy.reporting.judgement import judgement_of
 from understudy.reporting.promise_in_words import exact_lines, label_of, limits_of
 from understudy.reporting.sections import (
     answers_of,
@@ -36,6 +37,7 @@ from understudy.reporting.sections import (
 )
 
 AUDIENCES = ("internal", "public")
+MOST_WARNINGS = 5  # of an evaluation, at the top of the page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +166,9 @@ def build_report(
     subject = summary_of(release)
     fields = registry_fields(subject)
     limits = limits_of(subject)
-    if evaluation is not None:
-        limits = [*findings_of(evaluation), *limits]
+    warned = [] if evaluation is None else findings_of(evaluation)
+    shown = warned[:MOST_WARNINGS]
+    rest = None if evaluation is None else _without(evaluation, [one for one, _ in shown])  # nothing is said twice
     order = {"problem": 0, "warning": 1, "good": 2, "info": 2}
     page = _render(
         title=title or subject.title,
@@ -174,12 +177,14 @@ def build_report(
         release=subject,
         rows=f"{subject.rows:,}",
         label=label_of(subject),
-        limits=sorted(limits, key=lambda pair: order[pair[0]]),
+        judgement=judgement_of(subject, evaluation),
+        limits=sorted([*((one.severity, text) for one, text in shown), *limits], key=lambda pair: order[pair[0]]),
+        more_warnings=len(warned) - len(shown),
         exact=exact_lines(subject),
         made=made_of(subject),
         privacy=privacy_pictures(subject),
-        utility=None if evaluation is None else utility_of(evaluation),
-        risk=None if evaluation is None else risk_of(evaluation, copies=subject.copies),
+        utility=None if rest is None else utility_of(rest),
+        risk=None if rest is None else risk_of(rest, copies=subject.copies),
         said=() if evaluation is None else first_screen_of(evaluation),
         answers=answers_of(answers),
         expectations=expectations_of(subject),
@@ -189,6 +194,16 @@ def build_report(
         pyramid=pyramid(subject, evaluated=evaluation is not None),
     )
     return Report(html=page, registry=fields, audience=audience)
+
+
+def _without(evaluation: Evaluation, said: Sequence[Finding]) -> Evaluation:
+    """An evaluation without findings that stand at the top of the page."""
+    parts = (
+        replace(one, findings=tuple(finding for finding in one.findings if finding not in said))
+        for one in (evaluation.utility, evaluation.risk)
+    )
+    utility, risk = parts
+    return replace(evaluation, utility=utility, risk=risk)
 
 
 def _framed(evaluation: Evaluation) -> bool:

@@ -70,7 +70,6 @@ class Label:
 
     headline: str
     tone: str  # "good", "warning" or "problem"
-    figures: tuple[tuple[str, str], ...]  # a number and what it is
     protected: str
     learned: tuple[str, ...]
     not_protected: tuple[str, ...]
@@ -82,7 +81,6 @@ def label_of(subject: Summary) -> Label:
     return Label(
         headline=_headline(odds),
         tone="problem" if odds.epsilon is None else "warning" if odds.epsilon > LARGE else "good",
-        figures=_figures(subject, odds),
         protected=_protected(subject),
         learned=_learned(odds, whole=subject.statement.unit.kind == "add_remove"),
         not_protected=_not_protected(subject),
@@ -97,17 +95,7 @@ def _headline(odds: Odds) -> str:
     return "Formal guarantee, weak" if odds.epsilon > LARGE else "Formal guarantee"
 
 
-def _figures(subject: Summary, odds: Odds) -> tuple[tuple[str, str], ...]:
-    rows = f"{subject.rows:,}" if subject.copies == 1 else f"{subject.copies} × {subject.rows:,}"
-    shown = ((rows, "synthetic rows"), subject.size)
-    if odds.epsilon is None:
-        return ("none", "guarantee"), *shown
-    whole = subject.statement.unit.kind == "add_remove"
-    what = "that one person is in the data" if whole else "of anything about one person, all others known"
-    return (f"× {_short(odds.factor)}", f"at most, on the odds {what}"), *shown
-
-
-def _short(value: float) -> str:
+def short_factor(value: float) -> str:
     if math.isinf(value):
         return "any factor"
     if value >= 1e4:
@@ -135,7 +123,7 @@ def _learned(odds: Odds, *, whole: bool) -> tuple[str, ...]:
     what = "whether the last person is in the data" if whole else "the last row"
     lines = [
         "Imagine somebody who knows every row but one, the method, the law of the noise and every earlier release. "
-        f"After seeing these files, odds of 1 to 1 about {what} are at most {_short(odds.factor)} to 1.",
+        f"After seeing these files, odds of 1 to 1 about {what} are at most {short_factor(odds.factor)} to 1.",
         f"A suspicion of 1 in 100 becomes at most {_percent(small)}; one of 10 in 100 at most {_percent(middle)}. "
         f"Between two equally likely possibilities they pick the right one at most {_percent(even)} times.",
     ]
@@ -143,7 +131,7 @@ def _learned(odds: Odds, *, whole: bool) -> tuple[str, ...]:
         twice = Odds(epsilon=2 * odds.epsilon, delta=odds.delta).factor
         lines.append(
             "For somebody who is known to be in the data, the odds between two values change by a factor of at "
-            f"most {_short(twice)}."
+            f"most {short_factor(twice)}."
         )
     if odds.delta > 0:
         lines.append(f"With a probability of at most {_chance(odds.delta)} (delta), more can be learned.")
@@ -190,7 +178,7 @@ def limits_of(subject: Summary) -> list[tuple[str, str]]:
             (
                 "warning",
                 f"At epsilon {odds.epsilon:.3g} the promise is weak: odds may change by a factor of "
-                f"{_short(odds.factor)}.",
+                f"{short_factor(odds.factor)}.",
             )
         )
     if statement.ledger is None and odds.epsilon is not None:

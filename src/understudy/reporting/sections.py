@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from understudy.core.questions import KINDS
-from understudy.core.result import Evaluation, Section
+from understudy.core.result import Evaluation, Finding, Section
 from understudy.core.spreadsheet import as_cell
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation.first_screen import thousand
@@ -155,16 +155,22 @@ def made_of(subject: Summary) -> Part:
         for draw in subject.provenance.draws
         for one in draw.get("mechanisms", ())
     ]
-    attributes = [dict(one) for one in subject.domain]
-    if not any(one["label"] for one in attributes):
-        for one in attributes:
-            del one["label"]
+    chosen = subject.provenance.plan is not None and subject.provenance.plan.adaptive  # the plan names no tables
     listed = (
-        grid("plan", "The plan: every use of the data", steps),
-        grid("draws", "Draws straight from the data", drawn),
-        grid("attributes", "Attributes", attributes, shown=40),
+        grid("plan", _plan_title(subject), steps, shown=MOST_STEPS),
+        grid("measured", "What was measured, table by table", measured, shown=MOST_STEPS)
+        if chosen
+        else grid("", "", ()),
+        grid("draws", "Draws straight from the data", drawn, shown=MOST_STEPS),
     )
-    return Part(pictures=pictures, grids=tuple(one for one in listed if one.total))
+    attributes = [dict(one) for one in subject.domain]
+    book = grid("attributes", "The attributes", attributes, shown=MOST_STEPS)
+    return Part(pictures=pictures, grids=tuple(one for one in listed if one.total), more=(book,) if book.total else ())
+
+
+def _plan_title(subject: Summary) -> str:
+    adaptive = subject.provenance.plan is not None and subject.provenance.plan.adaptive
+    return "The plan: the most the run was allowed to do" if adaptive else "The plan: every use of the data"
 
 
 def privacy_pictures(subject: Summary) -> Part:
@@ -280,15 +286,15 @@ def _framed(name: str, title: str, frame: Any) -> Grid:
     return grid(name, title, rows, chosen=COLUMNS.get(name, ()))
 
 
-def findings_of(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """What the evaluation warns of, for the top of the page."""
-    found: list[tuple[str, str]] = []
-    for one in evaluation.findings:
+def findings_of(evaluation: Evaluation) -> list[tuple[Finding, str]]:
+    """What the evaluation warns of, the gravest first, with its text for the top of the page."""
+    found: list[tuple[Finding, str]] = []
+    for one in sorted(evaluation.findings, key=lambda finding: SEVERITIES.index(finding.severity)):
         if one.severity in ("warning", "problem"):
             number = isinstance(one.value, int | float) and not isinstance(one.value, bool)
             told = shown_value(one.value) if number else ""
             shown = f": {told}" if told and told not in one.title else ""
-            found.append((one.severity, f"{one.title[:1].upper()}{one.title[1:]}{shown}."))
+            found.append((one, f"{one.title[:1].upper()}{one.title[1:]}{shown}."))
     return found
 
 
@@ -349,6 +355,7 @@ def expectations_of(subject: Summary) -> Grid | None:
 
 # The pieces a report is made of: tables to read and to download, and pictures with the table behind them.
 
+MOST_STEPS = 400  # a plan is shown in full; longer ones are in the download
 MOST_ROWS_SHOWN = 12
 MOST_ROWS_KEPT = 5_000  # rows in a download: a report must remain small enough to be mailed
 

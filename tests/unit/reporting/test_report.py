@@ -16,10 +16,11 @@ import pytest
 import understudy as us
 from understudy.core.places import make_places
 from understudy.core.result import Evaluation, Finding, Section
-from understudy.errors import DisclosureError, InputError
+from understudy.errors import DisclosureError, InputError, UnknownNameError
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.reporting.build import build_report, pyramid, summary_of
 from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
+from understudy.reporting.judgement import judgement_of
 from understudy.reporting.promise_in_words import beliefs_of, exact_lines, label_of, limits_of, odds_of, profile_of
 from understudy.reporting.sections import grid, shown_value
 
@@ -157,6 +158,86 @@ def test_a_public_report_refuses_anything_internal(release, evaluation, tmp_path
         release, Evaluation(utility=Section(findings=(public,))), audience="public", to=tmp_path / "r.html"
     ).read_text()
     assert "A public fact" in page
+
+
+CRITERIA = {
+    "epsilon_at_most": 1,
+    "pairs_poor_percent_at_most": 100,
+    "told_apart_percent_at_most": 50,
+    "gain_per_1000_at_most": 1000,
+    "told_false_per_1000_at_most": 1000,
+}
+
+
+def test_criteria_of_the_plan_are_judged_one_by_one(people, evaluation, tmp_path):
+    plan = us.plan(SCHEMA, method="histogram", budget=PURE, criteria=CRITERIA)
+    assert us.read_plan(write(tmp_path / "plan.toml", us.write_plan(plan))) == plan
+    release = us.synthesize(people, plan=plan, out=tmp_path / "release")
+    assert us.read_release(tmp_path / "release").provenance.plan.criteria == CRITERIA
+    judged = judgement_of(summary_of(release), evaluation)
+    told = 100 * next(
+        row["auc"] for row in evaluation.utility.frames["propensity"].to_pylist() if row["classifier"] == "boosting"
+    )
+    expected = ["met", "met", "met" if told <= 50 else "not met", "met", "met"]
+    assert [one.status for one in judged.criteria] == expected
+    assert judged.headline.startswith("Not fit" if "not met" in expected else "Fit for release: all 5")
+    outside = judgement_of(summary_of(release), None)  # nothing of the data is in a public report
+    assert [one.status for one in outside.criteria] == ["met", *["judged in the internal report"] * 4]
+    assert "Not fit" not in outside.headline
+    stricter = replace(plan, criteria={"epsilon_at_most": 0.5})
+    assert stricter.hash != plan.hash
+    judged = judgement_of(summary_of(us.synthesize(people, plan=stricter)), evaluation)
+    assert (judged.headline, judged.tone) == ("Not fit for release: 1 of 1 criteria not met.", "problem")
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("criteria", "message"),
+    [
+        ({"epsilon": 1}, "epsilon"),
+        ({"epsilon_at_most": "1"}, "number"),
+        ({"gain_per_1000_at_most": 1001}, "1000"),
+        (5, "table"),
+    ],
+)
+def test_criteria_that_cannot_be(criteria, message, tmp_path):
+    with pytest.raises((InputError, UnknownNameError), match=message):
+        us.plan(SCHEMA, budget=PURE, criteria=criteria)
+    plan = us.write_plan(us.plan(SCHEMA, budget=PURE, criteria={"epsilon_at_most": 1}))
+    with pytest.raises(InputError, match="changed after"):
+        us.read_plan(write(tmp_path / "plan.toml", plan.replace("epsilon_at_most = 1.0", "epsilon_at_most = 2.0")))
+
+
+def test_without_criteria_the_question_stays_open(release, evaluation):
+    judged = judgement_of(summary_of(release), evaluation)
+    assert "No criteria were written beforehand" in judged.headline
+    assert [card.title for card in judged.cards] == ["The promise", "Usefulness", "Risk"]
+    assert judged.cards[0].number == "× 2.72"
+    row = next(one for one in evaluation.utility.frames["ways"].to_pylist() if one["way"] == 2)
+    assert judged.cards[1].number == f"{row['good']} of {row['tables']}"
+
+
+def test_what_was_said_at_the_top_is_not_said_again(release):
+    warned = tuple(
+        Finding(code=f"u{n}", title=f"warning number {n} of them", value=None, severity="warning") for n in range(7)
+    )
+    page = build_report(release, Evaluation(utility=Section(findings=warned))).html
+    assert [page.lower().count(f"warning number {n} of them") for n in range(7)] == [1] * 7
+    assert "2 more of the evaluation" in page
+
+
+def test_the_plan_is_shown_in_full_also_where_tables_are_chosen_on_the_way(people):
+    chosen = made(people, "aim", us.ApproxDP(epsilon=1, delta="1e-6"))
+    page = build_report(chosen, audience="public").html
+    assert "the most the run was allowed to do" in page
+    assert "What was measured, table by table" in page
+    for step in chosen.provenance.plan.steps:
+        assert step.label.replace("&", "&amp;") in page
+    assert "mu^2" not in page.partition('aria-label="Details"')[0]
 
 
 def test_answers_are_shown(release, tmp_path):

@@ -16,4 +16,9 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     found = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert found.attempted >= 10
     assert found.failed == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "report-registry.json", "board.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "report.html",
+        "report-registry.json",
+        "board.html",
+        "judged.html",
+    }

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.folders import explained_disk_errors, release_above
+from understudy.core.phases import tell
 from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Special
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.codebooks import Codebook, read_codebook
@@ -151,7 +152,10 @@ def draft_schema(
     profiles = {name: Profile(name=name) for name in reader.columns}
     if len(profiles) != len(reader.columns):
         raise InputError("two columns of the data have the same name; every column needs its own.")
+    rows = 0
     for batch in reader.batches(list(profiles)):
+        tell("reading rows", rows, reader.rows)
+        rows += batch.num_rows
         for name, profile in profiles.items():
             profile.add(
                 batch.column(name),

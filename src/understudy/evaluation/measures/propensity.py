@@ -13,10 +13,12 @@ two halves, so its scores are out of sample; the tree's are in sample and its pe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -30,10 +32,11 @@ from understudy.evaluation.inputs.comparison import Comparison, shuffled
 from understudy.evaluation.shared.classifier_columns import Features, dummy_features, tree_features
 from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.results import Collected, frame
-from understudy.evaluation.shared.table_measures import band, severity_of
+from understudy.evaluation.shared.table_measures import SEVERITY_OF_BAND, band
 from understudy.models.blockwise_regression import fit_logit, probabilities
 
 Labels = NDArray[np.bool_]
+GOOD_AREA, USABLE_AREA = 0.6, 0.75
 LEAF = 20  # rows of the smallest leaf
 MOST_COLUMNS = 800  # of a logit; beyond it the interactions, and then the logit itself, are left out
 HISTOGRAM_BINS = 25
@@ -112,7 +115,7 @@ def _one(
         measured.append(score_measures(result.scores, labels))
         if len(fitted) == 1:
             histograms += _histogram(name, result.scores, labels)
-    null, expected, shuffled_importance = _null(comparison, classify, fitted)
+    null, expected, shuffled_importance, by_chance = _null(comparison, classify, fitted)
     if expected is None:
         found.omit("propensity", f"S_pMSE of {name}", f"there is no {comparison.null} for this classifier")
     if fitted[0].importance:
@@ -131,14 +134,30 @@ def _one(
         "expected_pmse": expected,
         "s_pmse": float(np.mean(ratios)) if ratios else None,
         "s_pmse_sd": float(np.std(ratios, ddof=1)) if len(ratios) > 1 else None,
-        "band": band(float(np.mean(ratios))) if ratios else None,
+        "auc_by_chance": by_chance,
+        "band": band_of_classifier(float(np.mean(ratios)), mean["auc"], by_chance) if ratios else None,
     }
+
+
+def band_of_classifier(s_pmse: float, auc: float, by_chance: float) -> str:
+    """The worse of what S_pMSE says and what the area under the curve means, above what overfitting alone gives.
+
+    The area is how often the classifier is right about which of two rows, one real and one synthetic, is the real one.
+    Of 100 pairs it may tell 60 where it is good (50 are told by tossing a coin), and 75 where it is usable.
+
+    >>> band_of_classifier(3.0, 0.87, 0.5), band_of_classifier(3.0, 0.87, 0.84), band_of_classifier(40.0, 0.55, 0.5)
+    ('poor', 'good', 'poor')
+    """
+    told = 0.5 + max(auc - by_chance, 0.0)
+    of_area = "good" if told <= GOOD_AREA else "usable" if told <= USABLE_AREA else "poor"
+    return max(band(s_pmse), of_area, key=("good", "usable", "poor").index)
 
 
 def _null(
     comparison: Comparison, classify: Classifier, fitted: list[_Scores]
-) -> tuple[str, float | None, dict[str, float]]:
-    """How pMSE is standardised, its expectation for a correct model, and the importances of shuffled labels."""
+) -> tuple[str, float | None, dict[str, float], float]:
+    """How pMSE is standardised, its expectation for a correct model, the importances of shuffled labels, and the area
+    under the curve that the classifier reaches on rows that cannot be told apart (it is judged on what it learned)."""
     labels = _labels(comparison, comparison.original, comparison.copies[0])
     c, total = float(labels.mean()), len(labels)
     null = comparison.null
@@ -146,26 +165,35 @@ def _null(
         null = "formula" if fitted[0].coefficients is not None else "permutation"
     if null == "formula":
         if fitted[0].coefficients is None:
-            return null, None, {}
-        return null, fitted[0].coefficients * c * (1 - c) ** 2 / total or None, {}
+            return null, None, {}, 0.5
+        coefficients = fitted[0].coefficients
+        # The distance of two samples of one population along their best direction, as of a linear discriminant.
+        by_chance = NormalDist().cdf(math.sqrt(coefficients / (2 * total * c * (1 - c))))
+        return null, coefficients * c * (1 - c) ** 2 / total or None, {}, by_chance
     if null == "copies":
         pairs = list(combinations(comparison.copies, 2))[:MOST_PAIRS]
         found = [
-            score_measures(scored.scores, _labels(comparison, first, second))["pmse"]
+            score_measures(scored.scores, _labels(comparison, first, second))
             for first, second in pairs
             if (scored := classify(comparison, first, second, None)) is not None
         ]
-        return null, (float(np.mean(found)) * 8 * (c * (1 - c)) ** 2 or None) if found else None, {}
+        if not found:
+            return null, None, {}, 0.5
+        expected = float(np.mean([one["pmse"] for one in found])) * 8 * (c * (1 - c)) ** 2 or None
+        return null, expected, {}, float(np.mean([one["auc"] for one in found]))
     values: list[float] = []
+    areas: list[float] = []
     importance: dict[str, float] = {}
     for number in range(comparison.permutations):
         scored = classify(comparison, comparison.original, comparison.copies[0], number)
         if scored is None:
-            return null, None, {}
-        values.append(score_measures(scored.scores, _permuted(labels, number))["pmse"])
+            return null, None, {}, 0.5
+        measured = score_measures(scored.scores, _permuted(labels, number))
+        values.append(measured["pmse"])
+        areas.append(measured["auc"])
         for key, value in scored.importance.items():
             importance[key] = importance.get(key, 0.0) + value / comparison.permutations
-    return null, (1 - c) * float(np.mean(values)) or None, importance
+    return null, (1 - c) * float(np.mean(values)) or None, importance, float(np.mean(areas))
 
 
 def _labels(comparison: Comparison, first: CodedTable, second: CodedTable) -> Labels:
@@ -304,9 +332,9 @@ def _findings(row: dict[str, Any]) -> list[Finding]:
         Finding(
             code=f"utility.propensity.{row['classifier'].lower()}",
             title=f"S_pMSE by {row['classifier']} on all attributes ({row['band']}; null by {row['null']}; "
-            f"area under the curve {row['auc']:.3f})",
+            f"area under the curve {row['auc']:.3f}, {row['auc_by_chance']:.3f} by chance)",
             value=row["s_pmse"],
-            severity=severity_of(row["s_pmse"]),
+            severity=SEVERITY_OF_BAND[row["band"]],
             reference=SNOKE,
         )
     ]

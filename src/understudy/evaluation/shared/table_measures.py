@@ -11,6 +11,7 @@ below 30 usable (Raab 2022, section 3). Derivations and the null laws stand in `
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,6 +200,9 @@ def measure_table(original: ArrayLike, synthetic: ArrayLike) -> dict[str, Any]:
     }
 
 
+SEVERITY_OF_BAND: Mapping[str, Severity] = {"good": "good", "usable": "warning", "poor": "problem"}
+
+
 def band(value: float) -> str:
     """Raab's reading of S_pMSE.
 
@@ -210,8 +214,7 @@ def band(value: float) -> str:
 
 def severity_of(value: float) -> Severity:
     """How much an S_pMSE in its band matters."""
-    severities: dict[str, Severity] = {"good": "good", "usable": "warning", "poor": "problem"}
-    return severities[band(value)]
+    return SEVERITY_OF_BAND[band(value)]
 
 
 def k_marginal_score(distances: ArrayLike) -> float:

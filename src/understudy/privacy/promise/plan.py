@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from understudy.core.criteria import checked_criteria
 from understudy.errors import InputError
 from understudy.privacy.exact.gaussian_profile import Bound
 from understudy.privacy.promise.definition import Definition, Unit, definition_from_json
@@ -89,8 +90,12 @@ class Plan:
     """Remarks for the people who review the plan."""
     read_by: Bound = "concentrated"
     """For adaptive methods: the bound by which they keep (epsilon, delta)."""
+    criteria: Mapping[str, float] = field(default_factory=dict)
+    """What the steward demands of the release, written down beforehand: names and numbers. A report says of each
+    whether it is met."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "criteria", checked_criteria(self.criteria))
         if self.adaptive and self.read_by == "least":
             raise InputError(
                 "a plan that chooses on the way names the one bound that keeps its budget, 'concentrated' or "
@@ -124,6 +129,7 @@ class Plan:
             "adaptive": self.adaptive,
             "notes": list(self.notes),
             **({} if self.read_by == "concentrated" else {"read_by": self.read_by}),
+            **({"criteria": dict(self.criteria)} if self.criteria else {}),
         }
 
     @property
@@ -203,6 +209,7 @@ def plan_from_json(data: Mapping[str, Any]) -> Plan:
             adaptive=data.get("adaptive", False),
             notes=tuple(data.get("notes", ())),
             read_by=data.get("read_by", "concentrated"),
+            criteria=data.get("criteria", {}),
             steps=tuple(
                 Step(
                     label=step["label"],

@@ -49,7 +49,7 @@ def write_plan(plan: Plan) -> str:
     if not isinstance(plan, Plan):
         raise InputError("write_plan needs a plan, which understudy.plan makes.")
     document = plan.to_json()
-    tables = {key: document.pop(key) for key in ("budget", "unit", "options")}
+    tables = {key: document.pop(key) for key in ("budget", "unit", "options", "criteria") if key in document}
     steps = document.pop("steps")
     lines = [HEADER, f"hash = {_value(plan.hash)}", *_pairs(document)]
     for key, table in tables.items():

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
+from understudy.core.phases import tell
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
@@ -207,6 +208,7 @@ class Aim:
         )  # fmt: skip
         while candidates and state.spent < currency.amount:
             state.number += 1
+            tell("choosing and measuring tables", int(100 * state.spent / currency.amount), 100)
             if currency.amount - state.spent < 2 * part:
                 part = currency.amount - state.spent  # a last round of less than a whole part would be wasted
             found = self._choose(state, part)

@@ -22,6 +22,7 @@ import numpy as np
 
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
+from understudy.core.phases import tell
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.gate import Candidate, Gate, Query
@@ -243,6 +244,7 @@ class Mst:
         scale = currency.choice_scale(part, Fraction(selection_sensitivity([1], unit)))
         joined, tree = _Parts(strata, unit, linked), []
         for number in range(1, joins + 1):
+            tell("choosing pairs", number - 1, joins)
             left = [edge for edge in edges if not joined.same(edge)]
             if not left:
                 break

@@ -3,9 +3,15 @@
 for (const link of document.querySelectorAll("a.picture")) {
   link.href = link.closest("figure").querySelector("img").src;
 }
+// On a phone this is folded too.
+document.getElementById("protected").open = innerWidth > 830;
+// A link to a folded part opens it.
+const unfold = () => { const part = location.hash.length > 1 && document.getElementById(location.hash.slice(1)); if (part) {
+  for (let one = part; one; one = one.parentElement) { if (one.tagName === "DETAILS") one.open = true; } } };
+addEventListener("hashchange", unfold); unfold();
 // On paper everything is open.
 const closed = [];
 addEventListener("beforeprint", () => {
-  for (const one of document.querySelectorAll("figure details:not([open])")) { closed.push(one); one.open = true; }
+  for (const one of document.querySelectorAll("details:not([open])")) { closed.push(one); one.open = true; }
 });
 addEventListener("afterprint", () => { while (closed.length) closed.pop().open = false; });

@@ -1,0 +1,118 @@
+"""Does `advise` keep its word? What it promises before a release against what the release then delivers.
+
+``python benchmarks/measure_advice.py --seconds 250 --folder /tmp/advice`` draws settings of the proving ground (fresh
+populations and public files) from consecutive seeds: people, a budget, questions. `advise` is asked with the schema and
+the number of records alone, as a steward would who knows nothing else; then the release is made from the people, and
+`infer` is asked the same. Compared is how many times as wide as the real data's an interval is. One line for each
+setting goes to a file of the folder, so that a run can be continued; the summary is printed at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent / "proving"))
+from asked import draw_questions
+from populations import draw_population
+
+import understudy as us
+from understudy.core.questions import parse_question
+from understudy.explore.population import coded
+from understudy.explore.rehearsal import published
+from understudy.inference.estimands import make_estimand
+from understudy.privacy.randomness.streams import SeededStream
+
+QUESTIONS = 3
+REPEATS = 4
+FIRST_SEED = 20_261_117
+
+
+def measure(seed: int) -> list[dict[str, object]]:
+    """Promised and delivered widths of one setting, for each estimate of each question."""
+    rng = np.random.default_rng(seed)
+    people = draw_population(rng, int(rng.choice([3, 4, 5, 6])))
+    records = int(rng.choice([300, 1000, 3000]))
+    epsilon = str(rng.choice(["0.5", "1", "2", "5"]))
+    delta = "1e-6" if rng.random() < 0.5 else None
+    frame = people.frame(rng.integers(people.size, size=records))
+    budget = us.PureDP(epsilon=epsilon) if delta is None else us.ApproxDP(epsilon=epsilon, delta=delta)
+    source = us.open_source(frame, people.schema)
+    release = us.synthesize(source, budget=budget, stream=SeededStream(seed))
+    table = coded(source, people.schema)
+    found: list[dict[str, object]] = []
+    for asked in draw_questions(rng, people, QUESTIONS):
+        how = dict(asked.options)
+        row = {"seed": seed, "population": people.kind, "records": records, "epsilon": epsilon, "delta": delta,
+               "method": release.provenance.method, "question": asked.text}  # fmt: skip
+        try:
+            answer = us.infer(release, asked.text, **how)
+            margin = make_estimand(parse_question(asked.text, people.schema, **how), people.schema).margin
+            inside = us.infer(published(table, margin), asked.text, **how)
+            advice = us.advise(
+                people.schema, asked.text, records=records, epsilons=[epsilon], delta=delta, copies=(1,),
+                repeats=REPEATS, target=999, seed=seed, **how,
+            )  # fmt: skip
+        except us.UnderstudyError as problem:
+            found.append({**row, "refused": f"{type(problem).__name__}: {problem}"[:160]})
+            continue
+        promised = {one.name: one for one in advice.rows[0].widths[1]}
+        for name, label, one, real in zip(answer.names, answer.labels, answer.estimates, inside.estimates, strict=True):
+            width, own = one.high - one.low, real.high - real.low
+            said = promised.get(name)
+            if said is None or said.ratio is None or own <= 0 or width <= 0:
+                continue
+            found.append({**row, "estimate": name, "label": label, "promised": said.ratio, "delivered": width / own})
+    return found
+
+
+def summary(folder: Path) -> str:
+    """The median and the tails of promised over delivered, one estimate of each question."""
+    rows = [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    first: dict[tuple[object, object], dict[str, object]] = {}
+    for row in rows:
+        if "promised" in row:
+            first.setdefault((row["seed"], row["question"]), row)
+    lines = [f"settings {len({row['seed'] for row in rows})}, questions {len(first)}, refused "
+             f"{sum('refused' in row for row in rows)}"]  # fmt: skip
+    groups = {"all": list(first.values())}
+    for row in first.values():
+        groups.setdefault(f"{row['population'].split()[0]}", []).append(row)
+        groups.setdefault(f"label {row['label']}", []).append(row)
+    for name, group in groups.items():
+        ratios = np.array([row["promised"] / row["delivered"] for row in group])
+        low, middle, high = np.quantile(ratios, [0.025, 0.5, 0.975])
+        within = float(np.mean((ratios >= 0.5) & (ratios <= 2)))
+        lines.append(
+            f"{name:28} n {len(ratios):4}  median {middle:.2f}  95% {low:.2f}-{high:.2f}  within 2: {within:.2f}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure for a while, then say what all lines of the folder say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=250)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--first", type=int, default=FIRST_SEED)
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore")
+    began, seed = time.process_time(), asked.first
+    while time.process_time() - began < asked.seconds:
+        place = asked.folder / f"{seed}.jsonl"
+        if not place.exists():
+            lines = "".join(json.dumps(row) + "\n" for row in measure(seed))
+            place.write_text(lines)
+        seed += 1
+    print(summary(asked.folder))
+
+
+if __name__ == "__main__":
+    main()
