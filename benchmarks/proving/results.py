@@ -90,7 +90,21 @@ BY: dict[str, Callable[[tuple[Any, ...]], str]] = {
     "records": lambda row: size_of(row[0]["records"]),
     "epsilon": lambda row: f"{row[0]['epsilon']:g}",
     "population": lambda row: row[0]["population"],
+    "unit": lambda row: _unit(row[0]),
+    "attributes": lambda row: "8 and more" if row[0].get("attributes", 0) >= 8 else "up to 7",
 }
+
+
+def _unit(setting: Found) -> str:
+    """Who is protected, and what else makes sampling or tables unusual."""
+    said = [str(setting.get("unit", "-"))]
+    if setting.get("rows_per_unit", 1) > 1:
+        said.append(f"{setting['rows_per_unit']} rows")
+    if setting.get("fixed"):
+        said.append("fixed attributes")
+    if setting.get("zeros"):
+        said.append("structural zeros")
+    return ", ".join(said)
 
 
 def page(results: list[Found]) -> str:

@@ -30,7 +30,8 @@ from understudy.release.table_release import Release
 __all__ = ["ask", "delta_method"]
 
 DRAWS = 4000
-DRAWS_OF_REGRESSION = 1500
+DRAWS_OF_REGRESSION, LEAST_DRAWS = 1500, 500
+WORK, MOST_WORK = 3e8, 2e7  # multiplications of one step of all fits, and of one fit, up to which it takes seconds
 LITTLE = 0.01  # of the information in the records
 ROBUST = (*FAMILIES, "association", "ratio")  # kinds whose draws have far outliers
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
@@ -84,7 +85,7 @@ def ask(
     allowed = validity_of(release)
     if allowed.status == REFUSED:
         raise UnsupportedError(f"this question is refused for method '{release.provenance.method}': {allowed.note}.")
-    size = draws or (DRAWS_OF_REGRESSION if parsed.kind in FAMILIES else DRAWS)
+    size = draws or _size(estimand)
 
     def answered(tables: Release, status: Validity, choice: Choice | None = None) -> Answer:
         evidence = evidence_for(tables, estimand, prior=prior)
@@ -129,6 +130,20 @@ def _whatever_was_chosen(release: Release, estimand: Estimand, answered: Callabl
 
     best = min(found, key=worse, default=None)
     return best if best is not None and {VALID, RANGE} & set(best.labels) else None
+
+
+def _size(estimand: Estimand) -> int:
+    """How many draws are worth their time; a regression that would take minutes is refused at once."""
+    work = max((part.model.work for part in estimand.parts if part.model is not None), default=0.0)
+    if not work:
+        return DRAWS
+    if work > MOST_WORK:
+        size = max(len(part.names) for part in estimand.parts)
+        raise UnsupportedError(
+            f"this regression has {size:,} coefficients over so many cells that it would take minutes. Leave terms "
+            "out, or merge levels."
+        )
+    return int(np.clip(WORK / work, LEAST_DRAWS, DRAWS_OF_REGRESSION))
 
 
 def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:

@@ -23,6 +23,8 @@ from understudy.errors import ConvergenceError, InputError, UnsupportedError, un
 ITERATIONS = 60
 LONGEST_STEP = 4.0  # in the linear predictor
 TOLERANCE = 1e-9
+ARRIVED = 1e-8  # the last step of an outcome with several levels
+MOST_SCORED = 25  # steps of such an outcome; a draw that needs more is nearly separated, and far out in any case
 CERTAIN = 14.0  # a linear predictor this far out means that the likelihood has no maximum
 PROBITS = 1.8  # logits in a probit, about
 MOST_COLUMNS = 200
@@ -50,6 +52,12 @@ class Model:
         if self.family in ("logit", "probit", "poisson"):
             return _newton(self.design, np.asarray(self.outcome, np.float64), weights, self.family)
         return _levels(self, weights)
+
+    @property
+    def work(self) -> float:
+        """About how many multiplications one step of one fit takes."""
+        size = len(self.names)
+        return float(len(self.design) * size**2 + size**3)
 
     def check(self, counts: Floats) -> None:
         """Refuse what expected counts of the cells cannot identify: levels nobody has, and separated outcomes."""
@@ -90,9 +98,7 @@ class Model:
         """Outcome minus its fitted mean in each cell, for each row of coefficients: (S, cells, 1), or one for each
         level but the first of an outcome with several."""
         if self.levels:
-            chance, _ = (_softmax if self.family == "multinomial" else _cumulative)(
-                self.design, coefficients, len(self.levels)
-            )
+            chance = _chances(self.family, self.design, coefficients, len(self.levels))
             seen = np.eye(len(self.levels))[np.asarray(self.outcome, np.int64)]
             return np.asarray((seen - chance)[:, :, 1:])
         mean = _means(coefficients @ self.design.T, self.family)[0]
@@ -104,8 +110,7 @@ class Model:
         outcome = np.asarray(self.outcome, np.float64)
         tiny = np.finfo(float).tiny
         if self.levels:
-            chances = _softmax if self.family == "multinomial" else _cumulative
-            chance, _ = chances(self.design, coefficients, len(self.levels))
+            chance = _chances(self.family, self.design, coefficients, len(self.levels))
             seen = np.asarray(self.outcome, np.int64)
             each = np.log(np.maximum(chance[:, np.arange(len(seen)), seen], tiny))
             return np.asarray((weights * each).sum(axis=1))
@@ -287,10 +292,14 @@ def _levels(model: Model, weights: Floats) -> Floats:
     size = len(model.names)
     block = max(1, BLOCK // (cells * levels * size))
     scale = np.maximum(np.abs(patterns).max(axis=0), np.finfo(float).tiny)
-    results = [
-        _score_levels(patterns / scale, table[start : start + block], model.family)
-        for start in range(0, len(table), block)
-    ]
+    x = patterns / scale
+    # All draws are near their mean: from there a few steps are enough.
+    middle = np.maximum(table.mean(axis=0, keepdims=True), 0)
+    start = _score_levels(x, middle, model.family, _first(x, middle, model.family))
+    results = []
+    for begin in range(0, len(table), block):
+        some = table[begin : begin + block]
+        results.append(_score_levels(x, some, model.family, np.repeat(start, len(some), axis=0)))
     fitted = np.concatenate(results)
     if model.family == "multinomial":
         return np.asarray(fitted / np.tile(scale, levels - 1))
@@ -298,49 +307,75 @@ def _levels(model: Model, weights: Floats) -> Floats:
     return fitted
 
 
-def _score_levels(x: Floats, table: Floats, family: str) -> Floats:
+def _first(x: Floats, table: Floats, family: str) -> Floats:
+    """Where scoring begins: no slopes."""
     draws, _, levels = table.shape
-    columns = x.shape[1]
+    if family == "multinomial":
+        return np.zeros((draws, (levels - 1) * x.shape[1]))
     share = table.sum(axis=1)
     share = np.maximum(share / share.sum(axis=1, keepdims=True), 1e-12)
-    if family == "multinomial":
-        beta = np.zeros((draws, (levels - 1) * columns))
-    else:
-        cumulative = np.clip(np.cumsum(share, axis=1)[:, :-1], 1e-9, 1 - 1e-9)
-        beta = np.concatenate([np.zeros((draws, columns)), np.log(cumulative / (1 - cumulative))], axis=1)
-    sizes = table.sum(axis=2)
-    for _ in range(ITERATIONS):
-        chance, change = (_softmax if family == "multinomial" else _cumulative)(x, beta, levels)
-        chance = np.maximum(chance, 1e-15)
-        flat = change.reshape(draws, -1, beta.shape[1])
-        score = np.einsum("sc,scq->sq", (table / chance).reshape(draws, -1), flat)
-        weighted = flat * (sizes[:, :, None] / chance).reshape(draws, -1)[:, :, None]
-        step = _solve(np.swapaxes(weighted, 1, 2) @ flat, score)
+    cumulative = np.clip(np.cumsum(share, axis=1)[:, :-1], 1e-9, 1 - 1e-9)
+    return np.concatenate([np.zeros((draws, x.shape[1])), np.log(cumulative / (1 - cumulative))], axis=1)
+
+
+def _score_levels(x: Floats, table: Floats, family: str, start: Floats) -> Floats:
+    """Fisher scoring from a first guess; draws that have arrived are left alone."""
+    columns, beta = x.shape[1], start.copy()
+    scored = _multinomial_score if family == "multinomial" else _ordered_score
+    left = np.arange(len(table))
+    for _ in range(MOST_SCORED):
+        now = beta[left]
+        score, information = scored(x, table[left], now)
+        step = _solve(information, score)
         reach = np.abs(step).max(axis=1, keepdims=True)
         step *= np.minimum(1, LONGEST_STEP / np.maximum(reach, 1e-300))
         if family == "ordered":  # thresholds stay in order
             for _halving in range(30):
-                cuts = (beta + step)[:, columns:]
+                cuts = (now + step)[:, columns:]
                 wrong = (np.diff(cuts, axis=1) <= 0).any(axis=1)
                 if not wrong.any():
                     break
                 step[wrong] /= 2
-        beta = beta + step
-        if float(np.max(np.minimum(reach, LONGEST_STEP))) < 1e-8:
+        beta[left] = now + step
+        left = left[~(reach[:, 0] < ARRIVED)]
+        if not len(left):
             break
     return np.asarray(beta)
 
 
-def _softmax(x: Floats, beta: Floats, levels: int) -> tuple[Floats, Floats]:
-    draws = len(beta)
-    slopes = beta.reshape(draws, levels - 1, -1)
-    eta = np.einsum("slq,cq->scl", slopes, x)
-    eta = np.concatenate([np.zeros((draws, len(x), 1)), eta], axis=2)
-    chance = np.exp(eta - eta.max(axis=2, keepdims=True))
-    chance /= chance.sum(axis=2, keepdims=True)
-    inside = np.eye(levels)[None, None, :, 1:] - chance[:, :, None, 1:]
-    change = chance[:, :, :, None, None] * inside[..., None] * x[None, :, None, None, :]
-    return chance, np.asarray(change.reshape(draws, len(x), levels, -1))
+def _chances(family: str, x: Floats, beta: Floats, levels: int) -> Floats:
+    """The chance of every level for each pattern: (draws, patterns, levels)."""
+    if family != "multinomial":
+        return _cumulative(x, beta, levels)[0]
+    eta = np.zeros((len(beta), len(x), levels))
+    eta[:, :, 1:] = np.swapaxes((beta.reshape(-1, x.shape[1]) @ x.T).reshape(len(beta), levels - 1, -1), 1, 2)
+    weight = np.exp(eta - eta.max(axis=2, keepdims=True))
+    return np.asarray(weight / weight.sum(axis=2, keepdims=True))
+
+
+def _multinomial_score(x: Floats, table: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    """The score and the expected information of a softmax: blocks of levels, each a weighted sum over patterns."""
+    draws, cells, levels = table.shape
+    columns = x.shape[1]
+    chance = np.swapaxes(_chances("multinomial", x, beta, levels)[:, :, 1:], 1, 2)
+    sizes = table.sum(axis=2)[:, None, :]
+    score = (np.swapaxes(table[:, :, 1:], 1, 2) - sizes * chance) @ x
+    loads = -(sizes * chance)[:, :, None, :] * chance[:, None, :, :]
+    place = np.arange(levels - 1)
+    loads[:, place, place] += sizes * chance
+    blocks = (loads.reshape(-1, cells) @ _outer(x)).reshape(draws, levels - 1, levels - 1, columns, columns)
+    size = (levels - 1) * columns
+    return score.reshape(draws, size), np.swapaxes(blocks, 2, 3).reshape(draws, size, size)
+
+
+def _ordered_score(x: Floats, table: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    draws, _, levels = table.shape
+    chance, change = _cumulative(x, beta, levels)
+    chance = np.maximum(chance, 1e-15)
+    flat = change.reshape(draws, -1, beta.shape[1])
+    score = np.einsum("sc,scq->sq", (table / chance).reshape(draws, -1), flat)
+    weighted = flat * (table.sum(axis=2)[:, :, None] / chance).reshape(draws, -1)[:, :, None]
+    return score, np.asarray(np.swapaxes(weighted, 1, 2) @ flat)
 
 
 def _cumulative(x: Floats, beta: Floats, levels: int) -> tuple[Floats, Floats]:

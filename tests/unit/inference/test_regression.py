@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import understudy as us
 from understudy.core.questions import parse_question
 from understudy.errors import UnsupportedError
 from understudy.inference.estimands import make_estimand
+from understudy.inference.regression import Model
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -95,3 +100,30 @@ def test_an_outcome_that_never_has_a_level_is_refused(schema):
     estimand, model = model_of(schema, "health ~ sex", family="multinomial")
     with pytest.raises(UnsupportedError, match="never 'good'"):
         model.check(np.where(np.asarray(model.outcome) == 2, 0, table(estimand)[2:]))
+
+
+def test_draws_of_many_levels_end_where_single_fits_do_and_have_no_score_left():
+    """All draws begin at the fit of their mean; those that have arrived are left alone."""
+    rng = np.random.default_rng(3)
+    design = np.array([[1.0, a, b] for a in (0, 1) for b in (0, 1, 2) for _ in range(4)])
+    outcome = np.tile(np.arange(4), 6)
+    names = tuple(str(place) for place in range(9))
+    model = Model(
+        family="multinomial", names=names, design=design, outcome=outcome, columns=("i", "a", "b"), levels=tuple("pqrs")
+    )
+    tables = rng.dirichlet(np.full(24, 5.0), size=30)
+    together = model.fit(tables)
+    assert together == pytest.approx(np.concatenate([model.fit(row[None, :]) for row in tables]), abs=1e-6)
+    left = model.residuals(together) * tables[:, :, None]
+    assert np.abs(np.einsum("scl,cq->slq", left, design)).max() < 1e-7
+
+
+def test_a_regression_that_would_take_minutes_is_refused_before_anything_is_drawn():
+    levels = tuple(f"v{code}" for code in range(15))
+    schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=levels) for name in ("a", "b", "c")))
+    codes = np.random.default_rng(1).integers(0, 15, (200, 3))
+    table = pa.table({name: np.array(levels)[codes[:, place]] for place, name in enumerate(schema.names)})
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(us.open_source(table, schema), method="histogram", budget=us.PureDP(epsilon=5))
+    with pytest.raises(UnsupportedError, match="coefficients over so many cells"):
+        us.infer(release, "a ~ b + c", family="multinomial")
