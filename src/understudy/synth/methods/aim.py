@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import takewhile
 from typing import ClassVar
@@ -19,7 +19,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.schema import Schema
@@ -34,13 +33,13 @@ from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import GumbelMax, NoisyMax, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
+from understudy.synth.shared.choosing_method import ChoosingMethod
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.margins import (
     Margin,
     check_copies,
     check_margin_sizes,
     check_model_size,
-    check_rows,
     combinations_up_to,
     drawn_option,
     is_public,
@@ -53,8 +52,6 @@ from understudy.synth.shared.margins import (
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.pairs import one_way_steps
-from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.shared.required import SHARE, Musts, Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
@@ -69,7 +66,7 @@ MORE_RHO, MORE_EPSILON = Fraction(7, 5), 2
 
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class Aim(ChoosingMethod):
     """Adaptive margins: the tables that the model gets most wrong are chosen and measured, round by round.
 
     Raises
@@ -83,45 +80,18 @@ class Aim:
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
 
-    strata: str = ""
-    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
-    all rows. The same tables are chosen for all."""
+    model_cells: int = MODEL_CELLS
     ways: int = 2
     """Tables of up to this many attributes are candidates."""
     rounds: int = 16
     """The budget is first divided into this many parts for each attribute; a round spends one part or more."""
-    model_cells: int = MODEL_CELLS
-    """The largest model that may be fitted, in cells of all its tables together."""
-    rows_by: str | None = None
-    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
-    (independent rows; the default of ``draws = posterior``)."""
-    draws: str = "fit"
-    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
-    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
-    refine: str = ""
-    """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
-    income:10``. A tenth of the budget pays for it."""
-    must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
-    ``predict(income)``. It comes on top of what the schema asks for."""
-    must_share: str = SHARE
-    """The share of the budget that is set aside for the tables this takes."""
-    must_rows: bool = True
-    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
-    unless the method chooses them as well."""
 
     def __post_init__(self) -> None:
-        check_refined(self.refine, self.draws)
-        self._musts  # noqa: B018 - checks the options
-        if self.draws == "posterior" and self.strata:
-            raise InputError("draws = posterior is for one model of all rows; leave strata out.")
-        check_rows(self.draws, self.rows_by)
+        ChoosingMethod.__post_init__(self)  # super() does not work in a class with slots
         if self.ways not in (2, 3):
             raise InputError(f"ways ({self.ways}) must be 2 or 3.")
         if not 2 <= self.rounds <= 1000:
             raise InputError(f"rounds ({self.rounds}) must be between 2 and 1,000.")
-        if not 1000 <= self.model_cells <= 20_000_000:
-            raise InputError(f"model_cells ({self.model_cells}) must be between 1,000 and 20,000,000.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
@@ -202,7 +172,7 @@ class Aim:
             plan=plan, schema=schema, gate=gate, currency=currency, candidates=candidates, spent=spent,
             sensitivities={margin: margin_sensitivity(schema, margin, plan.unit) for margin in candidates},
             tracker=Tracker(
-                schema, self._modelled(required, plan, measured), known=known, total=max(total, 1.0),
+                schema, self._modelled(required, plan.unit, measured), known=known, total=max(total, 1.0),
                 prior=max(LEAST_PRIOR, total * PRIOR_SHARE),
             ),
         )  # fmt: skip
@@ -227,29 +197,7 @@ class Aim:
         notes = (f"{state.number} rounds of choosing and measuring.",)
         return synthesis_of(
             plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
-            notes=notes, modelled=self._modelled(required, plan, measured),
-        )  # fmt: skip
-
-    def _modelled(self, required: Required, plan: Plan, measured: Sequence[Measurement]) -> list[Measurement]:
-        return required.in_model(measured, self.model_cells, [required.schema.margin(plan.unit.fixed)])
-
-    @property
-    def _musts(self) -> Musts:
-        return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
-
-    def _refined(self) -> Refined:
-        return Refined(method=replace(self, refine=""), refine=self.refine)
-
-    def redraw(
-        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
-    ) -> Synthesis:
-        """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
-        refuse_without_model(self.refine)
-        total = total_of(schema, records, measured)
-        strata, required = read_strata(schema, self.strata), self._musts.read(schema, plan.unit)
-        return synthesis_of(
-            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by,
-            modelled=self._modelled(required, plan, measured),
+            notes=notes, modelled=self._modelled(required, plan.unit, measured),
         )  # fmt: skip
 
     def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:

@@ -12,7 +12,7 @@ measures in turn. One look costs the noise of all pairs at once, and nothing has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import pi, sqrt
 from statistics import fmean
@@ -23,7 +23,7 @@ import numpy as np
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import UnsupportedError
 from understudy.models.junction_tree import tree_cells
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of
@@ -31,6 +31,7 @@ from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
+from understudy.synth.shared.choosing_method import ChoosingMethod
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.expected_error import PairChoice, shrunk_departures
 from understudy.synth.shared.margins import (
@@ -38,7 +39,6 @@ from understudy.synth.shared.margins import (
     check_copies,
     check_margin_sizes,
     check_model_size,
-    check_rows,
     drawn_option,
     known_margins,
     margin_label,
@@ -56,8 +56,6 @@ from understudy.synth.shared.pairs import (
     one_way_steps,
     possible_pairs,
 )
-from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.shared.required import SHARE, Musts, Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
@@ -72,7 +70,7 @@ LOOKING, LOOKING_EPSILON = Fraction(1, 12), Fraction(1, 6)
 
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneLook:
+class OneLook(ChoosingMethod):
     """Pairs chosen from one noisy look at all of them.
 
     Raises
@@ -87,37 +85,7 @@ class OneLook:
     inference: ClassVar[str] = "selection not modelled"
     chooses_first: ClassVar[bool] = True  # what is measured after the choice has no part in it
 
-    strata: str = ""
-    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
-    all rows. The same pairs are chosen for all."""
     model_cells: int = MODEL_CELLS
-    """The largest model that may be fitted, in cells of all its tables together."""
-    rows_by: str | None = None
-    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
-    (independent rows; the default of ``draws = posterior``)."""
-    draws: str = "fit"
-    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
-    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
-    refine: str = ""
-    """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
-    income:10``. A tenth of the budget pays for it."""
-    must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
-    ``predict(income)``. It comes on top of what the schema asks for."""
-    must_share: str = SHARE
-    """The share of the budget that is set aside for the tables this takes."""
-    must_rows: bool = True
-    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
-    unless the method chooses them as well."""
-
-    def __post_init__(self) -> None:
-        check_refined(self.refine, self.draws)
-        check_rows(self.draws, self.rows_by)
-        self._musts  # noqa: B018 - checks the options
-        if self.draws == "posterior" and self.strata:
-            raise InputError("draws = posterior is for one model of all rows; leave strata out.")
-        if not 1000 <= self.model_cells <= 20_000_000:
-            raise InputError(f"model_cells ({self.model_cells}) must be between 1,000 and 20,000,000.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
@@ -216,28 +184,6 @@ class OneLook:
         return synthesis_of(
             plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
             notes=notes, modelled=self._modelled(required, unit, measured),
-        )  # fmt: skip
-
-    def _modelled(self, required: Required, unit: Unit, measured: Sequence[Measurement]) -> list[Measurement]:
-        return required.in_model(measured, self.model_cells, [required.schema.margin(unit.fixed)])
-
-    @property
-    def _musts(self) -> Musts:
-        return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
-
-    def _refined(self) -> Refined:
-        return Refined(method=replace(self, refine=""), refine=self.refine)
-
-    def redraw(
-        self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream
-    ) -> Synthesis:
-        """Tables from the measurements. This is post-processing: it may be repeated, and costs no privacy."""
-        refuse_without_model(self.refine)
-        strata, total = read_strata(schema, self.strata), total_of(schema, records, measured)
-        required = self._musts.read(schema, plan.unit)
-        return synthesis_of(
-            plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by,
-            modelled=self._modelled(required, plan.unit, measured),
         )  # fmt: skip
 
     def _choice(
