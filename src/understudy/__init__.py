@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from understudy.api import attack as attack
     from understudy.api import check_data as check_data
     from understudy.api import compare_evaluations as compare_evaluations
+    from understudy.api import compare_models as compare_models
     from understudy.api import describe_data as describe_data
     from understudy.api import evaluate as evaluate
     from understudy.api import infer as infer
     from understudy.api import methods as methods
     from understudy.api import plan as plan
     from understudy.api import plan_advice as plan_advice
+    from understudy.api import print_answers as print_answers
     from understudy.api import read_synthetic as read_synthetic
     from understudy.api import report_release as report_release
     from understudy.api import resume as resume
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from understudy.api import verify_ledger as verify_ledger
     from understudy.api import write_evaluation as write_evaluation
     from understudy.api import write_sample as write_sample
+    from understudy.api.answers import questions as questions
     from understudy.auditing.calibration import calibrate as calibrate
     from understudy.auditing.calibration import prior_table as prior_table
     from understudy.auditing.exact_audit import audit as audit
@@ -83,12 +86,14 @@ _HOME = {
         "attack",
         "check_data",
         "compare_evaluations",
+        "compare_models",
         "describe_data",
         "evaluate",
         "infer",
         "methods",
         "plan",
         "plan_advice",
+        "print_answers",
         "read_synthetic",
         "report_release",
         "resume",
@@ -99,6 +104,7 @@ _HOME = {
         "write_evaluation",
         "write_sample",
     ),
+    "understudy.api.answers": ("questions",),
     "understudy.auditing.calibration": ("calibrate", "prior_table"),
     "understudy.auditing.exact_audit": ("audit",),
     "understudy.core.derived_attributes": ("Case", "Derived"),

@@ -3,6 +3,7 @@
 One file for each family of verbs. Heavy packages are imported where a verb needs them, so that naming a verb is quick.
 """
 
+from understudy.api.answers import compare_models, infer, print_answers
 from understudy.api.evaluations import (
     UNFINISHED,
     attack,
@@ -22,7 +23,6 @@ from understudy.api.evaluations import (
 )
 from understudy.api.ledgers import verify_ledger
 from understudy.api.plans import DEFAULT_METHOD, draw_priors, methods, plan, plan_advice, read_criteria, read_must
-from understudy.api.questions import infer
 from understudy.api.releases import require_replaceable, resume, sample, stated_by_run, synthesize, verify, write_sample
 from understudy.api.reports import check_report_target, report_release
 from understudy.api.schemas import check_data, describe_data
@@ -75,4 +75,6 @@ __all__ = [
     "write_finished",
     "write_frames",
     "write_sample",
+    "compare_models",
+    "print_answers",
 ]

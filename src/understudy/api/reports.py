@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from understudy.api.answers import infer
 from understudy.api.evaluations import evaluate
-from understudy.api.questions import infer
 from understudy.core.arrays import Progress
 from understudy.core.folders import as_path
 from understudy.core.result import Audience

@@ -241,7 +241,7 @@ def _judge(release: Path) -> None:
         result = us.evaluate(made, people, models=[MODEL], ways=(1, 2, 3), progress=progress)
     evaluate_commands.show_evaluation("release", result)
     show_command(f'infer release "{QUESTION}"')
-    infer_commands.infer(folder=release, question=QUESTION)
+    infer_commands.infer(folder=release, question=[QUESTION])
     if importlib.util.find_spec("matplotlib") is None or importlib.util.find_spec("jinja2") is None:
         say("The reports are left out: they need pip install 'understudy[report]'.")
         return

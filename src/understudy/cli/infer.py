@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import understudy as us
+from understudy.cli.audit import PlotFile
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.errors import InputError
@@ -26,13 +27,30 @@ def infer(
     *,
     folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
     question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="For example: proportion(sex == 'F')", show_default=False)
-    ],
+        list[str] | None,
+        typer.Argument(metavar="QUESTION...", help="For example: proportion(sex == 'F')", show_default=False),
+    ] = None,
+    listed: Annotated[
+        bool, typer.Option("--list", help="What can be asked; with names of attributes, what about them.")
+    ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", rich_help_panel=MODEL, help="Two formulas: whether the larger one says more."),
+    ] = False,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="ATTRIBUTE", help="The quantity in each group; may be repeated.")
+    ] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="text|latex|html|csv", help="Print tables as analysts do.")
+    ] = None,
+    plot: PlotFile = None,
     where: Annotated[str | None, typer.Option(metavar="CONDITION", help="Only people who meet a condition.")] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval.")] = LEVEL,
     family: Annotated[
         str | None,
-        typer.Option(metavar="linear|logit|poisson|multinomial|ordered", rich_help_panel=MODEL, help="Of the outcome."),
+        typer.Option(
+            metavar="linear|logit|probit|poisson|multinomial|ordered", rich_help_panel=MODEL, help="Of the outcome."
+        ),
     ] = None,
     event: Annotated[
         str | None, typer.Option(metavar="LEVEL", rich_help_panel=MODEL, help="The level that is the event.")
@@ -53,28 +71,45 @@ def infer(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Answer a question from a release alone, with an interval that accounts for its noise.
+    """Answer questions from a release alone, with intervals that account for its noise.
 
     Example: `understudy infer release/ 'proportion(sex == "F")' --json`
 
-    Questions: proportion, count, mean, quantile, median, difference, crosstab, association (each with where=...), and
-    formulas such as 'smokes ~ age + sex'. What the release cannot tell is refused, with the reason.
+    What can be asked: `understudy infer release/ --list`
+
+    Questions: proportion, count, sum, mean, std, variance, quantile, median, gini, correlation, crosstab, association
+    (each with where=...; most with by=...), differences and ratios of two, and formulas such as 'smokes ~ age + sex'.
+    What the release cannot tell is refused, with the reason. Several questions share their draws.
     """
     release = us.read_release(folder)
-    if check:
-        idle = {"draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule}
+    asked = tuple(question or ())
+    if listed:
+        _list(release, asked, as_json=as_json)
+        return
+    if not asked:
+        raise InputError("ask a question, such as proportion(sex == 'F'), or see what can be asked with --list.")
+    if check or compare:
+        idle = {"draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule, "by": by,
+                "format": form, "plot": plot}  # fmt: skip
         given = [f"--{name}" for name, value in idle.items() if value is not None]
         if level != LEVEL:
             given.append("--level")
+        word = "--compare" if compare else "--check"
         if given:
-            raise InputError(f"--check looks at the model and computes no interval; leave out {', '.join(given)}.")
-        _check(release, question, family=family, event=event, where=where, as_json=as_json)
+            raise InputError(f"{word} looks at the model and computes no interval; leave out {', '.join(given)}.")
+        if len(asked) != (2 if compare else 1):
+            raise InputError(f"{word} takes {'two formulas, the smaller first' if compare else 'one formula'}.")
+        if compare:
+            _compare(release, asked, family=family, event=event, where=where, as_json=as_json)
+        else:
+            _check(release, asked[0], family=family, event=event, where=where, as_json=as_json)
         return
     with working("computing"):
-        answer = us.infer(
+        answers = us.infer(
             release,
-            question,
+            asked,
             where=where,
+            by=by,
             level=level,
             family=family,
             event=event,
@@ -84,10 +119,44 @@ def infer(
             records=records,
             rule=rule,
         )
+    if plot is not None and len(answers) != 1:
+        raise InputError("--plot draws the estimates of one question.")
     if as_json:
-        print_json(answer.to_json())
+        print_json(answers[0].to_json() if len(answers) == 1 else [answer.to_json() for answer in answers])
+    elif form is not None:
+        typer.echo(us.print_answers(answers, form))
     else:
-        _show(answer)
+        for answer in answers:
+            _show(answer)
+    if plot is not None:
+        answers[0].plot().save(plot)
+        say(f"Figure written to {plot}")
+
+
+def _list(release: AnyRelease, names: tuple[str, ...], *, as_json: bool) -> None:
+    found = us.questions(release, *names)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        typer.echo(found.summary())
+
+
+def _compare(
+    release: AnyRelease,
+    models: tuple[str, ...],
+    *,
+    family: str | None,
+    event: str | None,
+    where: str | None,
+    as_json: bool,
+) -> None:
+    smaller, larger = models
+    with working("comparing"):
+        compared = us.compare_models(release, smaller, larger, family=family, event=event, where=where)
+    if as_json:
+        print_json({"smaller": smaller, "larger": larger, "added": compared.added, **asdict(compared.test)})
+    else:
+        say(compared.summary())
 
 
 def _check(

@@ -7,7 +7,8 @@
     outcome ~ terms   (see core/formula.py)
 
 Every function takes ``where=condition`` for a subgroup. Those of one quantity take ``by=attribute`` or ``by=[a, b]``:
-the quantity in every group. Names that are no Python names are written in backticks.
+the quantity in every group. ``crosstab`` takes ``percent='row'`` (shares of the last attribute among people who agree
+in the others) and ``percent='column'`` (of the first). Names that are no Python names are written in backticks.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ OF_COUNTS = ("count", "sum")  # of the records, and not of the population they a
 NUMBERS = ("mean", "sum", "std", "variance", "quantile", "gini")  # of one attribute with numbers
 SINGLE = ("proportion", "count", *NUMBERS, "correlation")  # one quantity, which can be asked for by groups
 KINDS = (*SINGLE, "difference", "ratio", "crosstab", "association", *FAMILIES)
+PERCENT = ("total", "row", "column")
 OPERATORS = {"-": "difference", "/": "ratio"}
 LONGEST = 5000
 DATE = r"\b\d{4}-\d{1,2}-\d{1,2}\b"
@@ -49,6 +51,7 @@ class Atom:
     formula: Formula | None = None
     event: int | None = None
     by: tuple[str, ...] = ()
+    percent: str = ""  # of a cross-tabulation: within what its shares add up to one
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -246,10 +249,16 @@ def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -
         raise unknown_name("question", name, (*readers, *OPERATORS.values()))
     where = None
     by: tuple[str, ...] = ()
+    percent: object = "total"
     for keyword in node.keywords:
         if keyword.arg in schema.names or keyword.arg in names:
             said = names.get(str(keyword.arg), str(keyword.arg))
             raise InputError(f"'{text}': after '{said}' write == to compare; a single = is for where= and by= only.")
+        if keyword.arg == "percent" and name == "crosstab":
+            percent = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+            if percent not in PERCENT:
+                raise InputError(f"'{text}': percent must be one of {', '.join(map(repr, PERCENT))}.")
+            continue
         if keyword.arg not in ("where", "by"):
             raise InputError(f"'{text}': {name}() knows the keywords where and by only, as in where=sex == 'F'.")
         if (where is not None and keyword.arg == "where") or (by and keyword.arg == "by"):
@@ -260,7 +269,9 @@ def _atom(node: ast.expr, schema: Schema, names: Mapping[str, str], text: str) -
         else:
             where = read_condition(keyword.value, schema, names, text)
     atom: Atom = readers[name](name, node.args, schema, names, text)
-    atom = replace(atom, where=where)
+    if percent != "total" and len(atom.names) < 2:
+        raise InputError(f"'{text}': percentages by row or column need two attributes.")
+    atom = replace(atom, where=where, percent="" if percent == "total" else str(percent))
     return _by(atom, by, text) if by else atom
 
 

@@ -6,16 +6,49 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.questions import FAMILIES
 from understudy.core.result import Estimate
-from understudy.errors import InputError, MissingExtraError
-from understudy.inference.labels import worst
+from understudy.errors import InputError, MissingExtraError, UnsupportedError
+from understudy.inference.labels import NOT_DETERMINED, worst
+from understudy.inference.regression import INTERCEPT
 
+NEGLIGIBLE = 1e-9  # of the largest eigenvalue: directions in which nothing varies
 Generator = np.random.Generator  # posterior draws compute; they protect nobody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaldTest:
+    """A test that some estimates are 0 together."""
+
+    names: tuple[str, ...]
+    """The estimates."""
+    statistic: float
+    """Chi-square distributed if they are 0: noise and sampling are in it."""
+    freedom: int
+    """Its degrees of freedom."""
+    p_value: float
+    """How often it would be as large."""
+    label: str
+    """What the worst of the estimates is called; of a model-based one the test is as good as its assumption."""
+
+    def summary(self) -> str:
+        """The test in words.
+
+        Returns
+        -------
+        str
+            One line.
+        """
+        return (
+            f"chi-square {self.statistic:.1f} on {self.freedom} degrees of freedom, p = {self.p_value:.3g} (Wald, "
+            f"noise and sampling accounted for; {self.label})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -46,6 +79,8 @@ class Answer:
     """About how many records the question leaves out, because a value is missing."""
     draws: Floats | None = field(default=None)
     """Draws of the posterior, one column for each estimate; ``None`` if there is a formula."""
+    axes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The attributes of a table with their levels, in the order of the estimates; empty for other answers."""
 
     @property
     def validity(self) -> str:
@@ -130,6 +165,145 @@ class Answer:
         except ImportError:
             raise MissingExtraError("to_frame() needs pandas: pip install 'understudy[infer]'.") from None
         return pd.DataFrame(self._rows()).set_index("name")
+
+    def covariance(self) -> Floats:
+        """The covariance matrix of the estimates: noise and sampling together.
+
+        Returns
+        -------
+        numpy.ndarray
+            One row and one column for each estimate; ``nan`` where one is not determined.
+
+        Raises
+        ------
+        InputError
+            If the answer has no draws.
+        """
+        if self.draws is None:
+            raise InputError("this answer was made by a combining rule, which gives no covariances.")
+        errors = np.where([label == NOT_DETERMINED for label in self.labels], np.nan, self.standard_errors)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            together = np.nan_to_num(np.atleast_2d(np.corrcoef(self.draws, rowvar=False)))
+        np.fill_diagonal(together, 1.0)
+        return np.asarray(together * np.outer(errors, errors))
+
+    @property
+    def p_values(self) -> tuple[float | None, ...]:
+        """Two-sided p-values that an estimate is 0 in the population; ``None`` where it is not determined.
+
+        Noise and sampling are accounted for, and the posterior is taken as normal. Of a model-based estimate a p-value
+        is as good as the assumption.
+        """
+        spreads = np.sqrt(np.diag(self.covariance()))
+        return tuple(
+            None if not np.isfinite(spread) or spread <= 0 else math.erfc(abs(one.value) / spread / math.sqrt(2))
+            for one, spread in zip(self.estimates, spreads, strict=True)
+        )
+
+    def wald(self, *terms: str) -> WaldTest:
+        """Test that several estimates are 0 together, with noise and sampling accounted for.
+
+        Parameters
+        ----------
+        *terms
+            Names of estimates, or of terms of a formula: ``education`` stands for all its levels. By default every
+            estimate but the intercept.
+
+        Returns
+        -------
+        WaldTest
+            The statistic, its degrees of freedom and its p-value.
+
+        Raises
+        ------
+        InputError
+            If there is no such term, or the answer has no draws.
+        UnsupportedError
+            If an estimate among them is not determined.
+        """
+        places = self._places(terms)
+        covariance = self.covariance()[np.ix_(places, places)]
+        if not np.isfinite(covariance).all():
+            raise UnsupportedError("not all of these estimates are determined by the release, so nothing is tested.")
+        values = np.array([self.estimates[place].value for place in places])
+        scale = np.sqrt(np.diag(covariance))
+        sizes, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+        kept = sizes > NEGLIGIBLE * sizes.max()
+        along = (values / scale) @ vectors[:, kept]
+        statistic, freedom = float((along**2 / sizes[kept]).sum()), int(kept.sum())
+        from scipy.stats import chi2
+
+        return WaldTest(
+            names=tuple(self.names[place] for place in places),
+            statistic=statistic,
+            freedom=freedom,
+            p_value=float(chi2.sf(statistic, freedom)),
+            label=worst(self.labels[place] for place in places),
+        )
+
+    def _places(self, terms: tuple[str, ...]) -> list[int]:
+        if not terms:
+            return [place for place, name in enumerate(self.names) if not name.endswith(INTERCEPT)]
+        found: list[int] = []
+        for term in terms:
+            mine = [
+                place
+                for place, name in enumerate(self.names)
+                if name == term or name.rpartition(": ")[2] == term or name.rpartition(": ")[2].startswith(f"{term}[")
+            ]
+            if not mine:
+                raise InputError(f"this answer has no '{term}'; it has {', '.join(self.names[:20])}.")
+            found += [place for place in mine if place not in found]
+        return found
+
+    def tidy(self) -> list[dict[str, Any]]:
+        """One row for each estimate, with the levels of its attributes in columns of their own.
+
+        Returns
+        -------
+        list[dict[str, Any]]
+            Plain values.
+        """
+        levels = list(product(*(levels for _, levels in self.axes))) if self.axes else [()] * len(self.names)
+        return [
+            {**dict(zip((name for name, _ in self.axes), place, strict=True)), **row, "level": one.level}
+            for place, row, one in zip(levels, self._rows(), self.estimates, strict=True)
+        ]
+
+    def to_text(self, form: str = "text") -> str:
+        """The answer as it is printed: a cross-tabulation as a table, digits that the interval bears, notes once.
+
+        Parameters
+        ----------
+        form
+            ``text``, ``latex``, ``html`` or ``csv`` (tidy: one line for each estimate).
+
+        Returns
+        -------
+        str
+            The table.
+        """
+        from understudy.inference.printing import printed
+
+        return printed([self], form)
+
+    def plot(self) -> Any:
+        """A forest picture: every estimate with its interval.
+
+        Returns
+        -------
+        Any
+            A drawing with ``svg``, ``save(path)`` and the ``table`` that it shows.
+        """
+        from understudy.figures.forest import forest
+
+        return forest(
+            self.names,
+            [(one.value, one.low, one.high) for one in self.estimates],
+            self.labels,
+            title=self.question,
+            zero=self.kind in (*FAMILIES, "difference", "correlation"),
+        )
 
     def _rows(self) -> list[dict[str, Any]]:
         return [

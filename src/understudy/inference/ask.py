@@ -52,6 +52,7 @@ def ask(
     records: int | None = None,
     rule: str | None = None,
     rng: np.random.Generator | None = None,
+    shared: dict[object, object] | None = None,
 ) -> Answer:
     """Answer a question; see ``understudy.infer``."""
     if not isinstance(release, Release):
@@ -88,7 +89,7 @@ def ask(
     size = draws or _size(estimand)
 
     def answered(tables: Release, status: Validity, choice: Choice | None = None) -> Answer:
-        evidence = evidence_for(tables, estimand, prior=prior)
+        evidence = evidence_for(tables, estimand, prior=prior, shared=shared)
         drawn = evidence.draws(size, rng)
         _check_subgroups(estimand, drawn)
         return _from_draws(
@@ -214,7 +215,7 @@ def _from_draws(
         worths = information
     little = [worth is not None and worth < LITTLE * counted for worth in worths]
     judged.lower(
-        np.array(little) & ~judged.alone,
+        np.array(little) & ~judged.alone & ~judged.earned,
         MODEL,  # an interval that is the prior's holds the truth always or never
         "the noise of this release leaves little to say here; the answer is close to its prior",
     )
@@ -241,6 +242,7 @@ def _from_draws(
         labels=tuple(judged.labels),
         warnings=tuple(dict.fromkeys(judged.warnings)),
         excluded=share,
+        axes=estimand.parts[0].axes if len(estimand.parts) == 1 else (),
         draws=values,
     )
 
@@ -271,25 +273,29 @@ def _worth(
     """
     if estimand.of_counts:
         return (None,) * len(estimand.names)
+    # An answer that is its prior's, or has no end, is worth no number of people that anybody could name.
+    untold = judged.by_prior | np.array([label == NOT_DETERMINED for label in judged.labels])
     if estimand.question.kind not in FAMILIES:
-        return _information(estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again), evidence, drawn)
+        values, other = estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again)
+        worth = _information(values, other, evidence, drawn, least=judged.spread)
+        return tuple(None if flag else one for one, flag in zip(worth, untold, strict=True))
     sampling = spread_of_records(estimand, drawn, counted, rng)
     records = evidence.records or counted
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip((sampling / judged.spread) ** 2, 0, 1)
     return tuple(
-        float(one * records) if np.isfinite(one) and label != NOT_DETERMINED else None
-        for one, label in zip(kept, judged.labels, strict=True)
+        float(one * records) if np.isfinite(one) and not flag else None for one, flag in zip(kept, untold, strict=True)
     )
 
 
 def _information(
-    values: Floats, other: Floats, evidence: Evidence | NoiseAware, drawn: Drawn
+    values: Floats, other: Floats, evidence: Evidence | NoiseAware, drawn: Drawn, least: Floats | float = 0.0
 ) -> tuple[float | None, ...]:
     """The variance that would remain had the table itself been published, over the variance there is: E[Var(q | x)]
-    is half the mean squared difference of two draws that share their counts."""
+    is half the mean squared difference of two draws that share their counts. ``least``: the standard error of the
+    answer, which may be larger than that of the draws."""
     records = evidence.records or float(drawn.counts.sum(axis=1).mean())
-    variance = values.var(axis=0, ddof=1)
+    variance = np.maximum(values.var(axis=0, ddof=1), np.square(least))
     with_table = ((values - other) ** 2).mean(axis=0) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(with_table / variance, 0, 1)

@@ -176,6 +176,7 @@ def by_rule(
         labels=(status,) * len(estimand.names),
         warnings=(*warnings, *estimand.losses),
         excluded=excluded,
+        axes=estimand.parts[0].axes if len(estimand.parts) == 1 else (),
     )
 
 
@@ -215,7 +216,7 @@ def _records(release: Release, estimand: Estimand, records: int | None, *, synth
 
 def _moved_by_prior(release: Release, estimand: Estimand, value: Floats, level: float) -> bool:
     """Whether what copies say differs from what the noisy values alone say, or these do not determine it."""
-    local = local_model(release, estimand.margin)
+    local = local_model(release, estimand.margin, estimand)
     raw = raw_shares(local, group_matrix(local, estimand))
     alone = None if raw is None else unshrunk(raw, estimand.evaluate, level, np.random.default_rng(0))
     if alone is None or estimand.of_counts:

@@ -22,6 +22,7 @@ from understudy.inference.binned import Function, gini_of, root_of, variance_of
 from understudy.inference.regression import Model, make_model, varies_in_bins
 
 Evaluate = Callable[[Floats], Floats]  # shares or counts of the groups of an atom (S, groups): values (S, outputs)
+Axes = tuple[tuple[str, tuple[str, ...]], ...]
 LARGEST_GRID = 4_000_000
 LARGEST_TABLE = 5000
 OUTSIDE, EXCLUDED, FIRST = 0, 1, 2  # groups every atom has: not in the subgroup; missing; then its own
@@ -45,6 +46,8 @@ class Part:
     model: Model | None = None
     never_negative: bool = False
     cells: int = 0  # groups of ``by``; 0: everybody together
+    axes: Axes = ()  # the attributes of a table with their levels
+    base: Integers | None = None  # for each share of a table among whom it is one; None: among everybody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -134,6 +137,8 @@ class Estimand:
     def inside_groups(self, values: Floats) -> Floats | None:
         """How much of the rows is in each group of ``by``, one column for each; None for other questions."""
         part, member = self.parts[0], self.members[0]
+        if part.base is not None:
+            return np.asarray((values @ member)[:, FIRST:] @ np.eye(int(part.base.max()) + 1)[part.base][:, part.base])
         if not part.cells:
             return None
         return np.asarray((values @ member)[:, FIRST:].reshape(len(values), part.cells, -1).sum(axis=2))
@@ -328,9 +333,16 @@ def _in_groups(part: Part, atom: Atom, schema: Schema, codes: dict[str, Integers
         count=FIRST + own * len(names),
         names=names,
         cells=len(names),
+        axes=_axes(atom.by, schema),
         evaluate=repeated(part.evaluate),
         lowest=None if part.lowest is None else repeated(part.lowest),
         highest=None if part.highest is None else repeated(part.highest),
+    )
+
+
+def _axes(names: tuple[str, ...], schema: Schema) -> Axes:
+    return tuple(
+        (name, tuple(schema[name].code_names[: schema[name].size - int(schema[name].missing)])) for name in names
     )
 
 
@@ -361,7 +373,20 @@ def _table(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
         return np.asarray(inside / np.maximum(inside.sum(axis=1, keepdims=True), TINY))
 
     if atom.kind == "crosstab":
-        return Part(groups=FIRST + flat, count=FIRST + total, names=names, evaluate=shares)
+        axes = _axes(atom.names, schema)
+        if not atom.percent:
+            return Part(groups=FIRST + flat, count=FIRST + total, names=names, evaluate=shares, axes=axes)
+        shape = tuple(len(levels) for _, levels in axes)
+        among = np.arange(total).reshape(shape)
+        within = among.max(axis=-1 if atom.percent == "row" else 0, keepdims=True)
+        base = np.unique(np.broadcast_to(within, shape).reshape(-1), return_inverse=True)[1].reshape(-1)
+
+        def percentages(values: Floats) -> Floats:
+            inside = values[:, FIRST:]
+            whole = inside @ np.eye(int(base.max()) + 1)[base]
+            return np.asarray(inside / np.maximum(whole, TINY)[:, base])
+
+        return Part(groups=FIRST + flat, count=FIRST + total, names=names, evaluate=percentages, axes=axes, base=base)
     sizes = [schema[name].size - int(schema[name].missing) for name in atom.names]
     rows, columns = sizes
     if min(sizes) < 2:

@@ -8,7 +8,7 @@ noisy counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,6 +19,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.exact_numbers import from_text
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
+from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import Estimand
 from understudy.inference.exact import TablePosterior, dirichlet_multinomial, noisy_table
@@ -29,6 +30,8 @@ FEW_GROUPS = 4
 PRIORS = 6  # concentrations between 1 / groups and 1 that share the posterior by their evidence
 MANY_GROUPS = 60  # from which on half as many priors share the posterior
 NEGLIGIBLE = 1e-4
+MOST_LISTED = 8  # tables in one message
+Margin = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -262,10 +265,11 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
     if unseen:
         raise UnsupportedError(f"this release measured nothing about {', '.join(unseen)}.")
     if not usable:
-        listed = "; ".join(dict.fromkeys(" x ".join(one.margin) for one in release.measurements if one.margin))
+        margins = [one.margin for one in release.measurements if one.margin]
         raise UnsupportedError(
             f"this release measured no table with all of {', '.join(estimand.margin)} in it, so how they go together "
-            f"is an assumption of its model and not evidence. Measured: {listed}.{merged_note(release, wanted)}"
+            f"is an assumption of its model and not evidence. Measured: {listed(margins)}. "
+            f"{nearest_question(margins, estimand.margin)}{merged_note(release, wanted)}"
         )
     records = public_records(release)
     if records is None and release.statement.unit.public_total:
@@ -353,6 +357,30 @@ def _collapse(schema: Schema, measurement: Measurement, estimand: Estimand) -> _
     np.add.at(noisy, place, values)
     cells = np.bincount(place, minlength=len(groups)).astype(np.int64)
     return _Collapsed(groups=groups, noisy=noisy, cells=cells, measured=np.ones(len(groups), bool))
+
+
+def listed(margins: Iterable[Margin]) -> str:
+    """Tables by their attributes: each once, none that another holds, and not more than a screen of them."""
+    found = list(dict.fromkeys(margins))
+    widest = [one for one in found if not any(set(one) < set(other) for other in found)]
+    shown = "; ".join(" x ".join(one) for one in widest[:MOST_LISTED]) or "none"
+    return shown + (f" and {len(widest) - MOST_LISTED} more" if len(widest) > MOST_LISTED else "")
+
+
+def nearest_question(margins: Sequence[Margin], wanted: Margin) -> str:
+    """In a sentence, the question that has an answer and is nearest to one about some attributes.
+
+    It is about as many of them as one table holds; if that is one alone, about the table with the fewest others.
+    """
+    best = max(margins, key=lambda one: (len(set(one) & set(wanted)), -len(one)), default=())
+    together = [name for name in wanted if name in best]
+    if len(together) < 2:
+        with_one = [one for one in margins if len(one) > 1 and set(one) & set(wanted)]
+        best = min(with_one, key=len, default=best)
+        together = list(best)
+    if not together:
+        return "No question about them has an answer."
+    return f"The nearest question with an answer: crosstab({', '.join(map(quoted, together))})."
 
 
 def merged_note(release: Release, names: Collection[str]) -> str:

@@ -13,6 +13,8 @@ from itertools import combinations
 
 from understudy.core.measurement import Measurement
 from understudy.inference.estimands import Estimand
+from understudy.inference.noise_aware import is_share
+from understudy.models.effects import names_in
 from understudy.release.table_release import Release
 
 Margin = tuple[str, ...]
@@ -35,7 +37,7 @@ def without_selection(release: Release, estimand: Estimand) -> Release | None:
     """The release with the tables that were fixed beforehand, if they tell as much about a question; else nothing.
 
     They do where one of them holds all its attributes, or where no measured table does and every pair of attributes
-    is in one of them.
+    is in one of them; and where a share is asked for and some pair is in no table at all, which leaves a range.
     """
     fixed = fixed_beforehand(release)
     margins = [one.margin for one in fixed]
@@ -43,6 +45,9 @@ def without_selection(release: Release, estimand: Estimand) -> Release | None:
     if any(wanted <= set(margin) for margin in margins):
         return replace(release, measurements=fixed)
     chosen = any(wanted <= set(one.margin) for one in release.measurements)
+    everything = [one.margin for one in release.measurements]
+    if is_share(estimand) and not joined(everything, estimand.margin) and wanted <= names_in(margins):
+        return replace(release, measurements=fixed)
     return replace(release, measurements=fixed) if not chosen and joined(margins, estimand.margin) else None
 
 

@@ -16,9 +16,10 @@ from understudy.errors import UnsupportedError
 from understudy.inference.agreement import disagreements
 from understudy.inference.by_rule import SEVERAL_ROWS
 from understudy.inference.estimands import FIRST, Estimand
-from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence
+from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence, listed, nearest_question
+from understudy.inference.fixed_tables import joined
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
-from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix
+from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix, is_share
 from understudy.inference.settle import Settled, from_posterior, settle
 from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled, unbiased_square
 from understudy.inference.validity import NOT_SHOWN, unproved
@@ -47,6 +48,8 @@ class Judged:
     spread: Floats
     labels: list[str]
     alone: Flags  # the interval is that of the noisy values alone
+    by_prior: Flags  # the noisy values alone do not determine it
+    earned: Flags  # the noisy values alone say the same, or bound it
     warnings: list[str]
 
     @classmethod
@@ -59,6 +62,8 @@ class Judged:
             spread=found.spread,
             labels=[VALID] * len(names),
             alone=found.alone,
+            by_prior=found.by_prior,
+            earned=np.zeros(len(names), bool),
             warnings=list(warnings),
         )
 
@@ -87,6 +92,7 @@ class Judged:
         found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone = found.alone
+        self.by_prior, self.earned = found.by_prior, ~found.by_prior
         self.lower(found.by_prior, MODEL, BY_PRIOR)
 
     def hold_against_tables(
@@ -119,12 +125,12 @@ class Judged:
         unknown = np.asarray(evidence.modelled) > OPEN
         if not unknown.any():
             return
-        tables = "; ".join(" x ".join(margin) for margin in evidence.local.margins if len(margin) > 1)
+        tables = listed(margin for margin in evidence.local.margins if len(margin) > 1)
         needed = " x ".join(estimand.margin)
         if unknown.all():
             raise UnsupportedError(
                 f"the release does not determine this: it follows from no measured table ({tables}). It would take a "
-                f"table of {needed}."
+                f"table of {needed}. {nearest_question(evidence.local.margins, estimand.margin)}"
             )
         said = ", ".join(
             f"{name} {value:.3g}" for name, value, flag in zip(self.names, self.centre, unknown, strict=True) if flag
@@ -144,11 +150,16 @@ class Judged:
         inside = f"{self.centre[first]:.3g} [{self.low[first]:.3g}, {self.high[first]:.3g}]"
         self.low = np.where(beyond, np.minimum(low, self.low), self.low)
         self.high = np.where(beyond, np.maximum(high, self.high), self.high)
+        apart = not joined(evidence.local.margins, estimand.margin)
+        near = f". {nearest_question(evidence.local.margins, estimand.margin)}".rstrip(".") if apart else ""
+        # Bounds come from the noisy tables, so no prior has a part in them, whatever the estimate inside rests on.
+        self.labels = [RANGE if flag else own for own, flag in zip(self.labels, beyond, strict=True)]
+        self.earned = self.earned | beyond
         self.lower(
             beyond,
             RANGE,
             "the measured tables do not determine this share; the interval holds everything they leave open. If there "
-            f"were no interactions beyond those measured, {self.names[first]} would be {inside} (model-based)",
+            f"were no interactions beyond those measured, {self.names[first]} would be {inside} (model-based){near}",
         )
 
     def open_bins(
@@ -294,15 +305,11 @@ def _ends(
 # assumed about interactions that were not measured.
 
 MOST_CELLS = 3000
-MOST_OUTPUTS = 60
-KINDS = ("proportion", "crosstab")
 
 
 def can_be_bounded(local: Local, estimand: Estimand) -> bool:
     """Whether a quantity is a share (within a subgroup or not) of a table small enough for linear programs."""
-    if estimand.question.kind not in KINDS or len(estimand.names) > MOST_OUTPUTS:
-        return False
-    return len(local.effects.possible) <= MOST_CELLS
+    return is_share(estimand) and len(local.effects.possible) <= MOST_CELLS
 
 
 def identified_ranges(local: Local, estimand: Estimand, level: float) -> tuple[Floats, Floats]:
@@ -317,7 +324,9 @@ def identified_ranges(local: Local, estimand: Estimand, level: float) -> tuple[F
             (member[:, place : place + 2].sum(axis=1), member[:, place + 1]) for place in range(0, member.shape[1], 2)
         ]
     else:
-        asked = [(member.sum(axis=1), one) for one in member.T]
+        base = estimand.parts[0].base
+        among = np.zeros(member.shape[1], np.int64) if base is None else base
+        asked = [(member[:, among == own].sum(axis=1), one) for own, one in zip(among, member.T, strict=True)]
     # Charnes and Cooper: with y = p t and the subgroup scaled to 1, a ratio of sums is linear in (y, t).
     scaled = np.concatenate(
         [np.column_stack([rows, -high]), np.column_stack([-rows, low]), -np.eye(cells + 1)[-1:]], axis=0

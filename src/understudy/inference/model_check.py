@@ -9,24 +9,31 @@ standard deviations is chi-square distributed with as many degrees of freedom as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.formula import Factor
 from understudy.core.questions import parse_question
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.agreement import Disagreement, disagreements
+from understudy.inference.answer import Answer, WaldTest
+from understudy.inference.ask import ask
 from understudy.inference.estimands import FIRST, Estimand, make_estimand
-from understudy.inference.evidence import is_plain
-from understudy.inference.noise_aware import MODELLED, Local, beyond_tables, group_matrix, local_model
+from understudy.inference.evidence import gather, is_plain, public_records
+from understudy.inference.noise_aware import MODELLED, beyond_tables, group_matrix, local_model
+from understudy.inference.regression import is_category
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release
 
 DRAWS = 2000
 NEGLIGIBLE = 1e-6  # of a residual, or of the largest eigenvalue: what is zero by construction of the best fit
 LARGEST = 500
+FEW = 20  # people for each cell of a whole table, from which on a model is held against all its cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +100,7 @@ def check_model(
     Parameters
     ----------
     release
-        A release that holds noisy tables (``ipf``, ``mst``, ``aim``, ``auto``, ``histogram``).
+        A release that states its noise: noisy tables, or Dirichlet draws.
     model
         A formula as for ``infer``, such as ``smokes ~ age + sex``.
     family
@@ -115,7 +122,7 @@ def check_model(
     InputError
         If ``model`` is no formula, or ``release`` no release.
     UnsupportedError
-        If the release holds no noisy tables, or none that the model can be compared with.
+        If the release states no noise, or nothing that the model can be compared with.
 
     Examples
     --------
@@ -131,24 +138,15 @@ def check_model(
     """
     if not isinstance(release, Release):
         raise InputError("check_model needs a release; read one with understudy.read_release.")
-    if is_plain(release) or not release.measurements:
-        raise UnsupportedError("this release holds no noisy tables, so there is nothing to hold a model against.")
+    if is_plain(release) or not (release.measurements or release.provenance.draws):
+        raise UnsupportedError("this release states no noise, so there is nothing to hold a model against.")
     question = parse_question(model, release.schema, family=family, event=event, where=where)
     estimand = make_estimand(question, release.schema)
     if estimand.parts[0].model is None:
         raise InputError(f"'{model}' is no model; give a formula such as 'smokes ~ age + sex'.")
     rng = np.random.default_rng() if rng is None else rng
-    local = local_model(release, estimand.margin)
-    sample = local.posterior.draw(rng, DRAWS / 2)
-    if not sample.accurate:
-        raise UnsupportedError(
-            f"the tables of {', '.join(estimand.margin)} are too noisy for this test (only {sample.effective:.0f} "
-            "effective draws); use fewer attributes."
-        )
-    member = group_matrix(local, estimand)
-    shares = local.posterior.shares(sample.resample(DRAWS, rng)) @ member
-    modelled = float(beyond_tables(local, estimand, member, shares).max())
-    names, residuals, scale = _residuals(release, local, estimand, shares)
+    shares, margins, modelled = _evidence(release, estimand, rng)
+    names, residuals, scale = _residuals(release, margins, estimand, shares)
     statistic, freedom, away = _length(residuals, scale)
     p_value = None
     if freedom:
@@ -169,7 +167,38 @@ def check_model(
     )
 
 
-def _residuals(release: Release, local: Local, estimand: Estimand, shares: Floats) -> tuple[list[str], Floats, float]:
+def _evidence(
+    release: Release, estimand: Estimand, rng: np.random.Generator
+) -> tuple[Floats, Sequence[tuple[str, ...]], float]:
+    """Draws of the shares, the tables that a model is held against, and how much of it rests on assumptions.
+
+    Where the whole table was drawn or measured, that is the table of all its attributes if there are enough people for
+    its cells, and else every two regressors with the outcome.
+    """
+    whole = [one for one in release.measurements if set(estimand.margin) <= set(one.margin)]
+    if release.provenance.draws or (whole and len({one.margin for one in release.measurements if one.margin}) == 1):
+        shares = gather(release, estimand).draws(DRAWS, rng).shares
+        outcome = estimand.question.atoms[0].formula.outcome.name  # type: ignore[union-attr]
+        others = [name for name in estimand.margin if name != outcome]
+        records = public_records(release) or 0
+        if release.schema.cells(estimand.margin) * FEW <= records or len(others) < 2:
+            return shares, [estimand.margin], 0.0
+        return shares, [release.schema.margin((outcome, *pair)) for pair in combinations(others, 2)], 0.0
+    local = local_model(release, estimand.margin)
+    sample = local.posterior.draw(rng, DRAWS / 2)
+    if not sample.accurate:
+        raise UnsupportedError(
+            f"the tables of {', '.join(estimand.margin)} are too noisy for this test (only {sample.effective:.0f} "
+            "effective draws); use fewer attributes."
+        )
+    member = group_matrix(local, estimand)
+    shares = local.posterior.shares(sample.resample(DRAWS, rng)) @ member
+    return shares, local.margins, float(beyond_tables(local, estimand, member, shares).max())
+
+
+def _residuals(
+    release: Release, margins: Sequence[tuple[str, ...]], estimand: Estimand, shares: Floats
+) -> tuple[list[str], Floats, float]:
     """Mean residuals (S, cells) at the best fitting coefficients of each draw, over the outcome's measured tables; and
     the mean size of a residual."""
     part = estimand.parts[0]
@@ -185,7 +214,7 @@ def _residuals(release: Release, local: Local, estimand: Estimand, shares: Float
     codes = dict(zip(estimand.margin, np.unravel_index(first, release.schema.shape(estimand.margin)), strict=True))
     names: list[str] = []
     columns: list[Floats] = []
-    for margin in local.margins:
+    for margin in margins:
         others = tuple(name for name in margin if name != outcome and name in formula.names)
         if outcome not in margin or not others:
             continue
@@ -218,3 +247,87 @@ def _length(residuals: Floats, scale: float) -> tuple[float, int, Floats]:
     real = values > NEGLIGIBLE * values.max()
     along = scaled.mean(axis=0) @ vectors[:, real]
     return float((along**2 / values[real]).sum()), int(real.sum()), away
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelComparison:
+    """Whether a larger model says more than a smaller one."""
+
+    smaller: str
+    """The smaller formula."""
+    larger: str
+    """The larger formula."""
+    added: tuple[str, ...]
+    """The terms that the larger one has more."""
+    test: WaldTest
+    """The test that all of them are 0."""
+    answer: Answer
+    """The larger model."""
+
+    def summary(self) -> str:
+        """The comparison in words.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
+        return "\n".join(
+            [
+                f"{self.smaller}  against  {self.larger}",
+                f"Added: {', '.join(self.added)}: {self.test.summary()}.",
+                *(f"{text[:1].upper()}{text[1:]}." for text in self.answer.warnings),
+            ]
+        )
+
+
+def compare_models(
+    release: AnyRelease,
+    smaller: str,
+    larger: str,
+    *,
+    family: str | None,
+    event: Level | None,
+    where: str | None,
+    rng: np.random.Generator | None,
+) -> ModelComparison:
+    """The joint test of the terms that a larger model has more; see ``understudy.compare_models``."""
+    if not isinstance(release, Release):
+        raise InputError("compare_models needs a release; read one with understudy.read_release.")
+    asked = [
+        parse_question(one, release.schema, family=family, event=event, where=where).atoms[0]
+        for one in (smaller, larger)
+    ]
+    first, second = (one.formula for one in asked)
+    if first is None or second is None:
+        raise InputError("compare_models takes two formulas, such as 'smokes ~ age' and 'smokes ~ age + sex'.")
+    if (first.outcome, first.level, asked[0].kind) != (second.outcome, second.level, asked[1].kind):
+        raise InputError("the two models must have the same outcome and family.")
+    added = [term for term in second.terms if term not in first.terms]
+    if not added or set(first.terms) - set(second.terms) or first.intercept != second.intercept:
+        raise InputError(
+            "the larger model must have every term of the smaller one and more; compare each of two others with one "
+            "that has the terms of both."
+        )
+    answer = ask(release, larger, family=family, event=event, where=where, rng=rng)
+    names = [":".join(_column_start(factor, release) for factor in term) for term in added]
+    wanted = [name for name in answer.names if any(_of_term(name, start) for start in names)]
+    return ModelComparison(
+        smaller=smaller.strip(),
+        larger=larger.strip(),
+        added=tuple(":".join(map(str, term)) for term in added),
+        test=answer.wald(*wanted),
+        answer=answer,
+    )
+
+
+def _column_start(factor: Factor, release: Release) -> str:
+    return factor.name if is_category(release.schema, factor) else str(factor)
+
+
+def _of_term(name: str, start: str) -> bool:
+    """Whether a coefficient belongs to a term: the same factors, each with a level or a number of its own or none."""
+    parts, starts = name.rpartition(": ")[2].split(":"), start.split(":")
+    return len(parts) == len(starts) and all(
+        part == one or part.startswith(f"{one}[") for part, one in zip(parts, starts, strict=True)
+    )

@@ -13,17 +13,26 @@ the model's assumption and is approximate.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from math import prod
 
 import numpy as np
 
-from understudy.core.arrays import Floats
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
 from understudy.errors import UnsupportedError
 from understudy.inference.estimands import Estimand
-from understudy.inference.evidence import Drawn, Evidence, gather, merged_note, public_records
+from understudy.inference.evidence import (
+    Drawn,
+    Evidence,
+    gather,
+    listed,
+    merged_note,
+    nearest_question,
+    public_records,
+)
 from understudy.inference.unshrunk import Raw, sampled
 from understudy.models.effects import (
     MOST_EFFECTS,
@@ -40,6 +49,7 @@ from understudy.release.table_release import Release
 
 MODELLED = 1e-6  # share of the squared gradient outside the span of the tables from which an answer is model-based
 DRAWN = 1500  # draws of a model, at least
+MOST_BOUNDED = 150  # shares whose bounds are found, two linear programs each
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise
 MOST_WEIGHTED = 45  # parameters; importance weights in more dimensions are seldom even enough, and cost seconds
 MOST_NUMBERS = 40_000_000  # cells of the model times draws, and cells times groups: 320 MB each
@@ -56,26 +66,109 @@ class Local:
     reduced: Reduced
     posterior: Posterior
     tables: tuple[NoisyTable, ...]
+    example: Integers  # for each cell of the model a possible cell of the attributes that it stands for
 
 
-def local_model(release: Release, wanted: Margin, *, most: int = MOST_EFFECTS) -> Local:
-    """The model over some attributes, each pair of which some table holds."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Merged:
+    """Levels that a question does not tell apart are one: ``classes`` gives the class of every level."""
+
+    margin: Margin
+    classes: tuple[Integers, ...]
+    allowed: Flags  # over classes: whether any cell of the schema in them is possible
+    example: Integers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(one.max()) + 1 for one in self.classes)
+
+    def table(self, table: NoisyTable, schema: Schema) -> NoisyTable:
+        """A noisy table added up over the levels of each class."""
+        if not table.margin or not len(table.cells):
+            return table
+        own = [self.classes[self.margin.index(name)] for name in table.margin]
+        codes = np.unravel_index(table.cells, schema.shape(table.margin))
+        sizes = [int(one.max()) + 1 for one in own]
+        flat = np.ravel_multi_index([one[code] for one, code in zip(own, codes, strict=True)], sizes)
+        cells, place = np.unique(flat, return_inverse=True)
+
+        def added(numbers: Floats) -> Floats:
+            return np.asarray(np.bincount(place, weights=numbers, minlength=len(cells)), np.float64)
+
+        variances = added(table.variances)
+        return NoisyTable(
+            margin=table.margin,
+            cells=cells,
+            values=added(table.values),
+            variances=variances,
+            excess=added(table.variances**2 * table.excess) / variances**2,
+        )
+
+
+def merged_levels(schema: Schema, estimand: Estimand) -> Merged:
+    """Every level apart from those that a question does not tell from it."""
+    margin, shape = estimand.margin, schema.shape(estimand.margin)
+    labels = estimand.labels.reshape(shape)
+    classes = []
+    for axis in range(len(margin)):
+        flat = np.moveaxis(labels, axis, 0).reshape(shape[axis], -1)
+        _, first, inverse = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(np.argsort(first))  # classes in the order of their first level
+        classes.append(order[inverse.reshape(-1)].astype(np.int64))
+    sizes = tuple(int(one.max()) + 1 for one in classes)
+    grid = np.meshgrid(*classes, indexing="ij")
+    flat = np.ravel_multi_index([one.reshape(-1) for one in grid], sizes)
+    possible = np.flatnonzero(schema.allowed(margin).reshape(-1))
+    allowed = np.zeros(prod(sizes), bool)
+    allowed[flat[possible]] = True
+    example = np.zeros(prod(sizes), np.int64)
+    example[flat[possible[::-1]]] = possible[::-1]
+    return Merged(margin=margin, classes=tuple(classes), allowed=allowed.reshape(sizes), example=example)
+
+
+def local_model(
+    release: Release, wanted: Margin, estimand: Estimand | None = None, *, most: int = MOST_EFFECTS
+) -> Local:
+    """The model over some attributes, each pair of which some table holds.
+
+    With a question, levels that it does not tell apart are merged first, which is exact whatever the truth; and pairs
+    that no table holds are let pass where the least and the most that a share can be are found (``judge``).
+    """
     schema = release.schema
     measured = [one.margin for one in release.measurements if one.margin]
     missing = sorted(set(wanted) - names_in(measured))
     if missing:
         raise UnsupportedError(f"this release measured nothing about {', '.join(missing)}.")
-    check_joined(measured, wanted, merged_note(release, wanted))
+    if estimand is None or not is_share(estimand):
+        check_joined(measured, wanted, merged_note(release, wanted))
     records = public_records(release)
     if records is None and release.statement.unit.public_total:
         raise UnsupportedError("the release does not state how many records it was made from.")
     tables = [noisy_table(schema, one, wanted, records) for one in release.measurements]
     margins = tuple(dict.fromkeys(table.margin for table in tables if table.margin))
-    effects = make_effects(schema, wanted, margins, most)
+    if estimand is None:
+        effects, example = make_effects(schema, wanted, margins, most), np.arange(schema.cells(wanted))
+    else:
+        merged = merged_levels(schema, estimand)
+        tables = [merged.table(table, schema) for table in tables]
+        effects, example = make_effects(schema, wanted, margins, most, merged.allowed), merged.example
     usable = tuple(table for table in tables if len(table.cells))
     reduced = reduce_tables(effects, usable, records)
     posterior = Posterior(effects, reduced, records)
-    return Local(margin=wanted, margins=margins, effects=effects, reduced=reduced, posterior=posterior, tables=usable)
+    return Local(
+        margin=wanted,
+        margins=margins,
+        effects=effects,
+        reduced=reduced,
+        posterior=posterior,
+        tables=usable,
+        example=example,
+    )
+
+
+def is_share(estimand: Estimand) -> bool:
+    """Whether a quantity is a share, of everybody or of a subgroup, so that bounds on it can be found."""
+    return estimand.question.kind in ("proportion", "crosstab") and len(estimand.names) <= MOST_BOUNDED
 
 
 def check_joined(margins: Sequence[Margin], wanted: Margin, note: str = "") -> None:
@@ -85,11 +178,11 @@ def check_joined(margins: Sequence[Margin], wanted: Margin, note: str = "") -> N
     """
     for pair in combinations(wanted, 2):
         if not any(set(pair) <= set(margin) for margin in margins):
-            near = dict.fromkeys(" x ".join(one) for one in margins if len(one) > 1 and set(pair) & set(one))
+            near = [one for one in margins if len(one) > 1 and set(pair) & set(one)]
             raise UnsupportedError(
                 f"this release measured no table with both {pair[0]} and {pair[1]} in it, so how they go together is "
-                f"an assumption of its model and not evidence. Tables with one of them: {'; '.join(near) or 'none'}. "
-                f"Ask about attributes that share a table, or ask for a release that measures these together.{note}"
+                f"an assumption of its model and not evidence. Tables with one of them: {listed(near)}. "
+                f"{nearest_question(margins, wanted)} Or ask for a release that measures these together.{note}"
             )
 
 
@@ -130,6 +223,7 @@ class NoiseAware:
     records: int | None
     warnings: tuple[str, ...] = ()
     exact: Callable[[], Evidence] | None = None
+    shared: dict[object, object] = field(default_factory=dict)  # draws of models that several questions have
     modelled: Floats = field(init=False, default_factory=lambda: np.zeros(1))  # for each output
     raw: Raw | None = field(init=False, default=None)  # the same without any prior
     method: str = field(init=False, default="")
@@ -140,7 +234,10 @@ class NoiseAware:
     def draws(self, size: int, rng: np.random.Generator) -> Drawn:
         posterior = self.local.posterior
         size = min(size, max(DRAWN // 3, MOST_NUMBERS // len(self.local.effects.possible)))
-        if posterior.dimension <= MOST_WEIGHTED:
+        kept = self.shared.get((id(self.local), size))
+        if isinstance(kept, Sample):
+            sample = kept
+        elif posterior.dimension <= MOST_WEIGHTED:
             sample = posterior.draw(rng, max(size / 2, LEAST_EFFECTIVE))
         else:  # weights in so many dimensions are never even: the normal approximation says as much, and at once
             sample = normal_draws(posterior, size, rng)
@@ -154,7 +251,11 @@ class NoiseAware:
             self.rough = True
         self.effective = sample.effective
         self.method = f"noise-aware posterior of {len(self.local.tables)} noisy tables ({how})"
-        parameters = sample.resample(size, rng)
+        if kept is None and not self.rough:
+            weights = np.full(size, 1 / size)
+            kept = replace(sample, parameters=sample.resample(size, rng), weights=weights)
+            self.shared[id(self.local), size] = kept
+        parameters = kept.parameters if isinstance(kept, Sample) else sample.resample(size, rng)
         self._parameters = parameters
         member = group_matrix(self.local, self.estimand)
         cells = posterior.shares(parameters)
@@ -230,7 +331,7 @@ def rests_on_model(release: Release, estimand: Estimand) -> bool:
     if held_by_a_table(release, estimand):
         return False
     try:
-        local = local_model(release, estimand.margin)
+        local = local_model(release, estimand.margin, estimand)
     except UnsupportedError:
         return True
     member = group_matrix(local, estimand)
@@ -239,10 +340,17 @@ def rests_on_model(release: Release, estimand: Estimand) -> bool:
     return bool(beyond.max() > MODELLED)
 
 
-def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = None) -> Evidence | NoiseAware:
+def evidence_for(
+    release: Release,
+    estimand: Estimand,
+    *,
+    prior: float | None = None,
+    shared: dict[object, object] | None = None,
+) -> Evidence | NoiseAware:
     """All tables together where a release measured several; one exact posterior where it did not.
 
-    A stated ``prior`` is the prior count of a group, which only the exact posterior knows.
+    A stated ``prior`` is the prior count of a group, which only the exact posterior knows. Questions that tell apart
+    the same levels of the same attributes have one model and one set of draws, kept in ``shared``.
     """
     tables = [one.margin for one in release.measurements if one.margin]
     holding = held_by_a_table(release, estimand)
@@ -250,7 +358,7 @@ def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = 
         return gather(release, estimand, prior=prior)
     try:
         check_size(release.schema, estimand)
-        local = local_model(release, estimand.margin)
+        local = _shared_model(release, estimand, shared)
     except UnsupportedError:
         if not holding:
             raise
@@ -260,12 +368,25 @@ def evidence_for(release: Release, estimand: Estimand, *, prior: float | None = 
         local=local,
         records=public_records(release),
         exact=(lambda: gather(release, estimand)) if holding else None,
+        shared={} if shared is None else shared,
     )
+
+
+def _shared_model(release: Release, estimand: Estimand, shared: dict[object, object] | None) -> Local:
+    """The model of a question, or that of an earlier one with the same levels of the same attributes."""
+    if shared is None:
+        return local_model(release, estimand.margin, estimand)
+    classes = tuple(one.tobytes() for one in merged_levels(release.schema, estimand).classes)
+    key = (estimand.margin, classes, is_share(estimand), tuple(map(id, release.measurements)))
+    found = shared.get(key)
+    if not isinstance(found, Local):
+        found = shared[key] = local_model(release, estimand.margin, estimand)
+    return found
 
 
 def check_size(schema: Schema, estimand: Estimand) -> None:
     """Refuse a question whose model would take minutes or gigabytes, before anything is computed."""
-    cells = schema.cells(estimand.margin)
+    cells = prod(merged_levels(schema, estimand).shape)
     if cells * max(estimand.groups, DRAWN) > MOST_NUMBERS:
         raise UnsupportedError(
             f"the model over {', '.join(estimand.margin)} has {cells:,} cells in {estimand.groups:,} groups, too many "
@@ -275,7 +396,7 @@ def check_size(schema: Schema, estimand: Estimand) -> None:
 
 def group_matrix(local: Local, estimand: Estimand) -> Floats:
     """Zero or one for each possible cell of the model and each group of the question."""
-    return np.eye(estimand.groups)[estimand.labels[local.effects.possible]]
+    return np.eye(estimand.groups)[estimand.labels[local.example[local.effects.possible]]]
 
 
 def normal_draws(posterior: Posterior, size: int, rng: np.random.Generator) -> Sample:

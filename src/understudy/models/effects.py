@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,19 +96,27 @@ class Effects:
         return found.T
 
 
-def make_effects(schema: Schema, margin: Margin, margins: Sequence[Margin], most: int = MOST_EFFECTS) -> Effects:
-    """The model over ``margin`` whose interactions are those of ``margins`` (parts of it)."""
-    if schema.cells(margin) > MOST_CELLS:
-        raise UnsupportedError(
-            f"the model over {', '.join(margin)} has {schema.cells(margin):,} cells; at most {MOST_CELLS:,}."
-        )
-    sizes = dict(zip(margin, schema.shape(margin), strict=True))
+def make_effects(
+    schema: Schema,
+    margin: Margin,
+    margins: Sequence[Margin],
+    most: int = MOST_EFFECTS,
+    allowed: Flags | None = None,
+) -> Effects:
+    """The model over ``margin`` whose interactions are those of ``margins`` (parts of it).
+
+    ``allowed``: which cells are possible, over levels that may have been merged; by default what the schema says.
+    """
+    shape = schema.shape(margin) if allowed is None else allowed.shape
+    if prod(shape) > MOST_CELLS:
+        raise UnsupportedError(f"the model over {', '.join(margin)} has {prod(shape):,} cells; at most {MOST_CELLS:,}.")
+    sizes = dict(zip(margin, shape, strict=True))
     effects = effects_of([tuple(name for name in margin if name in one) for one in margins])
     count = sum(int(np.prod([sizes[name] - 1 for name in effect])) for effect in effects)
     if count > most:
         raise UnsupportedError(f"the model over {', '.join(margin)} has {count:,} parameters; at most {most:,}.")
-    possible = np.flatnonzero(schema.allowed(margin).reshape(-1))
-    codes = dict(zip(margin, np.unravel_index(possible, schema.shape(margin)), strict=True))
+    possible = np.flatnonzero((schema.allowed(margin) if allowed is None else allowed).reshape(-1))
+    codes = dict(zip(margin, np.unravel_index(possible, shape), strict=True))
     single = {name: contrasts(size)[codes[name]] for name, size in sizes.items()}
     blocks: list[Floats] = []
     variances: list[Floats] = []
@@ -119,11 +128,11 @@ def make_effects(schema: Schema, margin: Margin, margins: Sequence[Margin], most
         variances.append(np.full(block.shape[1], SPREAD.get(len(effect), SPREAD_OF_MANY) ** 2))
     columns = np.concatenate(blocks, axis=1) if blocks else np.zeros((len(possible), 0))
     prior = np.concatenate(variances) if variances else np.zeros(0)
-    if len(possible) < schema.cells(margin):
+    if len(possible) < prod(shape):
         columns, precision = _independent(columns, prior)
     else:
         precision = np.diag(1.0 / prior)
-    return Effects(margin=margin, shape=schema.shape(margin), possible=possible, columns=columns, precision=precision)
+    return Effects(margin=margin, shape=shape, possible=possible, columns=columns, precision=precision)
 
 
 def _independent(columns: Floats, prior: Floats) -> tuple[Floats, Floats]:

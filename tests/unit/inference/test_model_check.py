@@ -143,7 +143,7 @@ def test_bad_input():
         us.check_model(release, "proportion(ill == 'yes')")
     with pytest.raises(InputError, match="needs a release"):
         us.check_model("folder", "ill ~ sex")
-    with pytest.raises(UnsupportedError, match="no noisy tables"):
+    with pytest.raises(UnsupportedError, match="states no noise"):
         us.check_model(replace(release, measurements=()), "ill ~ sex", event="yes")
     with pytest.raises(UnsupportedError, match="no table with both"):
         us.check_model(

@@ -132,9 +132,14 @@ def test_what_tables_do_not_determine_is_a_range_or_model_based_and_says_so(rele
     assert crossed.validity == "not determined"
 
 
-def test_attributes_that_no_table_joins_are_refused(release):
-    with pytest.raises(UnsupportedError, match="no table with both sex and region"):
-        us.infer(release, "proportion(region == 'N', where=sex == 'F')", rng=rng())
+def test_attributes_that_no_table_joins_have_a_range_of_shares_and_are_refused_otherwise(release):
+    share = us.infer(release, "proportion(region == 'N', where=sex == 'F')", rng=rng())
+    assert share.validity == "range"
+    everybody = us.infer(release, "proportion(region == 'N')", rng=rng())
+    assert share.low < everybody.low < everybody.high < share.high
+    assert any("The nearest question with an answer: crosstab(" in text for text in share.warnings)
+    with pytest.raises(UnsupportedError, match=r"no table with both sex and region.*nearest question with an answer"):
+        us.infer(release, "region ~ sex", event="N", rng=rng())
     only = replace(release, measurements=tuple(one for one in release.measurements if "region" not in one.margin))
     with pytest.raises(UnsupportedError, match="nothing about region"):
         us.infer(only, "proportion(region == 'N')", rng=rng())

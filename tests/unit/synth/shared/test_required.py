@@ -188,7 +188,7 @@ def test_by_default_a_wide_file_has_tables_for_ordinary_questions():
     pure = us.plan(WIDE, budget=us.PureDP(epsilon=1))
     assert pure.options["must"] == "predict(a0)"  # noise grows with the number of tables, and not with its root
     many = us.Schema(
-        attributes=(*WIDE.attributes, *(us.Attribute(name=f"b{n}", levels=tuple("xyz")) for n in range(10)))
+        attributes=(*WIDE.attributes, *(us.Attribute(name=f"b{n}", levels=tuple("xyz")) for n in range(14)))
     )
     assert us.plan(many, budget=APPROX).options["must"].splitlines()[0] == "predict(a0)"
 

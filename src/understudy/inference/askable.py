@@ -1,0 +1,245 @@
+"""What a release can be asked: its tables, with the best label an answer can have, and how wide one will be.
+
+Widths are told beforehand, from the noise that the release states: half the interval of a share of 1 over the number of
+cells, by noise and the sampling of people. An answer reads all tables together and is mostly a little closer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite, sqrt
+from typing import Any
+
+from understudy.core.workload import quoted
+from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
+from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records
+from understudy.inference.fixed_tables import fixed_beforehand, joined
+from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
+from understudy.inference.noise_aware import estimated_records
+from understudy.inference.validity import validity_of
+from understudy.release.kind import AnyRelease
+from understudy.release.table_release import Release
+
+Z = 1.96
+SHOWN = 40
+Margin = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Askable:
+    """One table that questions have answers from."""
+
+    question: str
+    """A question about it."""
+    attributes: tuple[str, ...]
+    """Its attributes."""
+    label: str
+    """The best that an answer from it can be called."""
+    width: float | None
+    """Half the 95 percent interval of the share of one of its cells; ``None``: not known beforehand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Askables:
+    """Everything that a release can be asked, by tables."""
+
+    tables: tuple[Askable, ...]
+    """One entry for each table of one or two attributes, and for each larger one that was measured."""
+    unasked: tuple[tuple[str, str], ...]
+    """Pairs of attributes that no table holds together: a share has a range, other questions are refused."""
+    triples: int
+    """Sets of three attributes that have a range: every two of them are in a table, and no table has all three."""
+    notes: tuple[str, ...] = ()
+    """What else can be asked, and what to beware of."""
+
+    def __iter__(self) -> Iterator[Askable]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def about(self, *names: str) -> Askables:
+        """Only tables that have all of some attributes.
+
+        Parameters
+        ----------
+        *names
+            The attributes.
+
+        Returns
+        -------
+        Askables
+            The same, with fewer tables.
+        """
+        wanted = set(names)
+        return Askables(
+            tables=tuple(one for one in self.tables if wanted <= set(one.attributes)),
+            unasked=tuple(pair for pair in self.unasked if wanted & {*pair}),
+            triples=self.triples,
+            notes=self.notes,
+        )
+
+    def to_frame(self) -> Any:
+        """The tables as a pandas frame.
+
+        Returns
+        -------
+        Any
+            One row for each table.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtraError("to_frame() needs pandas: pip install 'understudy[infer]'.") from None
+        return pd.DataFrame(
+            {
+                "question": [one.question for one in self.tables],
+                "attributes": [one.attributes for one in self.tables],
+                "label": [one.label for one in self.tables],
+                "width": [one.width for one in self.tables],
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for scripts.
+
+        Returns
+        -------
+        dict[str, Any]
+            The fields.
+        """
+        return {
+            "tables": [
+                {"question": one.question, "attributes": list(one.attributes), "label": one.label, "width": one.width}
+                for one in self.tables
+            ],
+            "unasked": [list(pair) for pair in self.unasked],
+            "triples": self.triples,
+            "notes": list(self.notes),
+        }
+
+    def summary(self) -> str:
+        """What can be asked, in words and a table of text.
+
+        Returns
+        -------
+        str
+            Several lines.
+        """
+        shown = self.tables[:SHOWN]
+        width = max([10, *(len(one.question) for one in shown)])
+        lines = [f"{'question':<{width}}  {'at best':<24}share of a cell within", "-" * (width + 50)]
+        for one in shown:
+            told = "-" if one.width is None else f"+/- {one.width:.2g}"
+            lines.append(f"{one.question:<{width}}  {one.label:<24}{told}")
+        if len(self.tables) > len(shown):
+            lines.append(f"and {len(self.tables) - len(shown):,} more; name attributes to see those with them.")
+        if self.unasked:
+            some = "; ".join(" x ".join(pair) for pair in self.unasked[:8])
+            more = f" and {len(self.unasked) - 8:,} more" if len(self.unasked) > 8 else ""
+            told = f"shares have a {RANGE}, and other questions about both are refused"
+            lines.append(f"No table holds these together; {told}: {some}{more}.")
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def askable(release: AnyRelease, *names: str) -> Askables:
+    """What a release can be asked; see ``understudy.questions``."""
+    if not isinstance(release, Release):
+        raise InputError("questions needs a release; read one with understudy.read_release.")
+    schema = release.schema
+    for name in names:
+        if name not in schema.names:
+            raise unknown_name("attribute", str(name), schema.names)
+    if not release.provenance.draws and not release.measurements:
+        raise UnsupportedError(nothing_known(release))
+    allowed = validity_of(release)
+    if allowed.status == REFUSED:
+        raise UnsupportedError(f"nothing can be asked of method '{release.provenance.method}': {allowed.note}.")
+    wanted: list[Margin] = [(name,) for name in schema.names]
+    wanted += list(combinations(schema.names, 2))
+    margins = list(dict.fromkeys(one.margin for one in release.measurements if one.margin))
+    wanted += [one for one in margins if len(one) > 2]
+    held = [one for one in wanted if release.provenance.draws or any(set(one) <= set(margin) for margin in margins)]
+    tables = [
+        Askable(
+            question=f"crosstab({', '.join(quoted(name) for name in one)})",
+            attributes=one,
+            label=_label(release, one, allowed.status),
+            width=_width(release, one),
+        )
+        for one in held
+    ]
+    triples = 0
+    if not release.provenance.draws:
+        triples = sum(
+            joined(margins, three) and not any(set(three) <= set(margin) for margin in margins)
+            for three in combinations(schema.names, 3)
+        )
+    tables.sort(key=lambda one: (LABELS.index(one.label), len(one.attributes)))
+    found = Askables(
+        tables=tuple(tables),
+        unasked=tuple((one[0], one[1]) for one in wanted if len(one) == 2 and one not in held),
+        triples=triples,
+        notes=_notes(release, triples),
+    )
+    return found.about(*names) if names else found
+
+
+def _notes(release: Release, triples: int) -> tuple[str, ...]:
+    notes = ["From each table: shares, numbers, differences, ratios, associations and regressions."]
+    if any(one.edges for one in release.schema.attributes):
+        notes.append(f"Means and quantiles of numbers known by bins are a {RANGE}; slopes on them are model-based.")
+    if triples:
+        notes.append(
+            f"{triples:,} sets of three attributes, of which every two share a table, have shares with a {RANGE}, and "
+            "regressions that rest on no interaction beyond those measured."
+        )
+    return tuple(notes)
+
+
+def _label(release: Release, wanted: Margin, status: str) -> str:
+    if status != SELECTION:
+        return status
+    fixed = any(set(wanted) <= set(one.margin) for one in fixed_beforehand(release))
+    return VALID if fixed else SELECTION
+
+
+def _width(release: Release, wanted: Margin) -> float | None:
+    """Half the interval of the share of one cell of a table, by noise and the sampling of people."""
+    records = public_records(release)
+    schema = release.schema
+    share = 1 / max(int((possible_cells(schema, wanted) > 0).sum()), 2)
+    chance = share * (1 - share)
+    if release.provenance.draws:
+        if not records:
+            return None
+        if is_plain(release):
+            return Z * sqrt(chance * (1 / records + 1 / sum(release.rows)))
+        from understudy.core.exact_numbers import from_text
+
+        copies = [draw["mechanisms"][0] for draw in release.provenance.draws]
+        noise = 0.0
+        for law, rows in zip(copies, release.rows, strict=True):
+            whole = float(from_text(law["prior"], "prior")) * schema.cells()
+            noise += chance * (1 / max(rows, 1) + 1 / (whole + records)) * ((whole + records) / records) ** 2
+        return Z * sqrt(noise / len(copies) ** 2 + chance / records)
+    people = float(records) if records else estimated_records(release)
+    precision = 0.0
+    cells = int((possible_cells(schema, wanted) > 0).sum())
+    for one in release.measurements:
+        variance = float(one.mechanism.variance)
+        if one.margin and set(wanted) <= set(one.margin) and variance > 0:
+            precision += cells / (variance * int(schema.allowed(one.margin).sum()))
+    noise = 1 / precision if precision else 0.0
+    found = Z * sqrt(noise / people**2 + chance / people) if people > 0 else float("inf")
+    return found if isfinite(found) else None
