@@ -14,6 +14,7 @@ from typing import Any
 
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
+from understudy.inference.chosen_tables import tables_after_choosing
 from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records
 from understudy.inference.fixed_tables import fixed_beforehand, joined
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
@@ -211,7 +212,7 @@ def _label(release: Release, wanted: Margin, status: str) -> str:
     if status != SELECTION:
         return status
     fixed = any(set(wanted) <= set(one.margin) for one in fixed_beforehand(release))
-    return VALID if fixed else SELECTION
+    return VALID if fixed or tables_after_choosing(release, wanted) is not None else SELECTION
 
 
 def _width(release: Release, wanted: Margin) -> float | None:

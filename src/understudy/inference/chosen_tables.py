@@ -38,6 +38,11 @@ def measured_after_choosing(release: Release, estimand: Estimand) -> Release | N
     Of a method that goes on choosing while it measures there are none: there the noise of one table has a part in the
     choice of the next.
     """
+    return tables_after_choosing(release, estimand.margin)
+
+
+def tables_after_choosing(release: Release, wanted: tuple[str, ...]) -> Release | None:
+    """The same for a question about some attributes."""
     plan = release.provenance.plan
     if plan is None or not plan.adaptive or plan.options.get("refine") or plan.options.get("strata"):
         return None
@@ -46,7 +51,7 @@ def measured_after_choosing(release: Release, estimand: Estimand) -> Release | N
     early = {id(one) for one in fixed_beforehand(release)}
     later = tuple(one for one in release.measurements if id(one) not in early and one.margin)
     names = {name for one in later for name in one.margin}
-    if not set(estimand.margin) <= names or not joined([one.margin for one in later], estimand.margin):
+    if not set(wanted) <= names or not joined([one.margin for one in later], wanted):
         return None
     return replace(release, measurements=later)
 
