@@ -281,6 +281,17 @@ def print_answers(answers: Sequence[Answer], form: str = "text") -> str:
     ------
     InputError
         If the format is unknown.
+
+    Examples
+    --------
+    >>> import warnings, understudy as us
+    >>> from understudy.demo.people import make_people, small_schema
+    >>> people = us.open_source(make_people(500), small_schema())
+    >>> with warnings.catch_warnings(action="ignore"):     # no ledger: not tracked across runs
+    ...     release = us.synthesize(people, budget=us.PureDP(epsilon=1), method="histogram")
+    >>> answers = us.infer(release, ["crosstab(sex)", "proportion(sex == 'F')"])
+    >>> us.print_answers(answers, "csv").splitlines()[0]
+    'question,name,sex,estimate,standard_error,low,high,level,information,label'
     """
     from understudy.inference.printing import printed
 
