@@ -17,7 +17,15 @@ from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Attack, attacks
 from understudy.evaluation.shared.attack_success import LEVEL, Z
 from understudy.evaluation.shared.results import ATTACKS, Collected, frame, part_of
-from understudy.evaluation.taking_part import INVENTED, MEMBERSHIP, PERSON_PART, RAREST, person_part
+from understudy.evaluation.taking_part import (
+    EVERYBODY,
+    INVENTED,
+    MEMBERSHIP,
+    PERSON_PART,
+    RAREST,
+    clearest,
+    person_part,
+)
 from understudy.release import Release
 
 NEEDED = {
@@ -263,19 +271,21 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
     if not part:
         sentence = f"{reason[:1].upper()}{reason[1:]}." if reason else "This was not measured."
         return _sentence(title, sentence, None)
-    worst = max((row for row in part if row["subject"] != INVENTED), key=lambda row: row["gain_low"])
+    worst = clearest([row for row in part if row["subject"] != INVENTED])
     inside, outside = _thousand(worst["inside"]), _thousand(worst["outside"])
-    question = _question(worst["attack"], worst["subject"])
+    asked = _short(worst["subject"])
+    about = "" if asked == EVERYBODY or asked.startswith("copy ") else f" (about \u2018{asked}\u2019)"
     limit = (
         "This release has no guarantee, so nothing limits the difference."
         if worst["most_allowed"] is None
         else f"The guarantee allows at most {_thousand(worst['most_allowed'])} more."
     )
-    who = "people who are not in the data" if worst["by"] == "holdout" else "people who were left out"
+    who = "people like them who are not in the data" if worst["by"] == "holdout" else "people left out of the data"
+    gain = max(_thousand(worst["gain"]), 0)
     sentence = (
-        f"The attack that gains most ({question}) is right about {inside} of 1,000 people in the data and about "
-        f"{outside} of 1,000 {who}: {_thousand(worst['gain'])} more, with 95 percent "
-        f"confidence between {_thousand(worst['gain_low'])} and {_thousand(worst['gain_high'])}. {limit}"
+        f"{_question(worst['attack'])}{about}: of all attacks this one gains most. It is right about {inside} of 1,000 "
+        f"people in the data and about {outside} of 1,000 {who}, so {gain} more (with 95 percent confidence between "
+        f"{_thousand(worst['gain_low'])} and {_thousand(worst['gain_high'])}). {limit}"
     )
     more = inside - min(inside, outside)
     allowed = 0 if worst["most_allowed"] is None else min(_thousand(worst["most_allowed"]), 1000 - outside) - more
@@ -345,7 +355,7 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
     for name, who in [*((name, "") for name in names), *apart]:
         gains = [row for row in part if row["attack"] == name and (row["subject"] in (RAREST, INVENTED)) == bool(who)]
         gains = [row for row in gains if not who or row["subject"] == who]
-        gain = max(gains, key=lambda row: row["gain_low"], default=None)
+        gain = clearest(gains) if gains else None
         rows = [row for row in attacked if row["attack"] == name and row["asked"]]
         best = max(rows, key=lambda row: row["successes"] / row["asked"], default=None)
         limit = None if gain is None else gain["most_allowed"]
@@ -406,6 +416,8 @@ def _short(subject: str) -> str:
     return subject.split(", copy ", maxsplit=1)[0]
 
 
-def _question(name: str, subject: str = "") -> str:
-    words = getattr(attacks[name], "question", attacks[name].summary) if name in attacks else name.replace("_", " ")
-    return f"{words[:1].lower()}{words[1:]}; {_short(subject)}" if subject else words
+def _question(name: str) -> str:
+    if name not in attacks:
+        return name.replace("_", " ")
+    words: str = getattr(attacks[name], "question", attacks[name].summary)
+    return words

@@ -425,10 +425,21 @@ def _numbers(gain: Gain) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def clearest(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The gain that is surely greatest; where none is surely there, the greatest found.
+
+    >>> clearest([{"gain": 0.2, "gain_low": -0.1}, {"gain": 0.1, "gain_low": -0.01}])["gain"]
+    0.2
+    >>> clearest([{"gain": 0.2, "gain_low": -0.1}, {"gain": 0.1, "gain_low": 0.01}])["gain"]
+    0.1
+    """
+    return max(rows, key=lambda row: (max(row["gain_low"], 0.0), row["gain"]))
+
+
 def _findings(rows: Sequence[Mapping[str, Any]], how: str) -> list[Finding]:
     if not rows:
         return []
-    worst = max(rows, key=lambda row: row["gain_low"])
+    worst = clearest(rows)
     bound = (
         "this release has no guarantee, so there is no bound"
         if worst["most_allowed"] is None

@@ -12,6 +12,7 @@ import pytest
 
 import understudy as us
 from understudy.demo.people import make_people, small_schema
+from understudy.errors import InputError
 from understudy.evaluation import taking_part
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
@@ -171,12 +172,12 @@ def test_a_release_that_cannot_be_made_again_says_so():
 def test_what_cannot_be_made_again_is_refused_or_told_before_it_costs():
     data = make_people(200)
     release = us.wrap(data.select(list(small_schema().names)), small_schema())
-    with pytest.raises(us.InputError, match="cannot be"):
+    with pytest.raises(InputError, match="cannot be"):
         us.attack(release, data, thorough=True)
     data = table(100, 3)
 
     def fails(rows, number):
-        raise us.InputError("too few rows.")
+        raise InputError("too few rows.")
 
     found = person_part(compared(release_of(data, epsilon=1), data, refit=fails), [])
     assert "half of the data (too few rows.)" in found.findings[0].title
