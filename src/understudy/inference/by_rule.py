@@ -198,7 +198,7 @@ def _records(release: Release, estimand: Estimand, records: int | None, *, synth
             raise InputError("say how many records the synthetic tables were made from (records=, a whole number).")
         return int(records)
     if records == 0:
-        raise InputError("no records are behind this release; nothing follows from it.")
+        raise InputError("this release was made from no records; nothing can be inferred from it.")
     if records is not None:
         return records
     if synthesis != "noise_aware":

@@ -171,7 +171,7 @@ def wald_test(
         r, sign = (1 + 1 / m) * trace / d, -1.0
         if r <= 1:
             raise UnsupportedError(
-                "the tables differ by less than their own sampling variance; this test says nothing."
+                "the tables differ by less than their own sampling variance; this test has no result."
             )
     scale = abs(r + sign)
     if r == 0:

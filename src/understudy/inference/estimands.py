@@ -288,7 +288,7 @@ def _correlation(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part
     sizes = [len(one.low) for one in bins]
     for name, one in zip(atom.names, bins, strict=True):
         if one.bounds[0] == one.bounds[1]:
-            raise InputError(f"'{atom.text}': '{name}' has one value only, which nothing goes with.")
+            raise InputError(f"'{atom.text}': '{name}' has only one value, so nothing can be associated with it.")
     usable = np.logical_and.reduce([codes[name] < size for name, size in zip(atom.names, sizes, strict=True)])
     flat = np.minimum(codes[atom.names[0]], sizes[0] - 1) * sizes[1] + np.minimum(codes[atom.names[1]], sizes[1] - 1)
     x, y = np.meshgrid(bins[0].means(), bins[1].means(), indexing="ij")
@@ -390,7 +390,8 @@ def _table(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     sizes = [schema[name].size - int(schema[name].missing) for name in atom.names]
     rows, columns = sizes
     if min(sizes) < 2:
-        raise InputError(f"'{atom.text}': '{atom.names[int(rows > 1)]}' has one value only, which nothing goes with.")
+        raise InputError(f"'{atom.text}': '{atom.names[int(rows > 1)]}' has only one value, so nothing can be "
+                         "associated with it.")
 
     def association(values: Floats) -> Floats:
         table = shares(values).reshape(-1, rows, columns)

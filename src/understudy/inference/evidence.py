@@ -129,7 +129,7 @@ def possible_cells(schema: Schema, margin: tuple[str, ...]) -> Integers:
     ruled = {name for rule in schema.impossible for name in rule.attributes}
     wide = schema.margin({*margin, *ruled})
     if schema.cells(wide) > 2**26:
-        raise UnsupportedError("the structural zeros and this question together speak of too many cells.")
+        raise UnsupportedError("the structural zeros and this question together involve too many cells.")
     allowed = schema.allowed(wide)
     others = tuple(place for place, name in enumerate(wide) if name not in margin)
     free = schema.cells() // schema.cells(wide)
@@ -147,7 +147,7 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
     if records is None:
         raise UnsupportedError("the release does not state how many records it was made from.")
     if records == 0:
-        raise InputError("no records are behind this release; nothing follows from it.")
+        raise InputError("this release was made from no records; nothing can be inferred from it.")
     names = {one["mechanism"] for draw in draws for one in draw["mechanisms"]}
     if names != {"dirichlet_multinomial"}:
         raise UnsupportedError(f"the law of {', '.join(sorted(names))} is not known to the exact posterior.")

@@ -48,7 +48,7 @@ def test_questions_in_a_file_must_be_answerable(folder, run, refused):
     made = json.loads(run(f"plan {asked} --records 120 --json").stdout)["plan"]
     assert made["options"]["must"] == "crosstab(sex, smokes)"
     assert any(step["label"] == "required: sex x smokes" for step in made["steps"])
-    assert any("either way" in note for note in made["notes"])
+    assert any("95% interval" in note for note in made["notes"])
     (folder / "questions.txt").write_text("crosstab(sex, smoke)\n", encoding="utf-8")
     refused(f"plan {asked}", says="did you mean 'smokes'")
     refused("plan --schema people.toml --epsilon 1 --must nowhere.txt", says="cannot be read")

@@ -173,7 +173,8 @@ def check_refined(refine: str, draws: str) -> None:
     """What ``refine`` does not go with, whatever the method."""
     if refine and draws == "posterior":
         raise InputError(
-            "refine publishes no tables over merged bins, which is what copies of the posterior are read beside; leave "
+            "refine publishes no tables over merged bins, and copies of the posterior are not valid without "
+            "them; leave "
             "draws out."
         )
 
@@ -224,6 +225,6 @@ def _check_refinable(schema: Schema, attribute: Attribute, count: int) -> None:
         )
     if any(attribute.name in rule.attributes for rule in schema.impossible):
         raise UnsupportedError(
-            f"a structural zero speaks of '{attribute.name}', whose merged bins might cut through it; leave it out "
+            f"a structural zero is about '{attribute.name}', and a merged bin might be partly impossible; leave it out "
             "of refine."
         )

@@ -222,7 +222,7 @@ def with_answers(plan: Plan, schema: Schema) -> Plan:
 
 def _price(plan: Plan, schema: Schema, needs: Sequence[Need]) -> list[str]:
     if "must_share" not in plan.options:
-        return ["Every table is part of what is measured or drawn, so all that must be answerable is."]
+        return ["The release measures or draws all tables together, so every required question can be answered."]
     share = read_exact(str(plan.options["must_share"]), "must_share")
     tables = [one for one in required_tables(schema, needs) if not is_public(schema, one, plan.unit)]
     said = [
@@ -232,8 +232,8 @@ def _price(plan: Plan, schema: Schema, needs: Sequence[Need]) -> list[str]:
     widths = [width for need in needs if (width := _width(plan, schema, need)) is not None]
     if plan.records and widths and max(widths) / plan.records > WIDE:
         said.append(
-            "THE WORKLOAD EATS THE BUDGET: so much is asked for that answers are wide. Name fewer or smaller tables, "
-            "or spend more."
+            "THE WORKLOAD USES UP THE BUDGET: it needs so many tables that the intervals will be wide. Name fewer or "
+            "smaller tables, or use a larger budget."
         )
     return said
 
@@ -267,7 +267,8 @@ def _answer(plan: Plan, schema: Schema, need: Need) -> str:
         return f"{need.text}: public under this unit, and exact."
     if not held:
         raise UnsupportedError(
-            f"method '{plan.method}' measures and draws no table that has what must be answerable: '{need.text}'."
+            f"method '{plan.method}' measures and draws no table that can answer '{need.text}', which must be "
+            "answerable."
         )
     tables = "; ".join(margin_label(table) for table, _ in held[:4]) + (" and more" if len(held) > 4 else "")
     width = _width(plan, schema, need)
@@ -275,17 +276,18 @@ def _answer(plan: Plan, schema: Schema, need: Need) -> str:
         return f"{need.text}: from the draw ({tables})."
     if not plan.records:
         return (
-            f"{need.text}: from {tables}; noise alone leaves the number of people in a cell within {width:,.0f} either "
-            "way (95%)."
+            f"{need.text}: from {tables}; by the noise alone, a 95% interval for the number of people in a cell is "
+            f"± {width:,.0f}."
         )
     share = width / plan.records
     if share >= SAYS_NOTHING:
         raise UnsupportedError(
-            f"what must be answerable, '{need.text}', cannot be with this budget: noise would leave the share of a "
-            f"cell among {plan.records:,} people within {share:.2g} either way, which is no answer. It would take "
-            f"about {share / SAYS_NOTHING:,.1f} times the epsilon, fewer or smaller tables, or a larger must_share."
+            f"'{need.text}' must be answerable, but this budget is too small for it: by the noise alone, a 95% "
+            "interval "
+            f"for the share of a cell among {plan.records:,} people would be ± {share:.2g}. Use about "
+            f"{share / SAYS_NOTHING:,.1f} times the epsilon, fewer or smaller tables, or a larger must_share."
         )
     return (
-        f"{need.text}: from {tables}; noise alone leaves the share of a cell among {plan.records:,} people within "
-        f"{share:.2g} either way (95%)."
+        f"{need.text}: from {tables}; by the noise alone, a 95% interval for the share of a cell among "
+        f"{plan.records:,} people is ± {share:.2g}."
     )
