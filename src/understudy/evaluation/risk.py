@@ -155,7 +155,7 @@ def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
 
 def _told_of_samples(found: Collected) -> list[Finding]:
-    """Says of how many people at least the attacks speak that asked about some only, and how exact that is."""
+    """The smallest random sample of people that an attack used, and the error of its shares."""
     asked = [row["asked"] for row in found.attacked if " of " in row["note"] and row["note"].endswith("people")]
     if not asked:
         return []
@@ -165,9 +165,9 @@ def _told_of_samples(found: Collected) -> list[Finding]:
         Finding(
             code="risk.sampled",
             title=(
-                f"some attacks asked about {fewest:,} people or more, chosen at random, not about everybody: their "
-                f"shares are right within {error:.1f} percentage points (95 percent); the intervals have this in them, "
-                "and --thorough asks about more"
+                f"some attacks used a random sample of {fewest:,} people or more: the sampling error of their shares is "
+                f"at most {error:.1f} percentage points (95 percent) and is included in the intervals; --thorough uses "
+                "more people"
             ),
             value=fewest,
         )
@@ -181,8 +181,8 @@ def _chosen_keys(comparison: Comparison) -> list[Finding]:
         Finding(
             code="risk.keys",
             title=(
-                f"no keys were given: records are matched on {', '.join(comparison.matching_keys)}, chosen by "
-                "the names of the attributes; elsewhere an intruder knows everything but the attribute they want"
+                f"no keys were given: records are matched on {', '.join(comparison.matching_keys)}, chosen by the names "
+                "of the attributes; in other attacks an intruder knows every attribute except the target"
             ),
             value=None,
         )
@@ -197,9 +197,8 @@ def _without_order(comparison: Comparison) -> list[Finding]:
         Finding(
             code="risk.rank_order",
             title=(
-                f"attacks by ranks take the levels of {', '.join(names)} in the order of the schema, which says "
-                "nothing unless you know better: write ordered = true, or a tree or distances of the levels, into "
-                "the schema"
+                f"attacks by ranks use the levels of {', '.join(names)} in the order of the schema, which may have no "
+                "meaning: write ordered = true, or a tree or distances of the levels, into the schema"
             ),
             value=len(names),
             reference="Domingo-Ferrer, Sánchez and Rufian-Torrell 2013: semantic marginality",
