@@ -165,9 +165,9 @@ def _told_of_samples(found: Collected) -> list[Finding]:
         Finding(
             code="risk.sampled",
             title=(
-                f"some attacks used a random sample of {fewest:,} people or more: the sampling error of their shares is "
-                f"at most {error:.1f} percentage points (95 percent) and is included in the intervals; --thorough uses "
-                "more people"
+                f"some attacks used a random sample of {fewest:,} people or more: the sampling error of their "
+                f"shares is at most {error:.1f} percentage points (95 percent) and is included in the intervals; "
+                "--thorough uses more people"
             ),
             value=fewest,
         )
@@ -181,7 +181,8 @@ def _chosen_keys(comparison: Comparison) -> list[Finding]:
         Finding(
             code="risk.keys",
             title=(
-                f"no keys were given: records are matched on {', '.join(comparison.matching_keys)}, chosen by the names "
+                f"no keys were given: records are matched on {', '.join(comparison.matching_keys)}, chosen by "
+                "the names "
                 "of the attributes; in other attacks an intruder knows every attribute except the target"
             ),
             value=None,

@@ -390,8 +390,9 @@ def _table(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     sizes = [schema[name].size - int(schema[name].missing) for name in atom.names]
     rows, columns = sizes
     if min(sizes) < 2:
-        raise InputError(f"'{atom.text}': '{atom.names[int(rows > 1)]}' has only one value, so nothing can be "
-                         "associated with it.")
+        raise InputError(
+            f"'{atom.text}': '{atom.names[int(rows > 1)]}' has only one value, so nothing can be associated with it."
+        )
 
     def association(values: Floats) -> Floats:
         table = shares(values).reshape(-1, rows, columns)

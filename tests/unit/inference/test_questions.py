@@ -244,7 +244,7 @@ def test_bins_as_categories_are_no_numbers():
 
 def test_nothing_goes_with_an_attribute_of_one_value():
     for text in ("association(one, `class`)", "association(`class`, one)"):
-        with pytest.raises(InputError, match="'one' has one value only"):
+        with pytest.raises(InputError, match="'one' has only one value"):
             make_estimand(parse_question(text, ODD), ODD)
 
 
