@@ -14,6 +14,7 @@ import json
 import sys
 import time
 import warnings
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -24,21 +25,22 @@ from populations import draw_population
 
 import understudy as us
 from understudy.core.questions import parse_question
-from understudy.explore.population import coded
-from understudy.explore.rehearsal import published
+from understudy.explore.population import coded, read_population
+from understudy.explore.rehearsal import Setup, published
+from understudy.explore.widths import Asking, Rehearsals
 from understudy.inference.estimands import make_estimand
 from understudy.privacy.randomness.streams import SeededStream
 
-QUESTIONS = 3
-REPEATS = 4
+QUESTIONS = 2
+REPEATS = 3
 FIRST_SEED = 20_261_117
 
 
 def measure(seed: int) -> list[dict[str, object]]:
     """Promised and delivered widths of one setting, for each estimate of each question."""
     rng = np.random.default_rng(seed)
-    people = draw_population(rng, int(rng.choice([3, 4, 5, 6])))
-    records = int(rng.choice([300, 1000, 3000]))
+    people = draw_population(rng, int(rng.choice([3, 4, 5])))
+    records = int(rng.choice([300, 1000]))
     epsilon = str(rng.choice(["0.5", "1", "2", "5"]))
     delta = "1e-6" if rng.random() < 0.5 else None
     frame = people.frame(rng.integers(people.size, size=records))
@@ -55,14 +57,21 @@ def measure(seed: int) -> list[dict[str, object]]:
             answer = us.infer(release, asked.text, **how)
             margin = make_estimand(parse_question(asked.text, people.schema, **how), people.schema).margin
             inside = us.infer(published(table, margin), asked.text, **how)
-            advice = us.advise(
-                people.schema, asked.text, records=records, epsilons=[epsilon], delta=delta, copies=(1,),
-                repeats=REPEATS, target=999, seed=seed, **how,
+            question = parse_question(asked.text, people.schema, **how)
+            rehearsals = Rehearsals(  # as `advise` makes them, without its search for the epsilon of a target
+                population=read_population(people.schema),
+                setup=Setup(
+                    schema=people.schema, delta=None if delta is None else Fraction(delta), unit=us.Unit(),
+                    records=records,
+                ),
+                estimand=make_estimand(question, people.schema), question=asked.text, asking=Asking(**how),
+                records=records, level=0.95, repeats=REPEATS, seed=seed,
             )  # fmt: skip
+            advice = rehearsals.widths(Fraction(epsilon))
         except us.UnderstudyError as problem:
             found.append({**row, "refused": f"{type(problem).__name__}: {problem}"[:160]})
             continue
-        promised = {one.name: one for one in advice.rows[0].widths[1]}
+        promised = {one.name: one for one in advice}
         for name, label, one, real in zip(answer.names, answer.labels, answer.estimates, inside.estimates, strict=True):
             width, own = one.high - one.low, real.high - real.low
             said = promised.get(name)

@@ -38,8 +38,9 @@ from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.privacy.promise.weak_budgets import require_sane_for
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
+from understudy.release.codebook import codebook_text
 from understudy.release.csv_file import write_csv
-from understudy.release.folder import MEASUREMENTS, MODEL, SYNTHETIC_MARK, read_measurements, table_files
+from understudy.release.folder import CODEBOOK, MEASUREMENTS, MODEL, SYNTHETIC_MARK, read_measurements, table_files
 from understudy.release.kind import DEFAULT, Check, Options, Workshop, WrittenTables, kinds
 from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
 from understudy.release.memory import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
@@ -172,6 +173,7 @@ class Tables:
 
     def write_beside(self, release: Release, folder: Path) -> None:
         (folder / SCHEMA).write_text(write_schema(release.schema), encoding="utf-8")
+        (folder / CODEBOOK).write_text(codebook_text(release.schema), encoding="utf-8")
         if release.fitted is not None:
             write_model(release.fitted, folder / MODEL)
 
@@ -190,6 +192,9 @@ class Tables:
         schema = parse_schema((path / SCHEMA).read_text(encoding="utf-8"), str(path / SCHEMA))
         if schema.fingerprint != manifest["schema_fingerprint"]:
             raise InputError(f"the schema in {path} is not the one its manifest names.")
+        book = path / CODEBOOK  # earlier releases have none
+        if book.exists() and book.read_text(encoding="utf-8", errors="replace") != codebook_text(schema):
+            raise InputError(f"the code book in {path} says something else than its schema.")
 
         def shape_of(margin: tuple[str, ...], cells: str, _: int) -> tuple[int, ...]:
             return {"all": schema.shape(margin), "first": ()}[cells]

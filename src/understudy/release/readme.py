@@ -78,6 +78,7 @@ values in `measurements.parquet` and the mechanisms named there. A count near ze
 ## Files
 
 - `synthetic_*.parquet`: the rows. `schema.toml`: every possible value of every attribute; it was public beforehand.
+  `codebook.csv`: the same as a list of values with what they mean, special codes too.
 - `measurements.parquet`: the noisy counts the rows were made from, with the exact law of their noise.{_merged(release)}
 {_model_line(release)}- `manifest.json`: the guarantee, the plan, what was charged, and the hash of every file;
   `understudy verify .` checks them.

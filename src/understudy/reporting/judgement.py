@@ -60,12 +60,16 @@ def judgement_of(subject: Summary, evaluation: Evaluation | None) -> Judgement:
     """What a reader should take away before anything else."""
     cards = (_promise(subject), _usefulness(subject, evaluation), _risk(subject, evaluation))
     criteria = _criteria(subject, evaluation)
-    in_words = " ".join(card.sentence for card in cards)
     if criteria:
         return _judged(cards, criteria)
     if evaluation is None:
         headline = label_of(subject).headline
-        return Judgement(headline=f"{headline}.", sentence=in_words, tone=cards[0].tone, cards=cards)
+        return Judgement(
+            headline=f"{headline}.",
+            sentence="This page rests on what is public about the release. It was not compared with real data here.",
+            tone=cards[0].tone,
+            cards=cards,
+        )
     tone = max((card.tone for card in cards), key=TONES.index)
     return Judgement(
         headline="Fit for release? No criteria were written beforehand.",
@@ -106,8 +110,8 @@ def _promise(subject: Summary) -> Card:
         title="The promise",
         number=f"× {short_factor(odds.factor)}",
         unit="at most, on an intruder's odds",
-        sentence=f"So far the release moves the odds {what} for somebody who knows everybody else: "
-        f"{subject.statement.guarantee}.",
+        sentence=f"By no more the release changes the odds {what}, even for somebody who knows everybody else "
+        f"({subject.statement.guarantee}).",
         tone=label.tone,
     )
 
@@ -134,7 +138,8 @@ def _usefulness(subject: Summary, evaluation: Evaluation | None) -> Card:
         usual = 2 * median(noise)
         return Card(
             title=title, number=f"± {usual:,.0f}" if usual >= 10 else f"± {usual:.2g}", unit="on a noisy count",
-            sentence="So far most counts of a measured table may be off; a smaller difference may be noise.",
+            sentence="Most counts of a measured table are no farther from the real ones. A smaller difference may be "
+            "noise.",
             tone="good",
         )  # fmt: skip
     return Card(
@@ -153,7 +158,8 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
         allowed = "Nothing limits the difference." if limit is None else f"The guarantee allows {limit} more at most."
         return Card(
             title=title, number=f"{row['of_1000']:+,}", unit="of 1,000 people, because they took part",
-            sentence=f"About so many more an intruder is right by the attack that gains most. {allowed}", tone=light,
+            sentence=f"The attack that gains most is right about so many more of them than of others. {allowed}",
+            tone=light,
         )  # fmt: skip
     odds = odds_of(subject.statement.guarantee)
     if odds.epsilon is None:
@@ -164,8 +170,8 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
     right = min(1000, math.ceil(1000 * odds.belief(0.5)))
     return Card(
         title=title, number=f"{right:,}", unit="of 1,000 at most", tone=label_of(subject).tone,
-        sentence="So often whoever knows everybody else picks the right one of two equally likely possibilities; "
-        "a coin is right 500 times.",
+        sentence="Somebody who knows everybody else picks the right one of two equally likely possibilities no more "
+        "often. A coin is right 500 times.",
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """What is in a release folder, and what is refused when reading one back."""
 
 import ast
+import hashlib
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 import understudy as us
 from understudy.errors import DisclosureError, InputError, SchemaError
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.release.codebook import codebook_text
 from understudy.release.manifest import read_manifest
 
 SCHEMA = us.Schema(
@@ -47,9 +49,36 @@ def folder(made, tmp_path):
 
 
 def test_the_folder_holds_what_the_design_says_and_nothing_else(made):
-    names = {"manifest.json", "schema.toml", "measurements.parquet", "README.md"}
+    names = {"manifest.json", "schema.toml", "measurements.parquet", "README.md", "codebook.csv"}
     names |= {f"synthetic_{copy}.{ending}" for copy in (1, 2, 3) for ending in ("parquet", "csv")}
     assert {path.name for path in made.iterdir()} == names
+
+
+def test_the_code_book_says_what_values_mean():
+    schema = us.Schema(
+        attributes=(
+            us.Attribute(name="sex", levels=("F", "=M"), level_labels=("female", "male"), missing=True),
+            us.Attribute(name="pay", label="Pay", edges=(0, 9.5), decimals=2, special=((-8, "refused"), ("N", "none"))),
+        )
+    )
+    assert codebook_text(schema).splitlines() == [
+        "column,label,kind,value,meaning",
+        "sex,,level,F,female",
+        "sex,,level,'=M,male",
+        "sex,,missing,,no value",
+        "pay,Pay,numbers,0 to 9.5,known by 1 bins with 2 decimals",
+        "pay,Pay,special code,-8,refused",
+        "pay,Pay,special code,N,none",
+    ]
+
+
+def test_a_code_book_of_another_schema_is_refused(folder):
+    text = (folder / "codebook.csv").read_text() + "sex,,level,X,invented\n"
+    (folder / "codebook.csv").write_text(text)
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    edit_manifest(folder, files={**files, "codebook.csv": hashlib.sha256(text.encode()).hexdigest()})
+    with pytest.raises(InputError, match="code book"):
+        us.read_release(folder)
 
 
 def test_the_manifest_states_everything_with_fixed_first(made):
@@ -108,7 +137,6 @@ def edit_manifest(folder, **changes):
 
 
 def edit_measurement(folder, column, value):
-    import hashlib
 
     table = pq.read_table(folder / "measurements.parquet")
     place = table.column_names.index(column)
@@ -134,7 +162,6 @@ def test_verify_notices_another_unit(folder):
 
 
 def test_verify_notices_less_noise_than_charged(folder):
-    import hashlib
 
     table = pq.read_table(folder / "measurements.parquet")
     weaker = pa.array([text.replace('"1"', '"0.5"') for text in table["mechanism"].to_pylist()])
