@@ -24,7 +24,7 @@ from understudy.evaluation.shared.results import frame
 __all__ = ["CRITERIA", "Links", "RankLinkage", "link"]
 
 MOST_PEOPLE = 20_000  # who are linked, among all synthetic records
-FEWER = 500  # by the minimum
+FEWER = 200  # by the minimum
 LOOKS = 2  # at all records: among synthetic ones, and back among people
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

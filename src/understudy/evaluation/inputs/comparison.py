@@ -37,10 +37,10 @@ from understudy.release import Release
 
 DELTA_OF_ZCDP = Fraction(1, 10**6)  # at which a concentrated guarantee is read as an approximate one
 MOST_LEARNT, WIDE = 10_000, 12  # rows a classifier learns from; fewer, where there are more attributes than this
-DIFFERENCES = 2e9  # between values, that an attack takes of one table: some CPU seconds
+DIFFERENCES = 1e9  # between values, that an attack takes of one table: some CPU seconds
 THOROUGH = 20.0  # times as many, where everything is asked for
 FEWEST_ASKED = 500  # people, whatever it takes
-REFIT_SECONDS, THOROUGH_SECONDS = 45.0, 600.0  # CPU time for making the release again
+REFIT_SECONDS, THOROUGH_SECONDS = 30.0, 600.0  # CPU time for making the release again
 NULLS = ("auto", "formula", "permutation", "copies")
 
 
