@@ -30,12 +30,12 @@ DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
 PIP_PROGRESS = 2> >(sed -u '/^WARNING: /d' >&2) | sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
 
-.PHONY: help demo test oldest prove papers coverage lint format docs bench clean check-python
+.PHONY: help demo test oldest prove prove-little papers coverage lint format docs bench clean check-python
 
 help: ## Show this list
 	@echo "make targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-	  printf '%-10s %s\n' "$$name" "$$text"; done
+	  printf '%-13s %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.installed-package ## The whole story on generated data: plan, release, refusal, measure, attack, infer, report, and a map
 	@echo "understudy demo all --out $(DEMO_OUT)"
@@ -54,6 +54,9 @@ prove: ## Replay every method on neighbouring tables and audit its noise; then f
 	@$(BIN)/python benchmarks/proving run --minutes "$(MINUTES)" --folder "$(PROVING)"
 	@$(BIN)/python benchmarks/proving page --folder "$(PROVING)" --out "$(PROVING)/proving.md"
 	@echo "what was found: $(PROVING)/proving.md"
+
+prove-little: $(DEV_MARK) ## A minute of the proving ground on fresh small settings; fails if a valid answer is far off or anything breaks
+	@$(BIN)/python benchmarks/proving run --minutes 1 --most-records 3000 --folder "$(PROVING)" --strict
 
 papers: $(DEV_MARK) ## Compute again the numbers that papers printed (FULL=1: the long computations too)
 	@$(BIN)/understudy reproduce $(if $(FULL),--full,--quick)

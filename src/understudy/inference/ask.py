@@ -8,6 +8,7 @@ from contextlib import suppress
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.phases import tell
 from understudy.core.questions import FAMILIES, parse_question
 from understudy.core.result import Estimate
 from understudy.core.schema import Level
@@ -32,6 +33,7 @@ __all__ = ["ask", "delta_method"]
 DRAWS = 4000
 DRAWS_OF_REGRESSION, LEAST_DRAWS = 1500, 500
 WORK, MOST_WORK = 3e8, 2e7  # multiplications of one step of all fits, and of one fit, up to which it takes seconds
+STAGES = 4  # of an answer, for whoever watches
 LITTLE = 0.01  # of the information in the records
 ROBUST = (*FAMILIES, "association", "ratio")  # kinds whose draws have far outliers
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
@@ -89,7 +91,9 @@ def ask(
     size = draws or _size(estimand)
 
     def answered(tables: Release, status: Validity, choice: Choice | None = None) -> Answer:
+        tell("reading the noisy tables", 0, STAGES)
         evidence = evidence_for(tables, estimand, prior=prior, shared=shared)
+        tell("drawing from the posterior", 1, STAGES)
         drawn = evidence.draws(size, rng)
         _check_subgroups(estimand, drawn)
         return _from_draws(
@@ -180,6 +184,7 @@ def _from_draws(
     stated_prior: bool,
     choice: Choice | None = None,
 ) -> Answer:
+    tell("evaluating the draws", 2, STAGES)
     values = estimand.evaluate(drawn.counts.astype(np.float64) if estimand.of_counts else drawn.shares)
     if not np.isfinite(values).all():
         raise UnsupportedError(
@@ -189,6 +194,7 @@ def _from_draws(
     found = from_posterior(values, level, robust=estimand.jumps or estimand.question.kind in ROBUST)
     warnings = [*evidence.warnings, *estimand.losses, *([allowed.note] if allowed.note else [])]
     judged = Judged.begin(estimand.names, found, warnings)
+    tell("holding the answer against the noisy values", 3, STAGES)
     if not estimand.of_counts and not stated_prior:
         judged.hold_against_noisy_values(estimand, evidence, level, rng)
     if isinstance(evidence, NoiseAware):

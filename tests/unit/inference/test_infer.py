@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import understudy as us
+from understudy.core.phases import told_to
 from understudy.core.questions import parse_question
 from understudy.errors import InputError, MissingExtraError, UnknownNameError, UnsupportedError
 from understudy.inference.estimands import make_estimand
@@ -78,6 +79,14 @@ def test_an_answer_that_is_nearly_the_prior_says_so(sample, make_release):
 def test_several_rows_of_a_unit_are_warned_of(sample, make_release):
     release = make_release(sample, unit=us.Unit(kind="replace", rows_per_unit=3))
     assert any("up to 3 rows" in text for text in us.infer(release, "mean(age)", rng=rng()).warnings)
+
+
+def test_who_watches_hears_what_an_answer_is_doing(noisy):
+    heard = []
+    with told_to(lambda *step: heard.append(step)):
+        us.infer(noisy, "proportion(smokes == 'yes')", draws=200, rng=rng())
+    assert [done for _, done, _ in heard] == [0, 1, 2, 3]
+    assert {total for _, _, total in heard} == {4}
 
 
 def test_missing_values_are_left_out_and_counted(noisy, sample):
