@@ -243,6 +243,7 @@ def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
     >>> [advice[:33] for advice in us.plan_advice(plan, wide)]
     ['Pure protection costs noise here:']
     """
+    from understudy.synth.shared.finding import plan_finding
     from understudy.synth.shared.method import Request, configure
 
     if not isinstance(schema, Schema) or not isinstance(plan.budget, PureDP):
@@ -250,7 +251,7 @@ def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
     tiny = ApproxDP(epsilon=plan.budget.epsilon, delta=TINY_DELTA)
     request = Request(budget=tiny, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
     try:
-        other = configure(plan.method, plan.options).plan(schema, request)
+        other = plan_finding(configure(plan.method, plan.options).plan, schema, request)
     except UnderstudyError:  # the method offers no delta, or needs another budget
         return ()
     pure, approx = _noise(plan), _noise(other)

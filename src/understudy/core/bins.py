@@ -2,14 +2,15 @@
 
 A release knows an age by its bin. Inside the bin the schema's public density stands in for the truth: uniform over the
 whole numbers, days or reals of the bin, or proportional to 1/x with ``density = "log"``. What follows from that is an
-assumption, not a measurement: ``low`` and ``last`` say where in its bin a value can lie at most.
+assumption, not a measurement: ``low`` and ``last`` say where in its bin a value can lie at most. Where bins were found
+inside the budget of a release, values are spread over the cells of a fine grid by shares from its noisy counts.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,10 +37,16 @@ class Bins:
     high: Floats
     whole: bool
     log: bool
+    cells: Floats | None = None  # of found bins: the ends of the cells of the grid,
+    shares: Floats | None = None  # and the share that each has of its bin
 
     def nodes(self, bin_number: int) -> tuple[Floats, Floats]:
         """Points and weights inside a bin: all whole numbers of a short bin, equal shares of any other."""
         low, high = self.low[bin_number], self.high[bin_number]
+        if self.cells is not None and self.shares is not None:
+            first, after = self._cells_of(low, high)
+            middle = (self.cells[first:after] + self.cells[first + 1 : after + 1] - float(self.whole)) / 2
+            return np.maximum(middle, low), self.shares[first:after] / self.shares[first:after].sum()
         if self.whole and high - low <= 4096:
             points = np.arange(low, high)
             weights = np.log((points + 1) / points) if self.log else np.ones(len(points))
@@ -89,8 +96,32 @@ class Bins:
         before = cumulative[rows, place] - inside
         part = np.clip((target[:, 0] - before) / np.maximum(inside, np.finfo(float).tiny), 0, 1)
         low, high = self.low[place], self.high[place]
+        if self.cells is not None:
+            return np.array([self._inside(*one) for one in zip(low, high, part, strict=True)])
         value = low * (high / low) ** part if self.log else low + (high - low) * part
         return np.asarray(value)
+
+    def _cells_of(self, low: float, high: float) -> tuple[int, int]:
+        assert self.cells is not None  # noqa: S101
+        first, after = np.searchsorted(self.cells, [low, high])
+        return int(first), int(after)
+
+    def _inside(self, low: float, high: float, part: float) -> float:
+        """Where in a bin of cells a share of its rows lies below."""
+        assert self.cells is not None and self.shares is not None  # noqa: S101, PT018
+        first, after = self._cells_of(low, high)
+        shares = self.shares[first:after]
+        upto = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
+        return float(np.interp(part, upto, self.cells[first : after + 1]))
+
+    def below(self, bin_number: int, bound: float) -> float:
+        """The share of a bin's rows that lie below a bound inside it, under the density inside the bin."""
+        points, weights = self.nodes(bin_number)
+        if self.cells is None or self.shares is None:
+            return float(weights[points < bound].sum())
+        first, after = self._cells_of(self.low[bin_number], self.high[bin_number])
+        upto = np.concatenate([[0.0], np.cumsum(weights)])
+        return float(np.interp(bound, self.cells[first : after + 1], upto))
 
 
 def bins_of(attribute: Attribute) -> Bins:
@@ -102,4 +133,8 @@ def bins_of(attribute: Attribute) -> Bins:
     whole = attribute.integer or attribute.kind == "date"
     if whole:
         high[-1] += 1  # the last bin holds its upper edge
-    return Bins(name=attribute.name, low=low, high=high, whole=whole, log=attribute.density == "log")
+    bins = Bins(name=attribute.name, low=low, high=high, whole=whole, log=attribute.density == "log")
+    if not attribute.found:
+        return bins
+    starts = [as_number(start) for start, _ in attribute.inside]
+    return replace(bins, cells=np.array([*starts, high[-1]]), shares=np.array([share for _, share in attribute.inside]))

@@ -154,3 +154,23 @@ class Recognizable(Protocol):
     def fingerprint(self) -> str:
         """A keyed sum over all rows that does not depend on their order. Confidential."""
         ...
+
+
+@runtime_checkable
+class Rereadable(Protocol):
+    """Confidential data that can be counted by a schema that was found inside a run."""
+
+    def under(self, schema: Schema) -> Source:
+        """Count the same rows by another schema of the same columns, whose bins are joined cells of the present one.
+
+        Parameters
+        ----------
+        schema
+            The schema that was found.
+
+        Returns
+        -------
+        Source
+            The same confidential table.
+        """
+        ...

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
 from html import escape
@@ -20,7 +20,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.bounds import canonical_bounds, grid_of, joined_cells, taken_bounds, with_cuts
 from understudy.core.derived_attributes import Derived
+from understudy.core.fine_grid import LARGEST_EDGE, MOST_DECIMALS, default_decimals
 from understudy.core.structural_zeros import Impossible, allowed_cells
 from understudy.errors import InputError, SchemaError, unknown_name
 
@@ -28,8 +30,6 @@ Level = str | int | bool
 Edge = int | float | datetime.date
 Special = Edge | str  # a code beside the bins: of their kind, or (beside numbers) a text such as "N"
 MISSING = "<missing>"
-MOST_DECIMALS = 9
-LARGEST_EDGE = 1e300  # so that a range of numbers is a number too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +81,27 @@ class Attribute:
     """How values are spread inside a bin when a synthetic number is written: ``uniform`` or ``log``."""
     decimals: int | None = None
     """How many digits behind the point a number has, from 0 to 9. Synthetic numbers have as many; if it is left out
-    they have all digits of a double. Edges and special codes may have no more."""
+    they have all digits of a double (with ``bounds`` two, or more where these are close to each other). Edges and
+    special codes may have no more."""
     always_measure: bool = False
     """Whether every method must measure this attribute together with each of the others."""
+    bounds: tuple[Edge, ...] = ()
+    """The public lowest and highest possible number or date, instead of ``edges``: bins are then found privately,
+    inside the budget. Until they are found, ``edges`` are those of a fine public grid."""
+    heavy_tail: bool = False
+    """With ``bounds``: whether amounts have a long tail, as incomes have. The grid is then about logarithmic."""
+    scale: float | None = None
+    """With ``heavy_tail``: a public guess of a small amount, below which the grid is about linear."""
+    measured_in: str = ""
+    """With ``bounds``: what the number is measured in, such as ``euro a year``, for people to read."""
+    spikes: tuple[Edge, ...] = ()
+    """With ``bounds``: public values that many may share, such as a minimum wage. Each is a bin of its own; so is 0."""
+    cuts: tuple[Edge, ...] = ()
+    """With ``bounds``: values at which a bin must begin. Those of structural zeros and derived attributes are added."""
+    found: bool = False
+    """Whether ``edges`` were found privately, inside the budget of a release. No schema of yours says so."""
+    inside: tuple[tuple[Edge, float], ...] = ()
+    """Of bins that were ``found``: where each cell of the grid begins, and its share, from noisy counts."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
@@ -92,6 +110,7 @@ class Attribute:
         given = {
             "special": special, "levels": self.levels, "edges": self.edges, "level_labels": self.level_labels,
             "tree": self.tree, "distances": self.distances,
+            "bounds": self.bounds, "spikes": self.spikes, "cuts": self.cuts, "inside": self.inside,
         }  # fmt: skip
         for part, values in given.items():
             if isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -99,8 +118,9 @@ class Attribute:
             object.__setattr__(self, part, tuple(values))
         self._check_kinds()
         self._check_meaning()
+        object.__setattr__(self, "edges", taken_bounds(self))
         if bool(self.levels) == bool(self.edges):
-            raise SchemaError(f"attribute '{self.name}' needs either levels or edges, and not both.")
+            raise SchemaError(f"attribute '{self.name}' needs one of levels, edges and bounds, and not two of them.")
         if self.outside not in ("error", "clip", "missing"):
             raise unknown_name(
                 f"outside of attribute '{self.name}':",
@@ -123,7 +143,7 @@ class Attribute:
             )
 
     def _check_kinds(self) -> None:
-        for part in ("integer", "missing", "ordered", "always_measure"):
+        for part in ("integer", "missing", "ordered", "always_measure", "heavy_tail", "found"):
             if not isinstance(getattr(self, part), bool):
                 raise SchemaError(f"attribute '{self.name}': {part} must be true or false.")
         if self.decimals is not None and (type(self.decimals) is not int or not 0 <= self.decimals <= MOST_DECIMALS):
@@ -280,6 +300,29 @@ class Attribute:
             )
 
     @property
+    def open(self) -> bool:
+        """Whether bins are still to be found: the attribute has ``bounds``, and ``edges`` are those of the grid."""
+        return bool(self.bounds) and not self.found
+
+    @property
+    def digits(self) -> int:
+        """With ``bounds``: how many digits after the point values are written with."""
+        low, high = self.bounds
+        if isinstance(low, datetime.date) or isinstance(high, datetime.date):
+            return 0
+        return default_decimals(low, high, self.integer) if self.decimals is None else self.decimals
+
+    @property
+    def single_values(self) -> tuple[Edge, ...]:
+        """With ``bounds``: the beginnings of the cells that hold one value each, such as 0."""
+        return grid_of(self)[1] if self.bounds else ()
+
+    @property
+    def declared(self) -> Attribute:
+        """The attribute as it was before its bins were found."""
+        return replace(self, found=False, edges=(), inside=()) if self.found else self
+
+    @property
     def kind(self) -> Literal["levels", "numeric", "date"]:
         """What the attribute consists of: ``levels``, or bins of numbers (``numeric``) or of dates (``date``)."""
         if self.levels:
@@ -389,6 +432,7 @@ class Schema:
         both = sorted(set(names) & set(self.ignore))
         if both:
             raise SchemaError(f"column '{both[0]}' is both an attribute and ignored.")
+        object.__setattr__(self, "attributes", with_cuts(self))
         for rule in self.impossible:
             rule.codes(self)  # raises on unknown names, levels, or bounds that cut through a bin
         taken = {*names, *self.ignore}
@@ -404,6 +448,37 @@ class Schema:
                 read_needs(self, self.workload)
             except InputError as problem:
                 raise SchemaError(str(problem)) from None
+
+    @property
+    def open(self) -> tuple[Attribute, ...]:
+        """The attributes whose bins are still to be found."""
+        return tuple(attribute for attribute in self.attributes if attribute.open)
+
+    def recoded(self, other: Schema) -> dict[str, NDArray[np.int64]]:
+        """For attributes whose bins were found: the code of each code of another schema, whose bins are narrower.
+
+        Parameters
+        ----------
+        other
+            The schema as it was declared.
+
+        Returns
+        -------
+        dict[str, NDArray[np.int64]]
+            One code for each code of the other schema, for attributes that differ.
+        """
+        return {
+            one.name: joined_cells(other[one.name], one)
+            for one in self.attributes
+            if one.found and one != other[one.name]
+        }
+
+    @property
+    def declared(self) -> Schema:
+        """The schema as it was before anything was found."""
+        if not any(attribute.found for attribute in self.attributes):
+            return self
+        return replace(self, attributes=tuple(attribute.declared for attribute in self.attributes))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -547,6 +622,7 @@ class Schema:
                     **({"tree": list(a.tree)} if a.tree else {}),
                     **({"distances": [list(row) for row in a.distances]} if a.distances else {}),
                     **({"always_measure": True} if a.always_measure else {}),
+                    **(canonical_bounds(a) if a.bounds else {}),
                 }
                 for a in self.attributes
             ],

@@ -43,6 +43,14 @@ KIND_OF_KEY: dict[str, str] = {
     "density": "a text",
     "decimals": "a whole number",
     "always_measure": "true or false",
+    "bounds": "a list of two numbers or dates",
+    "heavy_tail": "true or false",
+    "scale": "a number",
+    "measured_in": "a text",
+    "spikes": "a list of numbers",
+    "cuts": "a list of numbers or dates",
+    "found": "true or false",
+    "inside": "a list of pairs of a number or date and a share",
 }
 DERIVED_KINDS = {list: "a list", str: "a text", dict: "a table"}
 # Keys of [[derived]] and the fields they fill.
@@ -201,24 +209,34 @@ def _attribute(table: dict[str, Any], number: int) -> Attribute:
             raise SchemaError(f"attribute '{name}': {key} ({_shown(value)}) must be {KIND_OF_KEY[key]}.")
     fields = dict(table)
     if "special" in fields:
-        dates = any(isinstance(edge, datetime.date) for edge in fields.get("edges", ()))
+        ends = (*fields.get("edges", ()), *fields.get("bounds", ()))
+        dates = any(isinstance(edge, datetime.date) for edge in ends)
         fields["special"] = tuple((_code(name, key, dates), label) for key, label in fields["special"].items())
+    if "inside" in fields:
+        fields["inside"] = tuple((start, share) for start, share in fields["inside"])
     return Attribute(**fields)
 
 
 def _fits(key: str, value: object) -> bool:
     """Whether a value has the TOML type of its key; what it says is checked by the attribute itself."""
-    if key in ("integer", "missing", "ordered", "always_measure"):
+    if key in ("integer", "missing", "ordered", "always_measure", "heavy_tail", "found"):
         return isinstance(value, bool)
     if key == "decimals":
         return type(value) is int
-    if key in ("name", "outside", "label", "density"):
+    if key in ("name", "outside", "label", "density", "measured_in"):
         return isinstance(value, str)
+    if key == "scale":
+        return isinstance(value, int | float) and not isinstance(value, bool)
     if key == "special":
         return isinstance(value, dict) and all(isinstance(label, str) for label in value.values())
+
+    def edge(item: object) -> bool:
+        return isinstance(item, int | float | datetime.date) and not isinstance(item, bool)
+
     accepted: dict[str, Callable[[object], bool]] = {
         "levels": lambda item: isinstance(item, str | int),
-        "edges": lambda item: isinstance(item, int | float | datetime.date) and not isinstance(item, bool),
+        "inside": lambda item: isinstance(item, list) and len(item) == 2 and all(map(edge, item)),
+        **dict.fromkeys(("edges", "bounds", "spikes", "cuts"), edge),
         "level_labels": lambda item: isinstance(item, str),
         "tree": lambda item: isinstance(item, str),
         "distances": lambda item: isinstance(item, list),
@@ -325,7 +343,8 @@ def write_schema(schema: Schema) -> str:
         lines += ["", "[[attribute]]", f"name = {_toml(attribute.name)}"]
         if attribute.label:
             lines.append(f"label = {_toml(attribute.label)}")
-        for key in ("levels", "level_labels", "tree", "edges"):
+        lines += _bounds_lines(attribute)
+        for key in ("levels", "level_labels", "tree", *(() if attribute.open else ("edges",))):
             if values := getattr(attribute, key):
                 lines.append(f"{key} = {_toml(list(values))}")
         if attribute.distances:
@@ -352,6 +371,23 @@ def write_schema(schema: Schema) -> str:
     if schema.ignore:
         lines += ["", "[[ignore]]", f"columns = {_toml(list(schema.ignore))}"]
     return "\n".join(lines) + "\n"
+
+
+def _bounds_lines(attribute: Attribute) -> list[str]:
+    if not attribute.bounds:
+        return []
+    lines = [f"bounds = {_toml(list(attribute.bounds))}"]
+    lines += [f"{key} = true" for key in ("heavy_tail", "found") if getattr(attribute, key)]
+    if attribute.scale is not None:
+        lines.append(f"scale = {_toml(attribute.scale)}")
+    if attribute.measured_in:
+        lines.append(f"measured_in = {_toml(attribute.measured_in)}")
+    for key in ("spikes", "cuts"):
+        if values := getattr(attribute, key):
+            lines.append(f"{key} = {_toml(list(values))}")
+    if attribute.inside:
+        lines.append(f"inside = {_toml([list(pair) for pair in attribute.inside])}")
+    return lines
 
 
 def _derived_lines(derived: Derived) -> list[str]:

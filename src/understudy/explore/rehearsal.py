@@ -25,6 +25,7 @@ from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.run import Destination, start_run
 from understudy.release.statement import Provenance, Statement
 from understudy.release.table_release import Release
+from understudy.synth.shared.finding import plan_finding
 from understudy.synth.shared.method import Request, configure
 
 HARDLY_ANY = Fraction(1, 64)  # geometric noise of this scale is 0 but for a probability of 2 exp(-64)
@@ -56,7 +57,7 @@ class Setup:
             rows=self.rows if public or self.rows is not None else self.records,
             records=self.records if public else None,
         )
-        return configure(self.method, self.options).plan(self.schema, request)
+        return plan_finding(configure(self.method, self.options).plan, self.schema, request)
 
     def splits(self, plan: Plan) -> bool:
         """Whether copies share the budget: each is drawn from the data themselves. Copies of noisy tables do not."""

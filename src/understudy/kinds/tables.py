@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 from understudy.core.apportion import apportion
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
+from understudy.core.measurement import CLASSES
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.registry import Registry
 from understudy.core.result import Evaluation, EvaluationRequest, Section
-from understudy.core.schema import Schema
+from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
 from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
@@ -40,7 +41,16 @@ from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.codebook import codebook_text
 from understudy.release.csv_file import write_csv
-from understudy.release.folder import CODEBOOK, MEASUREMENTS, MODEL, SYNTHETIC_MARK, read_measurements, table_files
+from understudy.release.folder import (
+    CODEBOOK,
+    FINDING,
+    MEASUREMENTS,
+    MODEL,
+    SYNTHETIC_MARK,
+    measurement_table,
+    read_measurements,
+    table_files,
+)
 from understudy.release.kind import DEFAULT, Check, Options, Workshop, WrittenTables, kinds
 from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
 from understudy.release.memory import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
@@ -48,6 +58,7 @@ from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import readme_text
 from understudy.release.summary import Summary, mechanisms_of
 from understudy.release.table_release import Release, StoredTables
+from understudy.synth.shared.finding import found_schema, plan_finding, run_finding
 from understudy.synth.shared.method import Request, configure, make_plan, synthesizers
 from understudy.synth.shared.required import with_answers
 
@@ -94,10 +105,15 @@ class Tables:
         if asked["records"] is not None and not i_know:
             require_sane_for(asked["budget"], asked["records"])
         request = Request(**{**asked, "unit": read_unit(asked["unit"])})
-        return with_answers(make_plan(configure(method or DEFAULT_METHOD, options), domain, request), domain)
+        synthesizer = configure(method or DEFAULT_METHOD, options)
+
+        def planner(schema: Schema, asked_of_it: Request) -> Plan:
+            return with_answers(make_plan(synthesizer, schema, asked_of_it), schema)
+
+        return plan_finding(planner, domain, request)
 
     def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
-        return configure(plan.method, plan.options).plan(domain, request)
+        return plan_finding(configure(plan.method, plan.options).plan, domain, request)
 
     def header(self, domain: Schema) -> dict[str, str]:
         return {"schema": write_schema(domain)}
@@ -154,9 +170,10 @@ class Tables:
 
     def make(self, domain: Schema, gate: Gate, work: Workshop) -> Release:
         plan, stream = work.plan, work.stream
-        synthesis = configure(plan.method, plan.options).run(plan, domain, gate, stream)
+        synthesis = run_finding(configure(plan.method, plan.options).run, plan, domain, gate, stream)
         return Release(
-            schema=domain,
+            schema=synthesis.found or domain,
+            finding=synthesis.finding,
             provenance=work.provenance(synthesis, tuple(draw.to_json() for draw in synthesis.draws)),
             statement=work.statement(synthesis.warnings),
             tables=tuple(_decoded(synthesis.tables, stream)),
@@ -176,6 +193,8 @@ class Tables:
         (folder / CODEBOOK).write_text(codebook_text(release.schema), encoding="utf-8")
         if release.fitted is not None:
             write_model(release.fitted, folder / MODEL)
+        if release.finding:
+            pq.write_table(measurement_table(release.finding), folder / FINDING, compression="zstd")
 
     def write_tables(self, release: Release, folder: Path, *, csv: bool) -> WrittenTables:
         for number, table in enumerate(release.tables, start=1):
@@ -199,8 +218,10 @@ class Tables:
         def shape_of(margin: tuple[str, ...], cells: str, _: int) -> tuple[int, ...]:
             return {"all": schema.shape(margin), "first": ()}[cells]
 
+        found = pq.read_table(path / FINDING) if FINDING in manifest["files"] else None
         return Release(
             schema=schema,
+            finding=() if found is None else read_measurements(found, lambda _margin, _cells, count: (count,)),
             tables=StoredTables(
                 [
                     [path / name for name in table_files(manifest["files"], copy)]
@@ -219,6 +240,7 @@ class Tables:
         return (
             ("schema", _rows_fit),
             ("plan", _plan_covers),
+            ("found", _found_again),
             ("measurements", _measurements_are_charged),
             ("draws", _draws_are_charged),
             ("guarantee", lambda release: events_add_up(release.provenance, release.statement)),
@@ -318,14 +340,35 @@ def _plan_covers(release: Release) -> str:
         if not isinstance(release.statement.guarantee, NonPrivate):
             raise InputError("a guarantee is stated but there is no plan that says what was done for it.")
         return "no plan: the release was not made by understudy"
-    fingerprint = release.schema.fingerprint
+    fingerprint = release.schema.declared.fingerprint
     return plan_covers(plan, release.provenance, release.statement, domain=fingerprint, named="another schema")
+
+
+def _same_bins(again: Attribute, stated: Attribute) -> bool:
+    """The same edges, and the same shares but for how another machine rounds."""
+    ours, theirs = (np.array([share for _, share in one.inside]) for one in (again, stated))
+    return again.edges == stated.edges and np.allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def _found_again(release: Release) -> str:
+    """What the schema says was found is what follows from the noisy counts that found it."""
+    declared = release.schema.declared
+    if declared is release.schema:
+        if release.finding:
+            raise InputError("there are counts that found something, and the schema says that nothing was found.")
+        return "nothing was left open by the schema"
+    again = found_schema(declared, release.finding)
+    if not all(_same_bins(again[one.name], one) for one in release.schema.attributes if one.found):
+        raise InputError("the bins in the schema are not those that follow from the noisy counts that found them.")
+    return f"bins of {sum(one.found for one in release.schema.attributes)} attribute(s) follow from their noisy counts"
 
 
 def _measurements_are_charged(release: Release) -> str:
     schema, unit = release.schema, release.statement.unit
     told = measurements_are_charged(
-        release.measurements, release.provenance, lambda one: margin_sensitivity(schema, one.margin, unit, one.cells)
+        (*release.finding, *release.measurements),
+        release.provenance,
+        lambda one: margin_sensitivity(schema, one.margin, unit, "all" if one.cells == CLASSES else one.cells),
     )
     for one in release.measurements:
         if one.cells == "all" and one.margin and np.any(one.values[~schema.allowed(one.margin)]):

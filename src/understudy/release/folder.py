@@ -26,6 +26,7 @@ from understudy.release.signature_file import read_signature
 MEASUREMENTS, README = "measurements.parquet", "README.md"
 MODEL = "model.parquet"  # where there is one
 CODEBOOK = "codebook.csv"  # of tables
+FINDING = "finding.parquet"  # where the schema left something open: the noisy counts by which it was found
 NO_PERSON = "SYNTHETIC DATA. NO ROW IS A PERSON."
 SYNTHETIC_MARK = {"description": NO_PERSON}  # in the metadata of every Parquet file with synthetic rows
 TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
@@ -118,7 +119,8 @@ def check_belongs(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(files, dict) or not {domain, MEASUREMENTS, README} <= set(files) or not table_files(files, 1):
         raise InputError(f"the manifest of {path} does not list the files a release has.")
     for name in files:
-        if name not in (domain, MEASUREMENTS, MODEL, CODEBOOK, README) and not TABLE_NAME.fullmatch(str(name)):
+        known = (domain, MEASUREMENTS, MODEL, CODEBOOK, FINDING, README)
+        if name not in known and not TABLE_NAME.fullmatch(str(name)):
             raise InputError(f"the manifest of {path} lists '{name}', which does not belong in a release.")
     for file in sorted(path.iterdir()):
         if file.name not in files and file.name not in (MANIFEST, SIGNATURE):

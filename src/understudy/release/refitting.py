@@ -19,6 +19,7 @@ from understudy.privacy.promise.definition import PureDP, Unit
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.run import Destination, start_run
 from understudy.release.table_release import Release
+from understudy.synth.shared.finding import plan_finding
 from understudy.synth.shared.method import Request, configure
 
 
@@ -42,8 +43,9 @@ def refitting(release: Release) -> dict[str, Any]:
             rows=None if plan.rows is None else max(plan.rows // 2, 1),
             records=None if plan.records is None else rows.num_rows,
         )
-        again = configure(plan.method, plan.options).plan(release.schema, request)
-        source = open_source(rows, release.schema)
+        declared = release.schema.declared
+        again = plan_finding(configure(plan.method, plan.options).plan, declared, request)
+        source = open_source(rows, declared)
         made: Release = start_run(source, again, Destination(), stream=SeededStream(number))
         return made
 
@@ -58,9 +60,8 @@ def synthesizing(rows: pa.Table, schema: Schema, method: str) -> Callable[[str, 
 
     def planned(name: str, epsilon: float) -> Any:
         budget = PureDP(epsilon=Fraction(epsilon).limit_denominator(10**6))
-        return configure(name, {}).plan(
-            schema, Request(budget=budget, unit=Unit(kind="replace"), records=rows.num_rows)
-        )
+        request = Request(budget=budget, unit=Unit(kind="replace"), records=rows.num_rows)
+        return plan_finding(configure(name, {}).plan, schema, request)
 
     try:
         planned(method, 1.0)

@@ -37,6 +37,7 @@ from understudy.release.folder import hash_file, write_release
 from understudy.release.kind import AnyRelease, WrittenTables
 from understudy.release.memory import BYTES_PER_VALUE, available_memory
 from understudy.release.table_release import Release, require_table
+from understudy.synth.shared.finding import after_finding
 from understudy.synth.shared.method import Redrawing, Request, Synthesis, configure
 
 BLOCK_ROWS = 2**20
@@ -149,7 +150,9 @@ class Recipe:
                 "another release."
             )
         recipe = cls(
-            schema=release.schema, plan=replace(plan, rows=rows, copies=copies), measurements=release.measurements,
+            schema=release.schema,
+            plan=replace(after_finding(plan, release.schema), rows=rows, copies=copies),
+            measurements=release.measurements,
             records=release.provenance.records, rows=rows, fitted=release.fitted, **size,
         )  # fmt: skip
         if recipe.in_parts and plan.options.get("draws") == "posterior":

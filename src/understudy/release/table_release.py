@@ -132,6 +132,8 @@ class Release:
     """The noisy counts behind the tables."""
     fitted: Fitted | None = None
     """The model the rows were drawn from, where it is public."""
+    finding: tuple[Measurement, ...] = field(default=())
+    """The noisy counts by which bins were found that the declared schema leaves open."""
 
     def __post_init__(self) -> None:
         if not self.tables:

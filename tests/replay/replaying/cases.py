@@ -99,7 +99,7 @@ class Case:
     """One method with its options, under a unit and a budget, on one of the small tables."""
 
     method: str
-    world: str  # people, answers, tiny, commutes
+    world: str  # people, answers, amounts, tiny, commutes
     unit_name: str
     budget_name: str
     options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -133,6 +133,7 @@ class Case:
             "people": tables.people,
             "answers": tables.answers,
             "tiny": tables.tiny,
+            "amounts": tables.amounts,
             "commutes": commutes.commutes,
         }
         return made[self.world]()
@@ -197,7 +198,7 @@ def all_cases() -> tuple[Case, ...]:
     """Everything that some method offers with a guarantee."""
     found: list[Case] = []
     for registry, worlds, units in (
-        (synthesizers, ("people", "answers"), UNITS),
+        (synthesizers, ("people", "answers", "amounts"), UNITS),
         (flow_synthesizers, ("commutes",), FLOW_UNITS),
     ):
         for method in registry:
@@ -209,7 +210,7 @@ def all_cases() -> tuple[Case, ...]:
                     for budget in kind.guarantees:
                         if budget == "none":
                             continue
-                        sets = option_sets(kind) if world != "answers" else [{}]
+                        sets = option_sets(kind) if world == "people" else [{}]
                         one = {"method": method, "world": world, "unit_name": unit, "budget_name": budget}
                         found += [Case(**one, options=options) for options in sets]
                         found.append(Case(**one, copies=2))

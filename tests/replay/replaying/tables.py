@@ -32,6 +32,14 @@ TINY = us.Schema(
     ),
     ignore=("id",),
 )
+AMOUNTS = us.Schema(  # bins of income are found inside the budget
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="income", bounds=(0, 40), integer=True),
+        us.Attribute(name="job", levels=("a", "b")),
+    ),
+    ignore=("id",),
+)
 TWO_CELLS = us.Schema(attributes=(us.Attribute(name="answer", levels=("no", "yes")),), ignore=("id",))
 
 
@@ -48,7 +56,8 @@ class Table:
         for axis, attribute in enumerate(self.schema.attributes):
             codes = [row[axis] for row in self.rows]
             columns[attribute.name] = [
-                attribute.levels[code] if attribute.levels else int(attribute.edges[code]) + 1 for code in codes
+                attribute.levels[code] if attribute.levels else int(attribute.edges[code]) + (not attribute.bounds)
+                for code in codes
             ]
         return pa.table({**columns, "id": list(self.ids)})
 
@@ -76,6 +85,15 @@ def tiny() -> Table:
 def tiny_neighbour() -> Table:
     """One row differs in every attribute, from the first code to the last: it moves in every table there is."""
     return replace(tiny(), rows=((1, 2, 1), *tiny().rows[1:]))
+
+
+def amounts() -> Table:
+    """Nineteen people with incomes: a heap, single ones, the ends of the range, and units of five and two rows."""
+    rows = [(0, 0, 0)] * 6 + [(1, 12, 1)] * 3 + [(0, 39, 0), (1, 5, 0), (0, 20, 1)]
+    ids = [f"u{number}" for number in range(len(rows))]
+    rows += [(0, 13, 1), (0, 14, 0), (1, 12, 0), (1, 13, 1), (0, 30, 1), (0, 0, 1), (1, 21, 1)]
+    ids += ["crowd"] * 5 + ["pair"] * 2
+    return Table(schema=AMOUNTS, rows=tuple(rows), ids=tuple(ids))
 
 
 def answers() -> Table:

@@ -152,6 +152,9 @@ def _levels(attribute: Attribute, codes: Codes) -> pa.Array:
 
 
 def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> pa.Array:
+    if attribute.found:  # first the cell of the grid, by the shares that were found, then a value inside it
+        codes = _draw_cells(attribute, np.asarray(codes, dtype=np.int64), stream, (*purpose, "cell"))
+        attribute = _grid(attribute)
     digits = 0 if attribute.integer else attribute.decimals
     if digits is None:
         values = _drawn(attribute, codes, stream, purpose)
@@ -201,6 +204,36 @@ def _in_steps(attribute: Attribute, digits: int) -> Attribute:
         integer=True,
         decimals=None,
     )
+
+
+def _grid(attribute: Attribute) -> Attribute:
+    """The grid on which bins were found, as an attribute with edges."""
+    whole = attribute.integer or attribute.kind == "date"
+    return Attribute(
+        name=attribute.name,
+        edges=(*(start for start, _ in attribute.inside), attribute.edges[-1]),
+        integer=attribute.integer,
+        decimals=None if whole else attribute.digits,
+        special=attribute.special,
+        missing=attribute.missing,
+    )
+
+
+def _draw_cells(attribute: Attribute, codes: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:
+    """Codes of the grid: a cell by the shares of the cells of its bin, and special codes and missing as they are."""
+    shares = np.array([share for _, share in attribute.inside])
+    bounds = set(attribute.edges[:-1])
+    begins = [place for place, (start, _) in enumerate(attribute.inside) if start in bounds]
+    upto = np.concatenate([[0.0], np.cumsum(shares)])
+    first, after = np.array(begins), np.array([*begins[1:], len(shares)])
+    drawn = codes + len(shares) - attribute.bins
+    rows = np.flatnonzero(codes < attribute.bins)
+    bins = codes[rows]
+    low, high = upto[first[bins]], upto[after[bins]]
+    target = low + (high - low) * unit_interval(stream, len(bins), *purpose)
+    cells = np.searchsorted(upto, target, side="right") - 1
+    drawn[rows] = np.clip(cells, first[bins], after[bins] - 1)
+    return drawn
 
 
 def _draw_whole(attribute: Attribute, bins: NDArray[np.int64], stream: Stream, purpose: Purpose) -> NDArray[np.int64]:

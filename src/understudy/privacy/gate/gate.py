@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from understudy.core.arrays import Integers, Progress
-from understudy.core.counts import COVERS, Counts, Source, SparseCounts
+from understudy.core.counts import COVERS, Counts, Rereadable, Source, SparseCounts
 from understudy.core.exact_numbers import to_text
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
-from understudy.errors import DisclosureError, InputError, InternalError
+from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
 from understudy.privacy.gate.charge_first import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
 from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata, strata_domains
@@ -37,12 +37,16 @@ CELLS_AT_ONCE = 2**25  # of fine tables that are counted together to be merged: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total."""
+    """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total.
+
+    ``groups``: for each code of a single attribute the public group it is counted in; ``cells`` is then ``classes``.
+    """
 
     margin: tuple[str, ...]
     mechanism: Mechanism
     label: str
     cells: str = "all"
+    groups: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -129,10 +133,10 @@ class Gate(ChargingGate):
                     "depend on it. Make the plan again, with the right number or without."
                 )
         announced = list(dict.fromkeys(step.margin for step in self._plan.steps if step.action == "measure"))
-        if self._plan.adaptive or sum(map(self._schema.cells, announced)) > CELLS_AT_ONCE:
+        if self._plan.adaptive or self._plan.finding or sum(map(self._schema.cells, announced)) > CELLS_AT_ONCE:
             announced = [(name,) for name in self._schema.names]
         self.count_ahead(announced)
-        if self._plan.adaptive:
+        if self._plan.adaptive or self._plan.finding:
             return
         for margin in dict.fromkeys(step.margin for step in self._plan.steps if step.action == "draw"):
             if isinstance(self._source, DrawingSource):
@@ -198,6 +202,37 @@ class Gate(ChargingGate):
         self._distances.clear()
         self._counted = {margin: self._merged(values, margin) for margin, values in self._counted.items()}
 
+    def adopt(self, schema: Schema) -> None:
+        """Go on with another schema of the same columns, which follows from what was measured and from nothing else.
+
+        From here on rows are counted by its codes. A row is in one cell of it as it was in one cell of the other, so
+        what is measured costs what it would have cost with a schema that somebody wrote down.
+
+        Parameters
+        ----------
+        schema
+            The schema that was found.
+
+        Raises
+        ------
+        InternalError
+            If it is not a schema of the same attributes, or codes are merged already.
+        """
+        if schema.names != self._schema.names or self._groups:
+            raise InternalError("a schema that was found has the attributes of the one it was found with.")
+        if self._source is not None:
+            if not isinstance(self._source, Rereadable):
+                raise UnsupportedError(
+                    f"bins are found in data that can be counted twice, and {type(self._source).__name__} has no "
+                    "under(); open the data with open_source."
+                )
+            self._source = self._source.under(schema)
+        self._schema = schema
+        self._sizes = dict(zip(schema.names, schema.shape(), strict=True))
+        self._counted.clear()
+        self._sparse.clear()
+        self._distances.clear()
+
     def _merged(self, table: Integers, margin: tuple[str, ...]) -> Integers:
         for axis, name in enumerate(margin):
             if name in self._groups:
@@ -231,7 +266,13 @@ class Gate(ChargingGate):
         return [self._measure_one(query, more=number < last) for number, query in enumerate(queries, start=1)]
 
     def _measure_event(self, query: Query) -> Event:
-        sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, query.cells)
+        if query.groups is not None:
+            # A row is in one group as it was in one cell, so the margin's sensitivity bounds that of its groups.
+            (name,) = query.margin
+            if len(query.groups) != self._sizes[name] or set(query.groups) != set(range(max(query.groups) + 1)):
+                raise InternalError(f"'{name}' has {self._sizes[name]} codes; these are not groups of them.")
+        cells = "all" if query.groups is not None else query.cells
+        sensitivity = margin_sensitivity(self._schema, query.margin, self.unit, cells)
         return self._noise_event(query.label, query.mechanism, sensitivity)
 
     def _measure_one(self, query: Query, *, more: bool) -> Measurement:
@@ -246,6 +287,9 @@ class Gate(ChargingGate):
         allowed = self._schema.allowed(query.margin) if query.margin else np.ones((), dtype=bool)
         allowed = self._merged(allowed.astype(np.int64), query.margin) > 0
         true = self._counts(query.margin)
+        if query.groups is not None:
+            allowed = merge_cells(allowed.astype(np.int64), 0, query.groups) > 0
+            true = merge_cells(true, 0, query.groups)
         if query.cells == "first":
             values = query.mechanism.run(true[allowed][:1], self._stream).reshape(())
         else:

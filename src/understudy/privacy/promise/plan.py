@@ -93,6 +93,10 @@ class Plan:
     criteria: Mapping[str, float] = field(default_factory=dict)
     """What the steward demands of the release, written down beforehand: names and numbers. A report says of each
     whether it is met."""
+    finding: int = 0
+    """How many of the steps, the first ones, find bins that the schema leaves open."""
+    left: Definition | None = None
+    """What is left of the budget for the method, where something is found first."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criteria", checked_criteria(self.criteria))
@@ -101,6 +105,8 @@ class Plan:
                 "a plan that chooses on the way names the one bound that keeps its budget, 'concentrated' or "
                 "'gaussian'; the least of both is for plans that are fixed in advance."
             )
+        if not 0 <= self.finding <= len(self.steps) or bool(self.finding) != (self.left is not None):
+            raise InputError("a plan that finds something says with how many of its steps, and what is then left.")
 
     @property
     def by(self) -> Bound:
@@ -130,6 +136,7 @@ class Plan:
             "notes": list(self.notes),
             **({} if self.read_by == "concentrated" else {"read_by": self.read_by}),
             **({"criteria": dict(self.criteria)} if self.criteria else {}),
+            **({} if self.left is None else {"finding": self.finding, "left": self.left.to_json()}),
         }
 
     @property
@@ -173,6 +180,7 @@ def _check_kinds(data: Mapping[str, Any]) -> None:
         (data.get("read_by", "concentrated"), str, "read_by"),
         *((data.get(name), (int, type(None)), name) for name in ("rows", "records")),
         (data["copies"], int, "copies"),
+        (data.get("finding", 0), int, "finding"),
         *((value, (str, int, float, bool), f"option {name}") for name, value in data.get("options", {}).items()),
         *((note, str, "notes") for note in data.get("notes", ())),
         *((step["label"], str, "label") for step in steps),
@@ -210,6 +218,8 @@ def plan_from_json(data: Mapping[str, Any]) -> Plan:
             notes=tuple(data.get("notes", ())),
             read_by=data.get("read_by", "concentrated"),
             criteria=data.get("criteria", {}),
+            finding=data.get("finding", 0),
+            left=definition_from_json(data["left"]) if "left" in data else None,
             steps=tuple(
                 Step(
                     label=step["label"],

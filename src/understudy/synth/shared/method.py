@@ -83,6 +83,10 @@ class Synthesis:
     """What everybody who is handed the release must be told."""
     fitted: Fitted | None = None
     """The model behind all copies, to draw more rows from later."""
+    found: Schema | None = None
+    """The schema with what was found, where the declared one leaves something open."""
+    finding: tuple[Measurement, ...] = ()
+    """The noisy counts by which it was found."""
 
 
 class Synthesizer(Protocol):

@@ -86,6 +86,8 @@ class LocalSource(ScannedSource):
         self._kernel = kernel
         self._remembered: list[Batch] | None = None
         self._left_out: NDArray[np.int64] = np.empty(0, np.int64)
+        self._read_by = schema  # what rows are read by: the declared schema, where bins were found
+        self._recoded: dict[str, NDArray[np.int64]] = {}
 
     def _scan_every_row(self) -> None:
         for _ in self._scan(None):
@@ -139,7 +141,7 @@ class LocalSource(ScannedSource):
 
     def _encoder(self, names: Sequence[str]) -> Encoder:
         commas = getattr(self._reader, "decimal_commas", False)
-        return Encoder(self.schema, names, missing_text=self._missing_text, decimal_commas=commas)
+        return Encoder(self._read_by, names, missing_text=self._missing_text, decimal_commas=commas)
 
     def confidential_table(self) -> tuple[CodedTable, pa.Table]:
         """Every row as codes and as it stands in the data, from one reading: for evaluation inside the building."""
@@ -163,6 +165,25 @@ class LocalSource(ScannedSource):
     def rows_left_out(self) -> int:
         """How many rows ``bounded`` left out. Confidential."""
         return len(self._left_out)
+
+    def under(self, schema: Schema) -> LocalSource:
+        """The same rows, in the bins of a schema that was found: rows are read by the declared one, and recoded."""
+        other = LocalSource(
+            self._reader, schema, missing_text=self._missing_text, unit_id=self._unit_id,
+            remembered_bytes=self._remembered_bytes, kernel=self._kernel,
+        )  # fmt: skip
+        other._unit, other._left_out = self._unit, self._left_out
+        other._read_by, other._recoded = self._read_by, schema.recoded(self._read_by)
+        if self._remembered is not None:
+            other._total, other._remembered = self._total, [other._in_found_bins(batch) for batch in self._remembered]
+        return other
+
+    def _in_found_bins(self, batch: Batch) -> Batch:
+        found: Batch = dict(batch)
+        for name, codes in self._recoded.items():
+            if name in found:
+                found[name] = codes.astype(code_type(self.schema[name]))[batch[name]]
+        return found
 
     def bounded(self, unit: Unit, stream: Words) -> LocalSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``)."""
@@ -225,7 +246,7 @@ class LocalSource(ScannedSource):
         kept: list[Batch] | None = [] if wanted == self.schema.names and self._may_be_remembered() else None
         room, total = self._remembered_bytes, 0
         for raw in self._reader.batches(columns_to_read(self._reader.columns, self.schema, wanted)):
-            batch = self._without_left_out(encoder.encode(raw), done, raw)
+            batch = self._in_found_bins(self._without_left_out(encoder.encode(raw), done, raw))
             done += raw.num_rows
             total += _rows(batch)
             room -= sum(column.nbytes for column in batch.values())

@@ -29,7 +29,7 @@ from understudy.engines.counting.requests import (
 )
 from understudy.engines.counting.scanned_source import ScannedSource
 from understudy.engines.engine import engines
-from understudy.engines.reading.encode import columns_to_read
+from understudy.engines.reading.encode import code_type, columns_to_read
 from understudy.engines.systems.spark.keyed_tasks import (
     CELLS,
     DRAWN,
@@ -48,6 +48,7 @@ from understudy.engines.systems.spark.tasks import (
     Broadcast,
     CountTask,
     EncodedRows,
+    FoundRows,
     Inline,
     News,
     NumberTask,
@@ -114,6 +115,7 @@ class SparkSource(ScannedSource):
         self._table = table
         self._shared_schema = share(table.session, schema)
         self._kept: Any = None  # of a bounded source: the rows that are kept, as words
+        self._declared: SparkSource | None = None  # where bins were found: what reads the rows
 
     def _scan_every_row(self) -> None:
         self._scan([])
@@ -174,6 +176,12 @@ class SparkSource(ScannedSource):
         order = np.argsort(flat, kind="stable")
         return flat[order], times[order]
 
+    def under(self, schema: Schema) -> SparkSource:
+        """The same rows, in the bins of a schema that was found: tasks read by the declared one, and recode."""
+        other = SparkSource(self._table, schema, unit_id=self._unit_id)
+        other._unit, other._total, other._declared = self._unit, self._total, self._declared or self
+        return other
+
     def bounded(self, unit: Unit, stream: Words) -> SparkSource:
         """The same table with at most ``unit.rows_per_unit`` rows of each ``unit.unit_id`` (see ``bounding``).
 
@@ -231,6 +239,13 @@ class SparkSource(ScannedSource):
 
     def _source(self, names: tuple[str, ...], unit_id: str | None = None) -> tuple[Any, Scan]:
         """The frame to scan and how a task reads codes of (at least) the attributes named from it."""
+        if self._declared is not None:
+            frame, scan = self._declared._source(names, unit_id)
+            recoded = {
+                name: codes.astype(code_type(self.schema[name]))
+                for name, codes in self.schema.recoded(self._declared.schema).items()
+            }
+            return frame, FoundRows(scan=scan, recoded=share(self._table.session, recoded))
         if self._kept is not None and self._unit is not None:
             return self._kept, PackedRows(schema=self._shared_schema, first=self._unit.fixed)
         return self._table.select(self._columns(names, unit_id)), self._encoded(names, unit_id)

@@ -272,6 +272,19 @@ class PackedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRows:
+    """Rows read by the declared schema, in the bins that were found."""
+
+    scan: Scan
+    recoded: Shared
+
+    def codes(self, incoming: Batches, news: News) -> Iterator[dict[str, Codes]]:
+        recoded: dict[str, Codes] = self.recoded.value
+        for batch in self.scan.codes(incoming, news):
+            yield {name: recoded[name][codes] if name in recoded else codes for name, codes in batch.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CountTask:
     """Dense counts of margins, in chunks, and the news; with a key also the sum of hashed rows."""
 

@@ -1,0 +1,179 @@
+"""Attributes with bounds and no edges: what may be said of them, and the fine grid that bins are found on."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.fine_grid import LARGEST_EDGE, MOST_DAYS, day_grid, number_grid
+from understudy.errors import SchemaError
+
+if TYPE_CHECKING:
+    from understudy.core.schema import Attribute, Edge, Schema
+
+
+def taken_bounds(attribute: Attribute) -> tuple[Edge, ...]:
+    """The edges of an attribute with bounds, which are checked: those of its grid, unless others were found."""
+    where = f"attribute '{attribute.name}'"
+    if not attribute.bounds:
+        given = attribute.heavy_tail or attribute.found or attribute.scale is not None
+        if given or attribute.measured_in or attribute.spikes or attribute.cuts or attribute.inside:
+            raise SchemaError(f"{where}: heavy_tail, scale, measured_in, spikes and cuts go with bounds = [low, high].")
+        return attribute.edges
+    if attribute.levels:
+        raise SchemaError(f"{where} has levels and bounds; bounds are for numbers and dates.")
+    _checked_bounds(attribute, where)
+    if attribute.density != "uniform":
+        raise SchemaError(f"{where}: with bounds the density inside bins is found; leave density out.")
+    if attribute.found:
+        _check_found(attribute, where)
+        return attribute.edges
+    grid = grid_of(attribute)[0]
+    _check_special(attribute, where, grid)
+    if attribute.edges and attribute.edges != grid:
+        raise SchemaError(f"{where} has edges and bounds; leave edges out, and bins are found inside the budget.")
+    return grid
+
+
+def _checked_bounds(attribute: Attribute, where: str) -> None:
+    from understudy.core.schema import level_text
+
+    dates = [isinstance(one, datetime.date) and not isinstance(one, datetime.datetime) for one in attribute.bounds]
+    numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in attribute.bounds]
+    if len(attribute.bounds) != 2 or not (all(dates) or all(numbers)):
+        raise SchemaError(f"{where}: bounds must be two numbers or two dates, the lowest and the highest possible.")
+    low, high = attribute.bounds
+    if all(numbers) and not all(abs(one) <= LARGEST_EDGE for one in attribute.bounds):  # type: ignore[arg-type]
+        raise SchemaError(
+            f"{where}: bounds must be finite, between -{LARGEST_EDGE:g} and {LARGEST_EDGE:g}; give the public "
+            "lowest and highest possible value."
+        )
+    if low >= high:  # type: ignore[operator]
+        raise SchemaError(
+            f"{where}: bounds ({level_text(low)}, {level_text(high)}) must be the lowest possible value and then a "
+            "higher one."
+        )
+    if all(dates):
+        numbers_only = (attribute.heavy_tail, attribute.integer, attribute.spikes, attribute.scale, attribute.decimals)
+        if any(part not in (False, (), None) for part in numbers_only):
+            raise SchemaError(f"{where}: heavy_tail, scale, decimals, spikes and integer are for numbers.")
+        if (high - low).days > MOST_DAYS:  # type: ignore[operator, union-attr]
+            raise SchemaError(f"{where}: bounds of dates may be at most {MOST_DAYS:,} days apart.")
+    else:
+        _check_amounts(attribute, where, float(low), float(high))  # type: ignore[arg-type]
+    for part in ("spikes", "cuts"):
+        for value in getattr(attribute, part):
+            if isinstance(value, datetime.date) != all(dates) or isinstance(value, bool | str):
+                raise SchemaError(f"{where}: {part} must be of the kind of the bounds.")
+            if not low <= value <= high:
+                raise SchemaError(f"{where}: {part} ({level_text(value)}) must lie within the bounds.")
+
+
+def _check_amounts(attribute: Attribute, where: str, low: float, high: float) -> None:
+    if attribute.integer and (low != int(low) or high != int(high)):
+        raise SchemaError(f"{where}: integer = true needs whole-number bounds.")
+    scale = attribute.scale
+    if scale is not None and (
+        isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < high - low
+    ):
+        raise SchemaError(f"{where}: scale ({attribute.scale!r}) must be a positive number smaller than the range.")
+    if attribute.scale is not None and not attribute.heavy_tail:
+        raise SchemaError(f"{where}: scale goes with heavy_tail = true.")
+    step = 10.0**-attribute.digits
+    if (not attribute.integer and (high - low) / step < 2) or low + step == low or high - step == high:
+        raise SchemaError(
+            f"{where}: {attribute.digits} decimals are too few or too many for these bounds; say how many (decimals)."
+        )
+
+
+def _check_special(attribute: Attribute, where: str, grid: tuple[Edge, ...]) -> None:
+    """A special code may lie among the numbers, but not be all that a cell holds: nothing could be drawn there."""
+    for code, _ in attribute.special:
+        if isinstance(code, int | float) and code in grid[:-1]:
+            after = grid[grid.index(code) + 1]
+            if after - code <= 1.001 * 10.0**-attribute.digits:  # type: ignore[operator]
+                from understudy.core.schema import level_text
+
+                raise SchemaError(
+                    f"{where}: the special code {level_text(code)} lies within the bounds and is a cell of its own; let "
+                    "the bounds end before it, or take it out of spikes or special."
+                )
+
+
+def grid_of(attribute: Attribute) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
+    """The ends of the cells of the grid, and the beginnings of those that hold one value each."""
+    low, high = attribute.bounds
+    if isinstance(low, datetime.date) and isinstance(high, datetime.date):
+        return day_grid(low, high), ()
+    return number_grid(
+        low, high, decimals=attribute.digits, heavy_tail=attribute.heavy_tail, scale=attribute.scale,  # type: ignore[arg-type]
+        spikes=attribute.spikes, cuts=attribute.cuts,  # type: ignore[arg-type]
+        without_zero=any(code == 0 for code, _ in attribute.special),
+    )  # fmt: skip
+
+
+def _check_found(attribute: Attribute, where: str) -> None:
+    grid = grid_of(attribute)[0]
+    starts = tuple(start for start, _ in attribute.inside)
+    shares = [share for _, share in attribute.inside]
+    if not all(isinstance(share, int | float) and math.isfinite(share) and share >= 0 for share in shares):
+        raise SchemaError(f"{where}: the shares inside found bins must be numbers of at least 0.")
+    if attribute.edges[:1] != grid[:1] or attribute.edges[-1:] != grid[-1:] or not set(attribute.edges) <= set(grid):
+        raise SchemaError(f"{where}: found edges must be some of its grid's, with the first and the last.")
+    if starts != grid[:-1]:
+        raise SchemaError(f"{where}: the cells inside found bins must be those of its grid.")
+
+
+def canonical_bounds(attribute: Attribute) -> dict[str, object]:
+    """What bounds say, for a fingerprint. The grid follows from it, and is part of ``edges``."""
+    from understudy.core.schema import level_text
+
+    plain: dict[str, object] = {
+        "bounds": [level_text(one) for one in attribute.bounds],
+        "heavy_tail": attribute.heavy_tail,
+        "scale": None if attribute.scale is None else level_text(attribute.scale),
+        "decimals": attribute.digits,
+        "measured_in": attribute.measured_in,
+        "spikes": [level_text(one) for one in attribute.spikes],
+        "cuts": [level_text(one) for one in attribute.cuts],
+    }
+    if attribute.found:
+        plain["found"] = [[level_text(start), repr(float(share))] for start, share in attribute.inside]
+    return plain
+
+
+def with_cuts(schema: Schema) -> tuple[Attribute, ...]:
+    """Attributes with bounds begin a bin wherever a structural zero or a derived attribute draws a line."""
+    conditions = [pair for rule in schema.impossible for pair in rule.conditions]
+    conditions += [pair for one in schema.derived for case in one.cases for pair in case.when]
+    asked: dict[str, set[Edge]] = {}
+    for name, condition in conditions:
+        asked.setdefault(name, set()).update(
+            one for one in (condition.below, condition.above) if one is not None and not isinstance(one, str | bool)
+        )
+    for one in schema.derived:
+        if one.edges:
+            asked.setdefault(one.sources[0], set()).update(one.edges)
+    return tuple(_cut(attribute, asked.get(attribute.name, set())) for attribute in schema.attributes)
+
+
+def _cut(attribute: Attribute, asked: set[Edge]) -> Attribute:
+    if not attribute.open:
+        return attribute
+    low, high = attribute.bounds
+    kind = datetime.date if isinstance(low, datetime.date) else (int, float)
+    more = {one for one in asked if isinstance(one, kind) and low < one < high} - set(attribute.cuts)  # type: ignore[operator]
+    return replace(attribute, cuts=tuple(sorted({*attribute.cuts, *more})), edges=()) if more else attribute
+
+
+def joined_cells(cells: Attribute, found: Attribute) -> NDArray[np.int64]:
+    """The bin of every cell, then the special codes and the missing value."""
+    place = {edge: number for number, edge in enumerate(found.edges[:-1])}
+    begins = np.array([edge in place for edge in cells.edges[:-1]])
+    rest = np.arange(found.bins, found.size)
+    return np.concatenate([np.cumsum(begins) - 1, rest]).astype(np.int64)

@@ -1,0 +1,272 @@
+"""Bins and the density inside them, from noisy counts on a fine public grid. Post-processing: no record is seen here.
+
+The grid is counted on several levels: its cells, groups of neighbouring cells, groups of those. One curve is fitted to
+all of them: counts exp(f) with f smooth (its third differences are penalised, so that where noise hides the counts the
+logarithm of the density goes on as a parabola: a tail falls as that of a log-normal or of a power does). How smooth is
+decided by the marginal likelihood. Where counts stand clear of the noise they are followed instead of the curve. See
+docs/theory/found-columns.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+import numpy as np
+
+from understudy.core.arrays import Floats, Integers
+from understudy.core.bins import as_number
+from understudy.core.schema import Attribute, Edge
+
+TOGETHER = 5  # cells of a group, and groups of a larger group
+FEW = 3  # groups that are not grouped again
+DAYS_ALONE = 100  # days in a range up to which each is a cell that a bin may begin with
+MOST_MONTHS = 150
+CLEAR = 4.5  # standard deviations by which a cell stands out of the curve: it is a spike that nobody named
+ROBUST = 12.0  # squared standard deviations, beyond which a cell does not pull the curve further
+PENALTIES = 10.0 ** np.arange(6.0, -1.5, -1.0)
+STEPS = 40
+SHARE_DIGITS = 8
+
+
+def levels_of(attribute: Attribute) -> tuple[tuple[int, ...], ...]:
+    """The public groupings that are counted: for every code of the attribute its group, on each level.
+
+    Values that stand alone, special codes and a missing value are groups of their own on every level.
+    """
+    rest = attribute.size - attribute.bins
+    return tuple(
+        (*(int(group) for group in level), *range(int(level.max()) + 1, int(level.max()) + 1 + rest))
+        for level in _cell_levels(attribute)
+    )
+
+
+def _cell_levels(attribute: Attribute) -> list[Integers]:
+    if attribute.kind == "date":
+        return _date_levels(attribute)
+    alone = _stands_alone(attribute)
+    levels, width = [np.arange(attribute.bins)], TOGETHER
+    while (~alone).sum() > FEW * width:
+        begins = np.zeros(attribute.bins, dtype=bool)
+        run = 0
+        for cell in range(attribute.bins):
+            fresh = alone[cell] or (cell > 0 and alone[cell - 1]) or run == width
+            begins[cell] = fresh
+            run = 1 if fresh else run + 1
+        begins[0] = True
+        levels.append(np.cumsum(begins) - 1)
+        width *= TOGETHER
+    return levels
+
+
+def _stands_alone(attribute: Attribute) -> np.ndarray:
+    return np.isin(np.array(attribute.edges[:-1], dtype=object), np.array(attribute.single_values, dtype=object))
+
+
+def _date_levels(attribute: Attribute) -> list[Integers]:
+    days: list[datetime.date] = list(attribute.edges[:-1])  # type: ignore[arg-type]
+    weekdays = np.array([day.weekday() for day in days])
+    _, weekdays = np.unique(weekdays, return_inverse=True)  # a short range may lack some
+    if len(days) <= DAYS_ALONE:
+        return [np.arange(len(days))]
+    return [_periods(days), np.asarray(weekdays, dtype=np.int64)]
+
+
+def _periods(days: Sequence[datetime.date]) -> Integers:
+    """Months, or years where there are too many months."""
+    months = [day.year * 12 + day.month for day in days]
+    if months[-1] - months[0] >= MOST_MONTHS:
+        months = [month // 12 for month in months]
+    return np.asarray(np.unique(months, return_inverse=True)[1], dtype=np.int64)
+
+
+def starts_of_bins(attribute: Attribute) -> list[int]:
+    """The cells that a bin may begin with: all, or of dates the first day of every month or year."""
+    if attribute.kind != "date" or attribute.bins <= DAYS_ALONE:
+        return list(range(attribute.bins))
+    first = np.flatnonzero(np.diff(_date_levels(attribute)[0], prepend=-1))
+    cut = [attribute.edges.index(one) for one in attribute.cuts]
+    return sorted({*(int(cell) for cell in first), *(cell for cell in cut if cell < attribute.bins)})
+
+
+def cell_counts(attribute: Attribute, noisy: Sequence[Integers], variances: Sequence[float]) -> Floats:
+    """The counts of all cells of the grid, from the noisy counts of each level and the variance of their noise."""
+    levels = _cell_levels(attribute)
+    values = [np.asarray(one[: int(level.max()) + 1], float) for one, level in zip(noisy, levels, strict=True)]
+    if attribute.kind == "date" and len(levels) == 2:
+        return _day_counts(levels, values, variances)
+    alone = _stands_alone(attribute) if attribute.kind != "date" else np.zeros(attribute.bins, dtype=bool)
+    counts = np.zeros(attribute.bins)
+    weights = 1 / np.array(variances)
+    for cell in np.flatnonzero(alone):
+        told = [value[level[cell]] for value, level in zip(values, levels, strict=True)]
+        counts[cell] = max(float(weights @ np.array(told) / weights.sum()), 0.0)
+    if (~alone).any():
+        inner = [np.unique(level[~alone], return_inverse=True) for level in levels]
+        counts[~alone] = _smoothed(
+            [value[groups] for value, (groups, _) in zip(values, inner, strict=True)],
+            [np.asarray(places) for _, places in inner],
+            list(variances),
+            _widths(attribute)[~alone],
+        )
+    return counts
+
+
+def _day_counts(levels: Sequence[Integers], values: Sequence[Floats], variances: Sequence[float]) -> Floats:
+    """Days of a month are alike but for their day of the week, whose shares are shrunk by what the noise explains."""
+    periods, weekdays = levels
+    months = np.maximum(_shrunk(values[0], variances[0]), 0.0)
+    length = np.bincount(periods)
+    usual = np.bincount(weekdays) / len(weekdays)
+    factor = np.maximum(_shrunk(values[1] / usual, float(variances[1] / (usual**2).mean())), 0.0)
+    factor = factor / factor.mean() if factor.sum() > 0 else np.ones(len(usual))
+    days = (months / length)[periods] * factor[weekdays]
+    total = np.bincount(periods, days)
+    return np.asarray(days * np.divide(months, total, out=np.zeros_like(months), where=total > 0)[periods])
+
+
+def _shrunk(values: Floats, variance: float) -> Floats:
+    scatter = float(values.var(ddof=1)) if len(values) > 1 else 0.0
+    kept = max(0.0, 1 - variance / scatter) if scatter > 0 else 0.0
+    return np.asarray(values.mean() + kept * (values - values.mean()))
+
+
+def _widths(attribute: Attribute) -> Floats:
+    """The widths of cells on the scale on which their density is smooth; one on average."""
+    edges = np.array([as_number(edge) for edge in attribute.edges])
+    if attribute.heavy_tail:
+        low, high = edges[0], edges[-1]
+        least = attribute.scale or (low if low > 0 else max(abs(low), abs(high)) / 10_000)
+        edges = np.arcsinh(edges / least)
+    widths = np.diff(edges)
+    return np.asarray(widths / np.median(widths))
+
+
+@cache
+def _roughness(size: int) -> Floats:
+    differences = np.diff(np.eye(size), n=min(3, size - 1), axis=0)
+    return np.asarray(differences.T @ differences)
+
+
+def _smoothed(
+    values: Sequence[Floats], levels: Sequence[Integers], variances: Sequence[float], widths: Floats
+) -> Floats:
+    size, cells = len(widths), len(values[0])
+    if size == 1:
+        return np.array([max(float(values[0][0]), 0.0)])
+    adds = np.vstack(
+        [(level == np.arange(len(told))[:, None]).astype(float) for level, told in zip(levels, values, strict=True)]
+    )
+    told = np.concatenate(values)
+    noise = np.concatenate(
+        [np.full(len(one), float(variance)) for one, variance in zip(values, variances, strict=True)]
+    )
+    rough = _roughness(size)
+    least = 0.05 * max(float(values[-1].sum()), 1.0) / size
+    coarse = np.maximum(values[-1], least * np.bincount(levels[-1]))
+    curve = np.log((coarse / np.bincount(levels[-1], widths))[levels[-1]])
+    best, chosen = -np.inf, np.exp(curve) * widths
+    for penalty in PENALTIES:
+        for _ in range(STEPS):
+            counts = np.exp(curve) * widths
+            off = told - adds @ counts
+            spread = noise.copy()
+            spread[:cells] += counts
+            heavy = np.maximum(spread, off**2 / ROBUST)
+            heavy[cells:] = spread[cells:]
+            slope = adds * counts
+            bend = penalty * rough + (slope.T / heavy) @ slope + 1e-9 * np.eye(size)
+            step = np.linalg.solve(bend, slope.T @ (off / heavy) - penalty * (rough @ curve))
+            step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
+            curve = np.clip(curve + step, -40.0, 40.0)
+            if float(np.abs(step).max()) < 1e-2:
+                break
+        squared = off**2 / spread
+        squared[:cells] = np.where(
+            squared[:cells] > ROBUST,
+            ROBUST * (1 + np.log(np.maximum(squared[:cells], ROBUST) / ROBUST)),
+            squared[:cells],
+        )
+        likely = float(
+            -0.5 * (squared + np.log(spread)).sum() - 0.5 * penalty * curve @ rough @ curve
+            - 0.5 * np.linalg.slogdet(bend)[1] + 0.5 * max(size - 3, 1) * np.log(penalty)
+        )  # fmt: skip
+        if likely > best:
+            best, chosen = likely, np.exp(curve) * widths
+    off = values[0] - chosen
+    own = np.where(np.abs(off) > CLEAR * np.sqrt(variances[0] + chosen), np.maximum(chosen, off**2), chosen)
+    shared = (adds * own) @ adds.T + np.diag(noise)
+    return np.asarray(np.maximum(chosen + own * (adds.T @ np.linalg.solve(shared, told - adds @ chosen)), 0.0))
+
+
+def find_bins(attribute: Attribute, counts: Floats, bins: int) -> Attribute:
+    """The attribute with exactly so many bins (or as many as there are cells), and the shares of the cells inside.
+
+    A bin begins at every cut, and holds a value that stands alone or other values, never both. Then the bin that
+    matters most is halved again and again: by its share of all rows and its share of how far rows are from the median.
+    """
+    starts = starts_of_bins(attribute)
+    forced = _forced(attribute)
+    edges = np.array([as_number(edge) for edge in attribute.edges])
+    middle = (edges[:-1] + edges[1:]) / 2
+    mass = counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1 / len(counts))
+    median = middle[min(int(np.searchsorted(np.cumsum(mass), 0.5)), len(mass) - 1)]
+    far = mass * np.abs(middle / max(np.abs(edges).max(), 1e-300) - median / max(np.abs(edges).max(), 1e-300))
+    weight = mass / 2 + (far / far.sum() / 2 if far.sum() > 0 else mass / 2)
+    before = np.concatenate([[0.0], np.cumsum(weight)])
+    cuts = _halved(starts, forced, before, max(bins, len(forced)))
+    shares = np.where(counts > 0, counts, 0.0)
+    inside = []
+    for first, after in pairwise([*cuts, attribute.bins]):
+        part = shares[first:after]
+        even = _even(attribute, first, after)
+        # A trace everywhere: a bin with rows in it has somewhere to draw them from.
+        part = part / part.sum() if part.sum() > 0 else even
+        inside += [float(f"{share:.{SHARE_DIGITS}g}") for share in part]
+    found = (*(attribute.edges[cut] for cut in cuts), attribute.edges[-1])
+    pairs = tuple(zip(attribute.edges[:-1], inside, strict=True))
+    return replace(attribute, edges=found, found=True, inside=pairs)
+
+
+def number_of_bins(attribute: Attribute, bins: int) -> int:
+    """How many bins will be found: beside those of single values and cuts, as many as asked for and possible."""
+    forced = len(_forced(attribute))
+    return min(bins + forced - 1, len(starts_of_bins(attribute)))
+
+
+def _even(attribute: Attribute, first: int, after: int) -> Floats:
+    widths = np.diff(np.array([as_number(edge) for edge in attribute.edges[first : after + 1]]))
+    return np.asarray(widths / widths.sum())
+
+
+def _forced(attribute: Attribute) -> list[int]:
+    """Cells that a bin begins with in any case: the first, every cut, a value that stands alone, and the one after."""
+    place = {edge: cell for cell, edge in enumerate(attribute.edges[:-1])}
+    asked: list[Edge] = list(attribute.cuts)
+    singles = [place[one] for one in attribute.single_values]
+    cells = {0, *(place[one] for one in asked if one in place), *singles, *(cell + 1 for cell in singles)}
+    return sorted(cell for cell in cells if cell < attribute.bins)
+
+
+def _halved(starts: Sequence[int], forced: Sequence[int], before: Floats, bins: int) -> list[int]:
+    """Where bins begin: the forced cells, and halves of the heaviest bin until there are enough."""
+    places = [starts.index(cell) for cell in forced] + [len(starts)]
+    ends = np.array([*starts, len(before) - 1])
+    heap = [(-float(before[ends[last]] - before[ends[first]]), first, last) for first, last in pairwise(places)]
+    heapify(heap)
+    done: list[int] = []
+    while heap and len(heap) + len(done) < bins:
+        _, first, last = heappop(heap)
+        if last - first < 2:
+            done.append(first)
+            continue
+        target = (before[ends[first]] + before[ends[last]]) / 2
+        inner = before[ends[first + 1 : last]]
+        cut = first + 1 + int(np.argmin(np.abs(inner - target)))
+        for a, b in ((first, cut), (cut, last)):
+            heappush(heap, (-float(before[ends[b]] - before[ends[a]]), a, b))
+    return sorted(starts[place] for place in [*done, *(first for _, first, _ in heap)])

@@ -1,0 +1,89 @@
+"""Attributes with bounds and no edges: the fine grid, what may be said, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+
+from understudy import Attribute, Condition, Impossible, Schema
+from understudy.core.schema_file import parse_schema, write_schema
+from understudy.errors import SchemaError
+from understudy.models.found_bins import find_bins, number_of_bins
+
+INCOME = Attribute(name="income", bounds=(0, 500_000), heavy_tail=True, spikes=(12_000,), missing=True)
+
+
+def test_zero_and_spikes_are_cells_of_their_own():
+    starts = list(INCOME.edges)
+    for value in (0, 12_000):
+        place = starts.index(value)
+        assert starts[place + 1] == value + 0.01
+    assert INCOME.single_values == (0, 12_000)
+    assert INCOME.open
+    assert INCOME.kind == "numeric"
+
+
+def test_the_grid_is_fine_where_amounts_are_small():
+    widths = np.diff(np.array(INCOME.edges))
+    assert widths[widths > 0.02][0] < 10
+    assert widths[-1] > 10_000
+
+
+def test_every_whole_number_of_a_short_range_is_a_cell():
+    assert Attribute(name="age", bounds=(0, 110), integer=True).edges == tuple(range(111))
+
+
+def test_a_schema_with_bounds_comes_back_from_its_file_with_what_was_found():
+    schema = Schema(
+        attributes=(INCOME, Attribute(name="day", bounds=(datetime.date(2024, 1, 1), datetime.date(2025, 12, 31)))),
+        impossible=(
+            Impossible(
+                conditions=(("income", Condition(above=100_000)), ("day", Condition(below=datetime.date(2024, 3, 1))))
+            ),
+        ),
+    )
+    assert schema["income"].cuts == (100_000,)
+    assert parse_schema(write_schema(schema)).fingerprint == schema.fingerprint
+    found = Schema(
+        attributes=tuple(find_bins(one, np.ones(one.bins), number_of_bins(one, 8)) for one in schema.attributes),
+        impossible=schema.impossible,
+    )
+    assert 100_000 in found["income"].edges
+    assert datetime.date(2024, 3, 1) in found["day"].edges
+    again = parse_schema(write_schema(found))
+    assert again.fingerprint == found.fingerprint != schema.fingerprint
+    assert again.declared.fingerprint == schema.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"bounds": (500, 0)}, "lowest possible value and then a higher one"),
+        ({"bounds": (0, 0)}, "lowest possible value and then a higher one"),
+        ({"bounds": (0, float("inf"))}, "must be finite"),
+        ({"bounds": (0, float("nan"))}, "must be finite"),
+        ({"bounds": (0, 1e308)}, "must be finite, between"),
+        ({"bounds": (0, 10**400)}, "must be finite, between"),
+        ({"bounds": (0, 5e-324)}, "decimals"),
+        ({"bounds": (0, 100), "spikes": (200,)}, "must lie within the bounds"),
+        ({"bounds": (0, 100), "spikes": ("x",)}, "of the kind of the bounds"),
+        ({"bounds": (0, 100), "cuts": (-1,)}, "must lie within the bounds"),
+        ({"bounds": (0, 100), "edges": (0, 50, 100)}, "edges and bounds"),
+        ({"bounds": (0, 100), "levels": ("a",)}, "levels and bounds"),
+        ({"bounds": (0, 100), "density": "log"}, "leave density out"),
+        ({"bounds": (0, 100), "scale": 5}, "heavy_tail"),
+        ({"bounds": (0, 100), "heavy_tail": True, "scale": -5}, "positive number"),
+        ({"bounds": (0, 100), "decimals": 99}, "decimals"),
+        ({"bounds": (0.5, 100), "integer": True}, "whole-number bounds"),
+        ({"bounds": (0,)}, "two numbers or two dates"),
+        ({"bounds": ("a", "b")}, "two numbers or two dates"),
+        ({"edges": (0, 1), "heavy_tail": True}, "go with bounds"),
+        ({"levels": ("a",), "spikes": (1,)}, "go with bounds"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_is_refused(fields, said):
+    with pytest.raises(SchemaError, match=said):
+        Attribute(name="x", **fields)

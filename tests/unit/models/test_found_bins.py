@@ -1,0 +1,111 @@
+"""Bins and the density inside them from noisy counts: exact numbers where noise is small, sane ones where it is not."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+
+from understudy import Attribute
+from understudy.core.bins import bins_of
+from understudy.models.found_bins import cell_counts, find_bins, levels_of, number_of_bins
+
+INCOME = Attribute(name="income", bounds=(0, 500_000), heavy_tail=True)
+
+
+def noisy_levels(attribute, values, deviation, seed):
+    edges = np.array(attribute.edges, dtype=float)
+    counts = np.histogram(values, edges)[0]
+    rng = np.random.default_rng(seed)
+    levels = levels_of(attribute)
+    told = [
+        np.bincount(np.array(level), counts) + np.rint(rng.normal(0, deviation, max(level) + 1)) for level in levels
+    ]
+    return counts, told, [deviation**2] * len(levels)
+
+
+def incomes(size=15_000, seed=3):
+    rng = np.random.default_rng(seed)
+    amounts = np.exp(rng.normal(9.5, 0.7, size))
+    return np.where(rng.random(size) < 0.3, 0.0, amounts).clip(0, 500_000)
+
+
+def middles(attribute):
+    edges = np.array(attribute.edges, dtype=float)
+    return (edges[:-1] + edges[1:]) / 2
+
+
+def test_every_code_is_in_one_group_of_every_level_and_zero_is_alone():
+    for level in levels_of(
+        Attribute(name="income", bounds=(0, 500_000), heavy_tail=True, missing=True, special={-8: "no"})
+    ):
+        assert set(level) == set(range(max(level) + 1))
+        assert len(level) == INCOME.size + 2
+        assert level.count(level[0]) == 1  # the cell of zero
+        assert level.count(level[-1]) == level.count(level[-2]) == 1
+
+
+@pytest.mark.parametrize(("deviation", "most"), [(0.1, 0.01), (25.0, 0.06)])
+def test_the_mean_comes_out_however_wide_the_bounds(deviation, most):
+    values = incomes()
+    for seed in range(4):
+        counts, told, variances = noisy_levels(INCOME, values, deviation, seed)
+        found = cell_counts(INCOME, told, variances)
+        assert abs(found @ middles(INCOME) / found.sum() / values.mean() - 1) < most
+        assert abs(found[0] / counts[0] - 1) < 0.02
+
+
+def test_uniform_bins_would_not_pass_the_same_test():
+    """What the noisy counts themselves would say of the tail, without the curve."""
+    values = incomes()
+    wrong = []
+    for seed in range(4):
+        _, told, _ = noisy_levels(INCOME, values, 25.0, seed)
+        raw = np.maximum(told[0], 0)
+        wrong.append(abs(raw @ middles(INCOME) / raw.sum() / values.mean() - 1))
+    assert max(wrong) > 0.06
+
+
+def test_the_number_of_bins_does_not_depend_on_what_was_counted():
+    wanted = number_of_bins(INCOME, 16)
+    rng = np.random.default_rng(1)
+    one = np.zeros(INCOME.bins)
+    one[7] = 1
+    for counts in (np.zeros(INCOME.bins), np.ones(INCOME.bins), one, rng.random(INCOME.bins) ** 9):
+        found = find_bins(INCOME, counts, wanted)
+        assert found.bins == wanted
+        assert found.edges[:2] == INCOME.edges[:2]  # zero stays a bin of its own
+        shares = np.array([share for _, share in found.inside])
+        assert (shares >= 0).all()
+        assert shares.sum() == pytest.approx(wanted, rel=1e-6)
+
+
+def test_means_and_quantiles_follow_the_density_that_was_found():
+    values = incomes()
+    counts, *_ = noisy_levels(INCOME, values, 0.1, 1)
+    found = bins_of(find_bins(INCOME, counts.astype(float), 20))
+    shares = np.histogram(values, [*found.low, 500_000])[0] / len(values)
+    assert shares @ found.means() == pytest.approx(values.mean(), rel=0.01)
+    for at in (0.5, 0.9, 0.99):
+        assert found.quantiles(shares[None, :], at)[0] == pytest.approx(np.quantile(values, at), rel=0.05)
+
+
+def test_days_of_the_week_and_months_are_kept():
+    first = datetime.date(2022, 1, 1)
+    attribute = Attribute(name="day", bounds=(first, datetime.date(2023, 12, 31)))
+    rng = np.random.default_rng(2)
+    days = [first + datetime.timedelta(days=int(day)) for day in rng.integers(0, 729, 40_000)]
+    days = [day for day in days if day.weekday() < 5 or rng.random() < 0.2]
+    days = [day for day in days if day.month != 8 or rng.random() < 0.3]
+    cells = np.bincount([(day - first).days for day in days], minlength=attribute.bins)[: attribute.bins]
+    levels = levels_of(attribute)
+    told = [np.bincount(np.array(level), cells) + np.rint(rng.normal(0, 20, max(level) + 1)) for level in levels]
+    counts = cell_counts(attribute, told, [400.0] * len(levels))
+    weekend = np.array([(first + datetime.timedelta(days=day)).weekday() >= 5 for day in range(attribute.bins)])
+    august = np.array([(first + datetime.timedelta(days=day)).month == 8 for day in range(attribute.bins)])
+    for mask in (weekend, august):
+        assert counts[mask].sum() / counts.sum() == pytest.approx(cells[mask].sum() / cells.sum(), abs=0.01)
+    found = find_bins(attribute, counts, number_of_bins(attribute, 12))
+    assert found.bins == 12
+    assert all(edge.day == 1 for edge in found.edges[:-1])
