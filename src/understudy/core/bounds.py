@@ -100,8 +100,8 @@ def _check_special(attribute: Attribute, where: str, grid: tuple[Edge, ...]) -> 
                 from understudy.core.schema import level_text
 
                 raise SchemaError(
-                    f"{where}: the special code {level_text(code)} lies within the bounds and is a cell of its own; let "
-                    "the bounds end before it, or take it out of spikes or special."
+                    f"{where}: the special code {level_text(code)} lies within the bounds and is a cell of its own; "
+                    "let the bounds end before it, or take it out of spikes or special."
                 )
 
 

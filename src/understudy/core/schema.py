@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import reduce
 from html import escape
 from typing import Literal
@@ -20,7 +19,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.bounds import canonical_bounds, grid_of, joined_cells, taken_bounds, with_cuts
+from understudy.core.attribute_parts import canonical_attribute, check_decimals
+from understudy.core.bounds import grid_of, joined_cells, taken_bounds, with_cuts
 from understudy.core.derived_attributes import Derived
 from understudy.core.fine_grid import LARGEST_EDGE, MOST_DECIMALS, default_decimals
 from understudy.core.structural_zeros import Impossible, allowed_cells
@@ -269,7 +269,7 @@ class Attribute:
         if self.integer and (all(dates) or any(value != int(value) for value in given)):
             raise SchemaError(f"{where}: integer = true needs whole-number edges and special codes.")
         if self.decimals is not None:
-            self._check_decimals(self.decimals, [] if all(dates) else given)
+            check_decimals(self, self.decimals, [] if all(dates) else given)
         if self.density == "log" and (all(dates) or self.edges[0] <= 0):  # type: ignore[operator]
             raise SchemaError(f'{where}: density = "log" needs positive numeric edges.')
         if self.outside == "missing" and not self.missing:
@@ -284,20 +284,6 @@ class Attribute:
         codes = [code for code, _ in self.special]
         if len(set(codes)) != len(codes):
             raise SchemaError(f"{where}: a special code is listed twice.")
-
-    def _check_decimals(self, decimals: int, given: Sequence[int | float]) -> None:
-        where = f"attribute '{self.name}'"
-        if not given or (self.integer and decimals):
-            raise SchemaError(f"{where}: decimals go with numbers that are not whole.")
-        scaled = [Decimal(str(value)).scaleb(decimals) for value in given]
-        if any(value != value.to_integral_value() for value in scaled):
-            raise SchemaError(
-                f"{where}: an edge or special code has more than the {decimals} decimals that are declared."
-            )
-        if any(abs(value) > 2**53 for value in scaled):
-            raise SchemaError(
-                f"{where}: a double does not hold numbers so large with {decimals} decimals; declare fewer."
-            )
 
     @property
     def open(self) -> bool:
@@ -604,28 +590,7 @@ class Schema:
         """
         plain: dict[str, object] = {
             "version": 1,
-            "attributes": [
-                {
-                    "name": a.name,
-                    "levels": list(a.levels),
-                    "edges": [level_text(e) for e in a.edges],
-                    "kind": a.kind,
-                    "integer": a.integer,
-                    "outside": a.outside,
-                    "missing": a.missing,
-                    "special": [[level_text(c), t] for c, t in a.special],
-                    "ordered": a.ordered,
-                    "label": a.label,
-                    "level_labels": list(a.level_labels),
-                    "density": a.density,
-                    **({} if a.decimals is None else {"decimals": a.decimals}),
-                    **({"tree": list(a.tree)} if a.tree else {}),
-                    **({"distances": [list(row) for row in a.distances]} if a.distances else {}),
-                    **({"always_measure": True} if a.always_measure else {}),
-                    **(canonical_bounds(a) if a.bounds else {}),
-                }
-                for a in self.attributes
-            ],
+            "attributes": [canonical_attribute(a) for a in self.attributes],
             "impossible": [rule.canonical() for rule in self.impossible],
             "ignore": sorted(self.ignore),
         }
