@@ -287,7 +287,7 @@ class Attribute:
 
     @property
     def open(self) -> bool:
-        """Whether bins are still to be found: the attribute has ``bounds``, and ``edges`` are those of the grid."""
+        """Whether bins are still to be found; ``edges`` are then those of the grid."""
         return bool(self.bounds) and not self.found
 
     @property
@@ -441,7 +441,7 @@ class Schema:
         return tuple(attribute for attribute in self.attributes if attribute.open)
 
     def recoded(self, other: Schema) -> dict[str, NDArray[np.int64]]:
-        """For attributes whose bins were found: the code of each code of another schema, whose bins are narrower.
+        """Say how codes of a schema with narrower bins are joined, for attributes whose bins were found.
 
         Parameters
         ----------
@@ -451,7 +451,7 @@ class Schema:
         Returns
         -------
         dict[str, NDArray[np.int64]]
-            One code for each code of the other schema, for attributes that differ.
+            One code for each code of the other schema.
         """
         return {
             one.name: joined_cells(other[one.name], one)
@@ -462,9 +462,8 @@ class Schema:
     @property
     def declared(self) -> Schema:
         """The schema as it was before anything was found."""
-        if not any(attribute.found for attribute in self.attributes):
-            return self
-        return replace(self, attributes=tuple(attribute.declared for attribute in self.attributes))
+        found = any(attribute.found for attribute in self.attributes)
+        return replace(self, attributes=tuple(one.declared for one in self.attributes)) if found else self
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -577,7 +576,7 @@ class Schema:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the canonical form: equal exactly when two schemas mean the same."""
-        text = json.dumps(self.canonical(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def canonical(self) -> dict[str, object]:
