@@ -23,12 +23,14 @@ class Asked:
     true: Callable[[np.ndarray | None], np.ndarray]  # None: everybody
     options: dict[str, str] = field(default_factory=dict)
     of_records: bool = False  # a number of people is the records', not the population's
+    parts: tuple[Callable[[np.ndarray | None], np.ndarray], ...] = ()  # what a difference is between
 
 
 def draw_questions(rng: np.random.Generator, people: Population, count: int) -> list[Asked]:
     """Some questions about a population, of different kinds."""
     makers = [_proportion, _proportion, _subgroup, _subgroup, _count, _difference, _difference, _mean, _quantile]
     makers += [_crosstab, _crosstab, _association, _logit, _logit, _logit, _linear, _poisson, _multinomial, _ordered]
+    makers += [_spread, _spread, _ratio, _by, _correlation, _probit]
     found: list[Asked] = []
     for place in rng.permutation(len(makers)):
         made = makers[place](rng, people)
@@ -121,7 +123,7 @@ def _difference(rng: np.random.Generator, people: Population) -> Asked | None:
     labels = people.schema[group].levels
     one, two = (_share(of, known & (people.columns[group] == code)) for code in (first, second))
     asked = [f"proportion({text}, where={group} == '{labels[code]}')" for code in (first, second)]
-    return Asked(kind="difference", text=" - ".join(asked), true=lambda rows: one(rows) - two(rows))
+    return Asked(kind="difference", text=" - ".join(asked), true=lambda rows: one(rows) - two(rows), parts=(one, two))
 
 
 def _number(rng: np.random.Generator, people: Population) -> tuple[str, Flags, str] | None:
@@ -163,6 +165,81 @@ def _quantile(rng: np.random.Generator, people: Population) -> Asked | None:
         return np.array([np.quantile(values, at, method="inverted_cdf")])
 
     return Asked(kind="quantile", text=f"quantile({name}, {at}{where})", true=true)
+
+
+def _gini(values: np.ndarray) -> float:
+    ordered = np.sort(values)
+    places = np.arange(1, len(ordered) + 1)
+    return float(((2 * places - len(ordered) - 1) * ordered).sum() / (len(ordered) * max(ordered.sum(), 1e-300)))
+
+
+def _spread(rng: np.random.Generator, people: Population) -> Asked | None:
+    """A total, a spread or an inequality of a number."""
+    found = _number(rng, people)
+    if found is None:
+        return None
+    name, among, where = found
+    column = people.columns[name]
+    kinds = {"sum": np.sum, "std": np.std, "variance": np.var, "gini": _gini}
+    kind = str(rng.choice([one for one in kinds if one != "gini" or float(people.schema[name].edges[0]) >= 0]))
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        values = column[among] if rows is None else column[rows][among[rows]]
+        return np.array([float(kinds[kind](values))])
+
+    return Asked(kind=kind, text=f"{kind}({name}{where})", true=true, of_records=kind == "sum")
+
+
+def _ratio(rng: np.random.Generator, people: Population) -> Asked | None:
+    """A relative risk: the ratio of a share in two groups."""
+    asked = _difference(rng, people)
+    if asked is None:
+        return None
+    parts = asked.text.split(" - ")
+    if len(parts) != 2:
+        return None
+    return Asked(kind="ratio", text=" / ".join(parts), true=lambda rows: asked.parts[0](rows) / asked.parts[1](rows))
+
+
+def _by(rng: np.random.Generator, people: Population) -> Asked | None:
+    """A share in every group of an attribute."""
+    levels = _names(people, numeric=False)
+    if not levels:
+        return None
+    (group,) = _some(rng, levels, 1)
+    (name,) = _some(rng, _names(people), 1, [group])
+    text, of = _condition(rng, people, name)
+    known = _known(people, [group, name])
+    shares = [_share(of, known & (people.columns[group] == code)) for code in range(len(people.schema[group].levels))]
+    return Asked(
+        kind="proportion by groups",
+        text=f"proportion({text}, by={group})",
+        true=lambda rows: np.concatenate([one(rows) for one in shares]),
+    )
+
+
+def _correlation(rng: np.random.Generator, people: Population) -> Asked | None:
+    numbers = _names(people, numeric=True, least=2)
+    if len(numbers) < 2:
+        return None
+    first, second = _some(rng, numbers, 2)
+    known = _known(people, [first, second])
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        used = np.flatnonzero(known) if rows is None else rows[known[rows]]
+        return np.array([np.corrcoef(people.columns[first][used], people.columns[second][used])[0, 1]])
+
+    return Asked(kind="correlation", text=f"correlation({first}, {second})", true=true)
+
+
+def _probit(rng: np.random.Generator, people: Population) -> Asked | None:
+    asked = _logit(rng, people)
+    if asked is None or "crossed" in asked.kind:
+        return None
+    outcome, _, right = asked.text.partition(" ~ ")
+    code = [str(level) for level in people.schema[outcome].levels].index(asked.options["event"])
+    true = _regression(people, "probit", outcome, right.split(" + "), code=code)
+    return Asked(kind="probit", text=asked.text, true=true, options={**asked.options, "family": "probit"})
 
 
 def _codes(people: Population, name: str) -> tuple[np.ndarray, int]:

@@ -306,7 +306,11 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
 
 
 def _raw_of_counts(found: _Collapsed, mechanism: object, records: int | None, groups: int) -> Raw | None:
-    """Noisy counts as shares. A group without a noisy count of its own has what the others leave of the records."""
+    """Noisy counts as shares. A group without a noisy count of its own has what the others leave of the records.
+
+    Where the number of records is public, the noise of the sum of all counts is known. Its best part is taken from each
+    group, in proportion to the noises in it (least squares), so that shares add up to one and stay unbiased.
+    """
     total = float(found.noisy.sum()) if records is None else float(records)
     if total <= 0:
         return None
@@ -314,12 +318,15 @@ def _raw_of_counts(found: _Collapsed, mechanism: object, records: int | None, gr
     rest = ~found.measured
     if rest.any():
         counts[rest] = (total - counts[~rest].sum()) / rest.sum()
+    part = found.cells / found.cells.sum() if records is not None and not rest.any() else np.zeros(len(counts))
+    counts = counts - part * (counts.sum() - total)
     shares = counts / total
 
     def deviations(size: int, rng: np.random.Generator) -> Floats:
         noise = noise_of(mechanism, np.where(rest, 0, found.cells), size, rng)
         if rest.any():
             noise[:, rest] = -noise[:, ~rest].sum(axis=1, keepdims=True) / rest.sum()
+        noise = noise - noise.sum(axis=1, keepdims=True) * part
         return _placed(noise / total + sampled(shares, total, size, rng), found.groups, groups)
 
     return Raw(shares=_placed(shares[None, :], found.groups, groups)[0], deviations=deviations, people=total)

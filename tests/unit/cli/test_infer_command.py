@@ -70,3 +70,28 @@ def test_what_a_check_does_not_use_is_refused(released, refused):
     refused(
         "infer release", "smokes ~ sex", "--check", "--draws", "9", "--level", "0.9", says="leave out --draws, --level"
     )
+
+
+def test_what_can_be_asked_and_answers_on_paper(released, run):
+    listed = json.loads(run("infer release --list sex --json").stdout)
+    assert all("sex" in one["attributes"] for one in listed["tables"])
+    assert "at best" in run("infer release --list").stdout
+    several = run("infer release", "crosstab(sex)", "proportion(sex == 'F')", "--format", "csv").stdout
+    assert several.splitlines()[0].startswith("question,name,sex,estimate")
+    assert len(json.loads(run("infer release", "crosstab(sex)", "proportion(sex == 'F')", "--json").stdout)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "--list"),
+        (("age ~ sex", "--compare"), "two formulas"),
+        (("age ~ sex", "age ~ sex", "--compare"), "every term"),
+        (("crosstab(sex)", "--format", "word"), "format"),
+        (("crosstab(sex)", "--event", "F"), "go with a formula"),
+        (("age ~ sex", "--check", "--format", "csv"), "--format"),
+    ],
+)
+def test_what_does_not_go_together(released, run, arguments, says):
+    result = run("infer release", *arguments, code=2)
+    assert says in result.stderr

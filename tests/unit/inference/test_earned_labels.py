@@ -10,9 +10,10 @@ import pytest
 
 import understudy as us
 from understudy.errors import UnsupportedError
+from understudy.inference.evidence import _Collapsed, _raw_of_counts
 from understudy.inference.regression import Model
 from understudy.inference.settle import Settled, settle
-from understudy.inference.unshrunk import Raw, sampled
+from understudy.inference.unshrunk import Raw, noise_of, sampled
 from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(
@@ -225,3 +226,26 @@ def test_an_interval_of_a_share_ends_where_the_estimate_would_be_rejected(people
         found = settle(posterior, raw, lambda shares: shares[:, :1], (0.0, 1.0), level=0.95, rng=rng)
         held.append(found.low[0] <= true <= found.high[0])
     assert np.mean(held) > 0.92
+
+
+def test_a_public_number_of_records_takes_its_part_of_the_noise_away():
+    """A sum of many noisy cells is far from the records; dividing by it made shares of a table far from linear."""
+    rng = np.random.default_rng(3)
+    counts, noise = np.array([400, 300, 200, 80, 20]), us.Geometric(scale=40)
+    found, spread = [], []
+    for _ in range(300):
+        collapsed = _Collapsed(
+            groups=np.arange(5),
+            noisy=counts + noise_of(noise, np.ones(5, np.int64), 1, rng)[0].astype(np.int64),
+            cells=np.ones(5, np.int64),
+            measured=np.ones(5, bool),
+        )
+        raw = _raw_of_counts(collapsed, noise, 1000, 5)
+        assert raw.shares.sum() == pytest.approx(1)
+        found.append(raw.shares)
+        spread.append(raw.deviations(100, rng).std(axis=0))
+    errors = np.array(found) - counts / 1000
+    # 300 runs: the mean is within 4.5 of its standard errors, the spread (noise, and people beside) not below its own.
+    assert (np.abs(errors.mean(axis=0)) < 4.5 * errors.std(axis=0) / np.sqrt(300)).all()
+    assert (np.mean(spread, axis=0) > 0.9 * errors.std(axis=0)).all()
+    assert errors.std(axis=0) == pytest.approx(np.full(5, np.sqrt(0.8 * noise.variance) / 1000), rel=0.2)
