@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.commutes.map.commute_map import stated_law
+from understudy.commutes.map.commute_map import off_alike, stated_law
 from understudy.demo.commuters import make_world
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**9))
@@ -59,9 +59,10 @@ def measured(source: Any, pairs: list[np.ndarray], epsilon: str, options: dict[s
     assert law is not None, why
     model, noise, zones, size = law.model[:, None], law.noise[:, None], law.cells[:, None], sizes[works, None]
     p = np.minimum((shown + 0.5) / (size + 1), 1)
+    off = off_alike(release, 1) or OFF_ALIKE
     modelled = model * shown + (1 - model) * np.minimum(shown, size / zones)
     variance = np.where(shown > 0, noise * size * p * (1 - p) + (OFF_BY * modelled) ** 2, 0)
-    parts = [true, shown, variance, modelled, np.broadcast_to(size, shown.shape)]
+    parts = [true, shown, variance, off * modelled, np.broadcast_to(size, shown.shape)]
     found = []
     for low, high in SIZES:
         inside = (size[:, 0] >= low) & (size[:, 0] <= high)
@@ -73,7 +74,7 @@ def measured(source: Any, pairs: list[np.ndarray], epsilon: str, options: dict[s
 
 def held(parts: list[np.ndarray]) -> tuple[float, float]:
     true, shown, variance, modelled, most = (part[parts[1] > 0] for part in parts)
-    reach = 2 * np.sqrt(variance) + OFF_ALIKE * modelled
+    reach = 2 * np.sqrt(variance) + modelled
     low, high = np.maximum(0, np.ceil(shown - reach)), np.minimum(most, np.floor(shown + reach))
     return float(((true >= low) & (true <= high)).mean()), float(np.median((high - low) / shown))
 

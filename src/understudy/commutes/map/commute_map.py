@@ -45,7 +45,9 @@ from importlib.resources import files
 
 from understudy.commutes.map.page_arrays import MapLaw
 from understudy.commutes.methods.commute import SPREAD
+from understudy.commutes.models.gravity import GravityTree
 from understudy.commutes.models.regions import belief
+from understudy.commutes.shared.distances_and_homes import HOMES_LABEL, groups_of, home_areas
 from understudy.commutes.shared.priors import noisy_cells
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import DESTINATION
@@ -54,6 +56,7 @@ from understudy.privacy.mechanisms.cell_estimates import CONCENTRATIONS
 from understudy.privacy.mechanisms.cell_estimates import noise_law as cell_noise
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
 from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, MixedCells
+from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.event import NoNoise
 from understudy.release.statement import Provenance, Statement
 
@@ -216,7 +219,12 @@ def render(
         "levels": levels,
         "arrays": packer.directory,
         "releases": [
-            {"method": one.method, "promise": promise_text(one.statement), "noRanges": one.flows.why_no_law}
+            {
+                "method": one.method,
+                "promise": promise_text(one.statement),
+                "noRanges": one.flows.why_no_law,
+                "off": None if one.flows.law is None else one.flows.law.off,
+            }
             for one in shown
         ],
     }
@@ -278,7 +286,7 @@ def _map_flows(
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
     if law is not None:  # a large workplace may have more cells than there are places, and tells no more homes apart
-        law = replace(law, cells=np.minimum(law.cells, len(release.places)))
+        law = replace(law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy))
     return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, why_no_law=why)
 
 
@@ -351,6 +359,48 @@ def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: I
             cells = noisy_cells(sizes, 2 * statement.unit.rows_per_unit, scale)
             return noise_law(sizes, cells, float(scale)), ""
     return None, NO_LAW
+
+
+def off_alike(release: CommuteRelease, copy: int) -> float | None:
+    """How far what follows the model may be off for all workplaces alike, from the release's noisy jobs by home area.
+
+    Twice the root of ``error_at_most``, for the jobs that follow the model in an area. Nothing is charged: the noisy
+    counts were measured and are part of the release.
+    """
+    found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
+    if found is None or not isinstance(found.mechanism, Geometric):
+        return None
+    origins, destinations, jobs = (np.asarray(column, dtype=np.int64) for column in release.coded(copy))
+    origins, destinations, jobs = (column[origins >= 0] for column in (origins, destinations, jobs))
+    sizes = np.bincount(destinations, jobs, len(release.places)).astype(np.int64)
+    law, _ = stated_law(release.provenance, release.statement, copy, sizes)
+    scale = float(found.mechanism.scale)
+    areas, number = home_areas(GravityTree(release.places), scale, float(sizes.sum()))
+    if law is None or number != len(found.values):
+        return None
+    noisy, variance = found.values.astype(np.float64), np.full(number, 2 * scale**2)
+    for level in list(release.places.areas)[-1:]:  # parts of the areas that people ask for are put together
+        whole, count = groups_of(release.places, level)
+        of_part = np.zeros(number, dtype=np.int64)
+        of_part[areas] = whole
+        if count < number and np.array_equal(of_part[areas], whole):
+            noisy = np.asarray(np.bincount(of_part, noisy, count), dtype=np.float64)
+            variance = np.asarray(np.bincount(of_part, variance, count), dtype=np.float64)
+            areas, number = whole, count
+    keys, which = np.unique(destinations * number + areas[origins], return_inverse=True)
+    shown, at, area = np.bincount(which, jobs), keys // number, keys % number
+    zone = np.minimum(shown, sizes[at] / law.cells[at])
+    modelled = np.bincount(area, law.model[at] * shown + (1 - law.model[at]) * zone, number)
+    most = error_at_most(np.bincount(area, shown, number).astype(np.float64), noisy, variance)
+    return float(2 * np.sqrt(most / max(np.mean(modelled**2), 1e-9)))
+
+
+def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:
+    """The mean squared error, at most, of counts z that were made from noisy counts y = x + noise of a variance v.
+
+    By Stein's identity it is the mean of (z - y)^2 - v + 2v times the slope of z in y, which lies between 0 and 1.
+    """
+    return float(np.mean((shown - noisy) ** 2 + variance))
 
 
 def urn_law(

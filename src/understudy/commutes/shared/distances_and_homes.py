@@ -27,6 +27,7 @@ JOBS_PER_CELL = 0.8  # a level is used if a cell of its table has at least this 
 MOST_GROUPS = 5_000
 HOMES_LABEL = "jobs by home area"
 JOBS_PER_AREA = 12.0  # an area of homes has at least so many jobs on average, in units of the noise scale
+JOBS_PER_NAMED_AREA = 3.0  # the same where it is an area that people ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,7 +108,7 @@ def home_areas(tree: GravityTree, scale: float, jobs: float) -> tuple[Integers, 
     area, number = np.zeros(len(places), dtype=np.int64), 1
     for level in places.areas:
         found, count = groups_of(places, level)
-        if number < count <= most:
+        if number < count <= jobs / (JOBS_PER_NAMED_AREA * scale):
             area, number = found, count
     pieces = max(most // number, 1)
     if pieces == 1:

@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.commutes.map.commute_map import NO_LAW, NOISY_SIZES, noise_law, stated_law, urn_law
+import understudy as us
+from understudy.commutes.map.commute_map import (
+    NO_LAW,
+    NOISY_SIZES,
+    error_at_most,
+    noise_law,
+    off_alike,
+    stated_law,
+    urn_law,
+)
+from understudy.demo.commuters import make_world
 from understudy.privacy.promise.definition import ApproxDP, Unit
+from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.statement import Provenance, Statement
 
 FIXED = Unit(fixed=("destination",))
@@ -52,6 +63,62 @@ def test_geometric_noise_has_a_law_from_its_scale():
     assert law.noise[1] == pytest.approx(1 + 2 * 4 * 64 / 4_000)
     assert law.model == pytest.approx([2 / 12, 64 / 4_064])
     assert noise_law(np.array([10]), np.array([2]), 20.0).model[0] > 0.6
+
+
+MIXTURE = {
+    "mechanism": "commute_mixture",
+    "sizes_from": [1, 5, 40],
+    "laws": ["answers", "balanced", "noise"],
+    "cells": [3, 2, 24],
+    "prior_of_an_answer": "1/4",
+    "scale_of_noise": "2",
+    "alike": True,
+}
+
+
+def test_laws_by_size_have_each_their_own():
+    law, _ = stated(MIXTURE, sizes=(1, 8, 4_000))
+    assert law is not None
+    assert law.cells.tolist() == [3, 2, 24]
+    true = 1 / (1 + 3 / 4)
+    hidden = (1 - true**2) / true**2 / (1 + (1 - true**2) / true**2)
+    assert law.model[0] == pytest.approx(hidden)
+    assert law.noise[0] == pytest.approx(1 + (1 - true**2) / true**2 * (1 - hidden))
+    # Over two zones balanced noise is one geometric variable of half the scale: variance 2 a / (1 - a)^2.
+    a = np.exp(-1.0)
+    each = 2 * a / (1 - a) ** 2 * 2 / 8
+    assert law.noise[1] == pytest.approx(1 + each * (1 - law.model[1]))
+    assert law.model[0] > law.model[1] > law.model[2] > 0
+    unmodelled, _ = stated({**MIXTURE, "alike": False}, sizes=(8,))
+    assert unmodelled is not None
+    assert unmodelled.model.tolist() == [0.0]
+
+
+@pytest.fixture(scope="module")
+def source():
+    world = make_world("town", seed=12)
+    return us.open_commutes(world.flows_table(), places=world.places)
+
+
+@pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+def test_a_release_without_home_areas_says_nothing_about_the_model(source):
+    made = us.synthesize(source, method="commute", budget=us.PureDP(epsilon=4), stream=SeededStream(4))
+    assert off_alike(made, 1) > 0
+    without = us.synthesize(source, method="commute", budget=us.PureDP(epsilon=4), home_share="0")
+    assert off_alike(without, 1) is None
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.5, 1.0])
+def test_the_error_is_at_most_what_the_noisy_counts_allow(slope):
+    """Counts between a model and the noisy ones: the bound holds, and is reached where they are the noisy ones."""
+    rng = np.random.default_rng(9)
+    true, model, scale = rng.uniform(100, 900, 20_000), np.full(20_000, 500.0), 60.0
+    noisy = true + rng.laplace(0, scale, len(true))
+    shown = model + slope * (noisy - model)
+    off = np.mean((shown - true) ** 2)
+    most = error_at_most(shown, noisy, np.full(len(true), 2 * scale**2))
+    assert off <= 1.02 * most
+    assert most <= off + 2 * (1 - slope) * 2 * scale**2 * 1.05 + 0.02 * off
 
 
 @pytest.mark.parametrize(

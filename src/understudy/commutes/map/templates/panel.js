@@ -78,7 +78,7 @@ export function uncertaintyNote(summaries, reasons = []) {
     : "";
   return (
     `${zones}${drawn[0].toUpperCase()}${drawn.slice(1)} of these jobs were drawn from that model without looking at ` +
-    "workers. “Likely” is the range of the count behind: two standard errors, and a fifth of what follows the model."
+    "workers. “Likely” is the range of the count behind: two standard errors, and what the model may be off."
   );
 }
 

@@ -58,8 +58,8 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   const gate = endOf(flows, selection.side);
   const other = endOf(flows, SHOWN[selection.side]);
   const groups = areaOf ? areaCount : places.count;
-  const byGroup = counter(groups + 1); // the last is elsewhere
-  const byClass = counter(classCount);
+  const byGroup = counter(groups + 1, flows.off); // the last is elsewhere
+  const byClass = counter(classCount, flows.off);
   const result = { jobs: 0, elsewhere: 0, unplaced: 0, known: 0, pairs: 0, fromModel: flows.law ? 0 : null };
   const whole = !chosen && selection.side === "home"; // all jobs of each workplace: their number is public
   const zones = new Map();
@@ -108,7 +108,7 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
 const certain = () => ({ variance: 0, modelled: 0 });
 
 // Counts by group, and how far their ranges reach, added up workplace by workplace.
-function counter(size) {
+function counter(size, off) {
   const [counts, variances, modelled, here] = [0, 0, 0, 0].map(() => new Float64Array(size));
   const touched = [];
   return {
@@ -130,7 +130,7 @@ function counter(size) {
       touched.length = 0;
       return shown;
     },
-    reach: () => variances.map((variance, group) => reachOf(variance, modelled[group])),
+    reach: () => variances.map((variance, group) => reachOf(variance, modelled[group], off)),
   };
 }
 

@@ -50,6 +50,7 @@ test("the model is off by a quarter apart and a fifth alike", () => {
   assert.ok(Math.abs(variance - drawVariance(8, 100, 2) - 4) < 1e-9); // a quarter of eight, squared
   assert.equal(modelled, 8);
   assert.equal(reachOf(9, 10), 6 + 2);
+  assert.equal(reachOf(9, 10, 0.7), 6 + 7); // as the release has measured it
   // A hundred workplaces alike: errors apart grow with the root, those alike with the number.
   assert.equal(reachOf(100 * 9, 100 * 10), 60 + 200);
 });
