@@ -392,7 +392,7 @@ def off_alike(release: CommuteRelease, copy: int) -> float | None:
     zone = np.minimum(shown, sizes[at] / law.cells[at])
     modelled = np.bincount(area, law.model[at] * shown + (1 - law.model[at]) * zone, number)
     most = error_at_most(np.bincount(area, shown, number).astype(np.float64), noisy, variance)
-    return float(2 * np.sqrt(most / max(np.mean(modelled**2), 1e-9)))
+    return float(2 * np.sqrt(most / max(float(np.mean(modelled**2)), 1e-9)))
 
 
 def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:
