@@ -59,6 +59,7 @@ from understudy.release.readme import readme_text
 from understudy.release.summary import Summary, mechanisms_of
 from understudy.release.table_release import Release, StoredTables
 from understudy.synth.shared.finding import found_schema, plan_finding, run_finding
+from understudy.synth.shared.forecast import with_forecast
 from understudy.synth.shared.method import Request, configure, make_plan, synthesizers
 from understudy.synth.shared.required import with_answers
 
@@ -108,7 +109,7 @@ class Tables:
         synthesizer = configure(method or DEFAULT_METHOD, options)
 
         def planner(schema: Schema, asked_of_it: Request) -> Plan:
-            return with_answers(make_plan(synthesizer, schema, asked_of_it), schema)
+            return with_forecast(with_answers(make_plan(synthesizer, schema, asked_of_it), schema), schema)
 
         return plan_finding(planner, domain, request)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from math import inf
 from typing import Any, ClassVar
 
 from understudy.core.mechanism import Stream
@@ -12,12 +11,13 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import NonPrivate, PureDP
-from understudy.privacy.promise.plan import Plan, Step
+from understudy.privacy.promise.plan import Plan
 from understudy.synth.methods.histogram import MAX_CELLS, Histogram
 from understudy.synth.methods.independent import Independent
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.methods.mst import Mst
 from understudy.synth.methods.one_look import OneLook
+from understudy.synth.shared.forecast import forecast, nothing_to_choose
 from understudy.synth.shared.margins import check_copies, check_rows, rows_law
 from understudy.synth.shared.method import Request, Synthesis, check_request, configure, synthesizers
 from understudy.synth.shared.refine import check_refined, read_refinement
@@ -31,7 +31,9 @@ from understudy.synth.shared.required import (
 )
 
 CLEARLY_BETTER = 0.5
-NOT_WORTH_IT = 0.8
+# From which on choosing is taken for better than measuring all pairs, which leaves every answer valid.
+CLEARLY_LESS = 0.8
+STRONG = 0.5  # of the largest dependence that is possible: pairs rarely have more on average
 MOST_ATTRIBUTES = 16
 MODEL_CELLS = 500_000
 MOST_CHOSEN = 60  # attributes whose pairs are all looked at; beyond, a tree of pairs is all that is looked for
@@ -43,10 +45,11 @@ class Auto:
     """Picks ``histogram``, ``ipf``, ``independent``, ``one_look`` or ``mst`` by schema, unit and budget.
 
     The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
-    two-way tables themselves; those are measured all where one model can hold them (one-way margins alone, where the
-    number of rows is public and noise would leave two-way tables clearly more wrong). Otherwise ``one_look`` chooses
-    those that are worth their noise, inside its run and for a charge: it can end with one-way margins, a tree or more.
-    Where attributes are very many, a tree is looked for. The plan it makes is the chosen method's own.
+    two-way tables themselves. Else the least expected error decides, from public facts and the dependence that surveys
+    usually have: all two-way tables where one model holds them; one-way margins alone where noise would hide even
+    strong dependences; otherwise ``one_look``, which learns inside its run and for a charge how strong dependences are,
+    and ends with one-way margins, a tree or more. Where attributes are very many, a tree is looked for. The plan it
+    makes is the chosen method's own.
     """
 
     name: ClassVar[str] = "auto"
@@ -89,18 +92,35 @@ class Auto:
         if whole is not None and _whole_is_clearer(schema, whole, pairs):
             reason = "histogram: the full table is small enough that its noise is below that of separate margins."
             return _with_reason(whole, reason)
-        if pairs is not None and self._too_noisy(schema, pairs, request):
-            plan = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
-            reason = "independent: with this budget and so few rows, noise would hide what two-way tables have to say."
-            return _with_reason(plan, reason)
-        if pairs is not None:
+        if pairs is not None and (self.draws == "posterior" or self.refine):
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
             reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is all that is looked for."
             return _with_reason(self._with_answers(Mst, schema, request), reason)
-        reason = (
-            "one_look: all two-way tables together are too large for one model, so those worth their noise are chosen."
-        )
+        return self._by_expected_error(schema, request, pairs)
+
+    def _by_expected_error(self, schema: Schema, request: Request, pairs: Plan | None) -> Plan:
+        """One-way margins, all pairs, or a look that decides inside the run: the one with the least expected error."""
+        try:
+            looking = OneLook(**self._shared).plan(schema, request)
+        except UnsupportedError:
+            if pairs is None:
+                raise
+            return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
+        together = inf if pairs is None else forecast(pairs, schema) or 0.0
+        chosen = forecast(looking, schema) or 0.0  # none for very many attributes: then the look decides
+        alone = inf
+        if not self.refine and self.draws == "fit":
+            single = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
+            hidden = nothing_to_choose(looking, schema, STRONG)
+            alone = 0.0 if hidden else forecast(single, schema) or inf
+        if alone <= min(chosen, together):
+            reason = "independent: with this budget and so few rows, noise would hide what two-way tables have to say."
+            return _with_reason(single, reason)
+        if pairs is not None and CLEARLY_LESS * together <= chosen:
+            reason = "ipf: one model holds all two-way tables, and choosing would not leave clearly less error."
+            return _with_reason(pairs, reason)
+        reason = "one_look: a noisy look inside the run decides how many pairs are worth their noise, none to many."
         return _with_reason(self._with_answers(OneLook, schema, request), reason)
 
     def _with_answers(self, method: type[Mst | OneLook], schema: Schema, request: Request) -> Plan:
@@ -147,15 +167,6 @@ class Auto:
         except UnsupportedError:
             return None
 
-    def _too_noisy(self, schema: Schema, pairs: Plan, request: Request) -> bool:
-        """Whether one-way margins alone would leave two-way tables less wrong; needs a public number of rows."""
-        size = request.records if request.records is not None else request.rows
-        if size is None or self.draws == "posterior" or self.refine:
-            return False
-        single = Independent(**self._musts).plan(schema, request)
-        alone, together = (expected_error(schema, plan.steps, size) for plan in (single, pairs))
-        return alone < NOT_WORTH_IT * together
-
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
         return configure(plan.method, plan.options).run(plan, schema, gate, stream)
 
@@ -178,35 +189,3 @@ def _noise(plan: Plan, tables: int) -> float:
 
 def _with_reason(plan: Plan, reason: str) -> Plan:
     return replace(plan, notes=(f"Chosen by public facts: {reason}", *plan.notes))
-
-
-# How wrong two-way tables would be on average under a plan: public facts and one assumption, never the data.
-
-ASSOCIATION = 200.0  # the prior strength, in records, that survey tables needed (S5, S7); see docs/theory/margins.md
-
-
-def expected_error(schema: Schema, steps: Sequence[Step], size: int) -> float:
-    """Expected squared error over the cells of all two-way tables of ``size`` records, after the regularised fit.
-
-    Every cell of a table of c cells is taken to depart from independence with variance size^2 / (c r), r the usual
-    number of prior records. Noise of variance v leaves the part v / (tau^2 + v) of that unknown; a table that is not
-    measured leaves all of it. To that comes the error of the one-way margins, each averaged over all noisy tables that
-    have it.
-    """
-    variances = {step.margin: (step.standard_deviation or 0.0) ** 2 for step in steps if step.margin}
-    one_way: dict[str, float] = {}
-    for name in schema.names:
-        precision = sum(
-            schema[name].size / (variance * schema.cells(margin))
-            for margin, variance in variances.items()
-            if name in margin and variance > 0
-        )
-        one_way[name] = 1 / precision if precision > 0 else float(size) ** 2
-    error = 0.0
-    for first, second in combinations(schema.names, 2):
-        pair, left, right = (first, second), schema[first].size, schema[second].size
-        departure = float(size) ** 2 / (schema.cells(pair) * ASSOCIATION)
-        known = variances.get(pair)
-        unknown = departure if known is None else departure * known / (departure + known)
-        error += left * right * unknown + one_way[first] * left / right + one_way[second] * right / left
-    return error

@@ -34,6 +34,7 @@ from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.synth.shared.choosing_method import ChoosingMethod
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.expected_error import PairChoice, shrunk_departures
+from understudy.synth.shared.forecast import USUAL_RECORDS
 from understudy.synth.shared.margins import (
     Margin,
     check_copies,
@@ -63,7 +64,6 @@ MODEL_CELLS = 300_000
 LOOK = "look at every pair"
 # Of the budget, for the first one-way margins: as much as makes their error small beside all records, within limits.
 LEAST_FIRST, MOST_FIRST, SMALL = Fraction(1, 10), Fraction(1, 3), 0.05
-USUAL_RECORDS = 10_000  # where nobody says how many there are
 # The look. Noise falls with the root of a share of rho, and with a share of epsilon itself.
 LOOKING, LOOKING_EPSILON = Fraction(1, 12), Fraction(1, 6)
 
@@ -156,7 +156,7 @@ class OneLook(ChoosingMethod):
         known = known_margins(schema, gate, unit)
         gate.count_ahead([*(step.margin for step in first), *(strata.joined(pair) for pair in pairs)])
         measured = gate.measure([query_of(step) for step in first])
-        notes = ("No pairs: one-way margins only.",)
+        notes: tuple[str, ...] = ("No pairs: one-way margins only.",)
         total = total_of(schema, public_records(plan, gate), measured)
         if pairs:
             first_share = _first(schema, ones, unit, currency, plan.records or plan.rows)
@@ -180,6 +180,8 @@ class OneLook(ChoosingMethod):
             ])  # fmt: skip
             if numbers:
                 notes = (f"Pairs: {'; '.join(margin_label(pairs[number]) for number in numbers)}.",)
+            notes = (*notes, f"Expected error of two-way tables, by the noisy look: mean S_pMSE about "
+                             f"{choice.error(numbers):.2g} (1 is what a sample of the data has).")  # fmt: skip
             total = total_of(schema, public_records(plan, gate), measured)
         return synthesis_of(
             plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,

@@ -71,7 +71,7 @@ class PairChoice:
     margins and pairs are known already. ``ends``: the two attributes of each pair, by number. ``departures``: how far
     each pair is from independence, in records (L1). ``most``: how far it could be. ``evenness``: the records among
     which a pair can differ (:func:`squared_departure`). ``noise``: the variance on a cell if one table got everything.
-    ``concentrated``: whether shares are of rho.
+    ``concentrated``: whether shares are of rho. ``implied``: what counts of the dependence that a chain implies.
     """
 
     one_powers: Floats
@@ -84,7 +84,7 @@ class PairChoice:
     evenness: Floats
     noise: float
     concentrated: bool
-
+    implied: float = IMPLIED
     expects: Floats = field(init=False)  # people in a cell of each power
     filled: Floats = field(init=False)  # cells of each pair that somebody is in, in one of two tables, less one
     resting: Floats = field(init=False)  # what the error of a one-way margin counts, for all pairs that rest on it
@@ -115,6 +115,12 @@ class PairChoice:
                 gains, tried = self._gains(unexplained, left, chosen, shares)
         return chosen
 
+    def _sum(self, chosen: Sequence[int], shares: Floats) -> float:
+        """The sum of errors over all pairs, if these are measured with some shares."""
+        departure = squared_departure(self._unexplained(chosen), self.evenness) / self.filled
+        left = float(departure.sum() - departure[list(chosen)].sum())
+        return left + float(self._errors(chosen, shares)[0])
+
     def shares(self, chosen: Sequence[int]) -> list[Fraction]:
         """Shares of the one-way tables that are not public and then of the pairs, which add up to one."""
         counted = np.concatenate([self.one_powers.sum(axis=1) > 0, np.ones(len(chosen), dtype=bool)])
@@ -124,9 +130,7 @@ class PairChoice:
 
     def error(self, chosen: Sequence[int]) -> float:
         """The mean expected error of all pairs, if these are measured with the best shares."""
-        departure = squared_departure(self._unexplained(chosen), self.evenness) / self.filled
-        left = float(departure.sum() - departure[list(chosen)].sum())
-        return (left + float(self._errors(chosen, self._best_shares(chosen))[0])) / len(self.ends)
+        return self._sum(chosen, self._best_shares(chosen)) / len(self.ends)
 
     def _unexplained(self, chosen: Sequence[int]) -> Floats:
         """Departures less what chains of measured pairs imply."""
@@ -134,8 +138,9 @@ class PairChoice:
         strength = np.clip(self.departures / np.maximum(self.most, 1e-9), 0.0, 1.0)
         for number in chosen:
             first, second = self.ends[number]
-            implied = _with_edge(implied, int(first), int(second), IMPLIED * float(strength[number]))
-        return np.maximum(self.departures - implied[self.ends[:, 0], self.ends[:, 1]] * self.most, 0.0)
+            implied = _with_edge(implied, int(first), int(second), float(strength[number]))
+        along = self.implied * implied[self.ends[:, 0], self.ends[:, 1]]
+        return np.asarray(np.maximum(self.departures - along * self.most, 0.0))
 
     def _variances(self, shares: Floats) -> Floats:
         return np.asarray(self.noise / np.maximum(shares, 1e-12) ** (1 if self.concentrated else 2))

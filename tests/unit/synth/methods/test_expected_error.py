@@ -1,10 +1,10 @@
-"""The choice between pairs and one-way margins, from public facts: it follows the budget and the number of rows."""
+"""The forecast of a plan, and the choice that follows from it: public facts only."""
 
+import numpy as np
 import pytest
 
 import understudy as us
-from understudy.synth.methods.auto import expected_error
-from understudy.synth.shared.method import Request, configure
+from understudy.synth.shared.forecast import USUAL_RECORDS, assumed_choice, forecast
 
 SCHEMA = us.Schema(
     attributes=tuple(
@@ -13,27 +13,55 @@ SCHEMA = us.Schema(
 )
 
 
-def steps(method, epsilon):
-    request = Request(budget=us.PureDP(epsilon=epsilon), unit=us.Unit(kind="add_remove"), rows=5000)
-    return configure(method, {}).plan(SCHEMA, request).steps
+def expected(method, epsilon, rows=5000, **options):
+    return forecast(us.plan(SCHEMA, method=method, budget=us.PureDP(epsilon=epsilon), unit="add_remove", rows=rows,
+                            **options), SCHEMA)  # fmt: skip
 
 
-def test_more_budget_and_more_measured_tables_mean_less_error():
-    errors = [expected_error(SCHEMA, steps("ipf", epsilon), 5000) for epsilon in ("0.1", "1", "10")]
+@pytest.mark.parametrize("method", ["independent", "ipf", "histogram", "one_look"])
+def test_more_budget_means_less_expected_error(method):
+    errors = [expected(method, epsilon) for epsilon in ("0.1", "1", "10")]
     assert errors[0] > errors[1] > errors[2] > 0
-    assert expected_error(SCHEMA, steps("ipf", 10), 5000) < expected_error(SCHEMA, steps("independent", 10), 5000)
-    assert expected_error(SCHEMA, steps("ipf", "0.05"), 500) > expected_error(SCHEMA, steps("independent", "0.05"), 500)
 
 
-def test_without_any_table_everything_is_unknown():
-    assert expected_error(SCHEMA, (), 1000) > expected_error(SCHEMA, steps("independent", 1), 1000)
+def test_pairs_pay_with_a_large_budget_and_not_with_a_small_one():
+    assert expected("ipf", 10) < 0.1 * expected("independent", 10)
+    assert expected("ipf", "0.05", 500) > expected("independent", "0.05", 500)
+
+
+def test_what_must_be_measured_counts():
+    assert expected("independent", 4, must="crosstab(v4, v5)") < expected("independent", 4)
+
+
+def test_unknown_records_are_assumed_and_no_data_mean_no_forecast():
+    budget = us.PureDP(epsilon=1)
+    said = us.plan(SCHEMA, method="ipf", budget=budget, unit="add_remove", rows=USUAL_RECORDS)
+    unsaid = us.plan(SCHEMA, method="ipf", budget=budget, unit="add_remove")
+    assert forecast(said, SCHEMA) == pytest.approx(forecast(unsaid, SCHEMA))
+    plain = us.plan(SCHEMA, method="ipf", budget=us.NonPrivate(), unit="replace", records=100)
+    assert forecast(plain, SCHEMA) is None
+
+
+def test_the_expected_noise_of_one_way_margins_is_that_of_the_draw():
+    """Squared noise over counts, simulated with the margins that are assumed."""
+    plan = us.plan(SCHEMA, method="independent", budget=us.ZCDP(rho="0.05"), unit="replace", records=100_000)
+    choice = assumed_choice(plan, SCHEMA, 0.2)
+    rng, found = np.random.default_rng(3), 0.0
+    for number, size in enumerate(SCHEMA.shape()):
+        shares = 1 / np.arange(1, size + 1)
+        people = 100_000 * shares / shares.sum()
+        noise = rng.normal(0, choice.first[number] ** -0.5, (2000, size))
+        found += float((noise**2 / people).sum(axis=1).mean() * choice.resting[number])
+    said = float(choice._one_errors(1 / choice.first).sum())
+    assert said == pytest.approx(found, rel=0.2)
+    assert abs(said / found - 1) < min(abs(said / found * factor - 1) for factor in (0.7, 1.4))
 
 
 @pytest.mark.parametrize(
     ("epsilon", "rows", "method"),
-    [("0.05", 1000, "independent"), ("1", 5000, "ipf"), ("0.05", 1_000_000, "ipf"), ("0.05", None, "ipf")],
+    [("0.05", 1000, "independent"), ("0.3", 3000, "one_look"), ("1", 5000, "ipf"), ("0.05", 1_000_000, "ipf")],
 )
-def test_auto_measures_pairs_only_where_noise_leaves_something_of_them(epsilon, rows, method):
+def test_auto_takes_what_has_the_least_expected_error(epsilon, rows, method):
     plan = us.plan(SCHEMA, budget=us.PureDP(epsilon=epsilon), unit="add_remove", rows=rows)
     assert plan.method == method
     assert plan.notes[0].startswith(f"Chosen by public facts: {method}:")
@@ -42,3 +70,10 @@ def test_auto_measures_pairs_only_where_noise_leaves_something_of_them(epsilon, 
 def test_auto_uses_public_records_too():
     plan = us.plan(SCHEMA, budget=us.PureDP(epsilon="0.05"), unit="replace", records=1000)
     assert plan.method == "independent"
+
+
+def test_a_plan_says_how_good_it_will_be_and_what_that_assumes():
+    plan = us.plan(SCHEMA, method="ipf", budget=us.PureDP(epsilon=1), unit="add_remove", rows=5000)
+    (said,) = [note for note in plan.notes if note.startswith("Expected error of two-way tables")]
+    assert f"about {forecast(plan, SCHEMA):.2g}" in said
+    assert "5,000 records" in said
