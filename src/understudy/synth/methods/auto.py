@@ -33,6 +33,7 @@ from understudy.synth.shared.required import (
 CLEARLY_BETTER = 0.5
 # From which on choosing is taken for better than measuring all pairs, which leaves every answer valid.
 CLEARLY_LESS = 0.8
+MISSED = 1.25  # times the error of a look, with strong dependences, that one-way margins may have
 STRONG = 0.5  # of the largest dependence that is possible: pairs rarely have more on average
 MOST_ATTRIBUTES = 16
 MODEL_CELLS = 500_000
@@ -109,12 +110,13 @@ class Auto:
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         together = inf if pairs is None else forecast(pairs, schema) or 0.0
         chosen = forecast(looking, schema) or 0.0  # none for very many attributes: then the look decides
-        alone = inf
+        alone, single, hidden = inf, looking, False
         if not self.refine and self.draws == "fit":
             single = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
             hidden = nothing_to_choose(looking, schema, STRONG)
             alone = 0.0 if hidden else forecast(single, schema) or inf
-        if alone <= min(chosen, together):
+        # One-way margins forgo every dependence; they are taken only where strong ones would not be missed much either.
+        if alone <= min(chosen, together) and (hidden or self._little_missed(single, looking, schema)):
             reason = "independent: with this budget and so few rows, noise would hide what two-way tables have to say."
             return _with_reason(single, reason)
         if pairs is not None and CLEARLY_LESS * together <= chosen:
@@ -122,6 +124,10 @@ class Auto:
             return _with_reason(pairs, reason)
         reason = "one_look: a noisy look inside the run decides how many pairs are worth their noise, none to many."
         return _with_reason(self._with_answers(OneLook, schema, request), reason)
+
+    def _little_missed(self, single: Plan, looking: Plan, schema: Schema) -> bool:
+        alone, chosen = forecast(single, schema, STRONG), forecast(looking, schema, STRONG)
+        return alone is not None and chosen is not None and alone <= MISSED * chosen
 
     def _with_answers(self, method: type[Mst | OneLook], schema: Schema, request: Request) -> Plan:
         """The plan of a method that chooses, with tables for ordinary questions beside it if nobody named others.
