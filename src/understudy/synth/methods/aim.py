@@ -48,10 +48,11 @@ from understudy.synth.shared.margins import (
     margin_step,
     public_records,
     rows_law,
+    shares_by_cells,
     total_of,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.pairs import one_way_steps
+from understudy.synth.shared.pairs import least_variance_power
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
@@ -116,7 +117,14 @@ class Aim(ChoosingMethod):
         candidates = self._affordable(strata, unit)
         rounds = self.rounds * len(schema.names) if candidates else len(first)
         part = currency.amount / rounds
-        steps = [*required.steps(unit, whole), *one_way_steps(schema, ones, unit, currency, part * len(first))]
+        # One-way margins share their parts by size; the number of rows, on which every count rests, keeps a part.
+        shares = shares_by_cells(schema, ones, least_variance_power(currency))
+        amounts = [*(part * len(ones) * share for share in shares), part][: len(first)]
+        steps = [
+            margin_step(schema, margin, unit, currency.noise(amount, schema, margin, unit))
+            for margin, amount in zip(first, amounts, strict=True)
+        ]
+        steps = [*required.steps(unit, whole), *steps]
         notes = (f"No model of at most {self.model_cells:,} cells holds a pair: all is spent on one-way margins.",)
         if candidates:
             left = max(rounds - len(first), 1)

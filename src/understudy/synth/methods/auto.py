@@ -111,7 +111,7 @@ class Auto:
         together = inf if pairs is None else forecast(pairs, schema) or 0.0
         chosen = forecast(looking, schema) or 0.0  # none for very many attributes: then the look decides
         alone, single, hidden = inf, looking, False
-        if not self.refine and self.draws == "fit":
+        if not self.refine and self.draws == "fit" and (request.records or request.rows):
             single = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
             hidden = nothing_to_choose(looking, schema, STRONG)
             alone = 0.0 if hidden else forecast(single, schema) or inf

@@ -62,6 +62,7 @@ from understudy.synth.shared.strata import Strata, read_strata
 
 MODEL_CELLS = 300_000
 LOOK = "look at every pair"
+LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not make an infinite precision
 # Of the budget, for the first one-way margins: as much as makes their error small beside all records, within limits.
 LEAST_FIRST, MOST_FIRST, SMALL = Fraction(1, 10), Fraction(1, 3), 0.05
 # The look. Noise falls with the root of a share of rho, and with a share of epsilon itself.
@@ -162,8 +163,7 @@ class OneLook(ChoosingMethod):
             first_share = _first(schema, ones, unit, currency, plan.records or plan.rows)
             left = currency.amount * (1 - first_share - _looking(currency))
             singles = measured[len(required.tables) :]
-            told = measured[: len(required.tables)]
-            choice = self._choice(strata, currency, gate, singles, pairs=pairs, told=told, total=total, left=left)
+            choice = self._choice(strata, currency, gate, singles, pairs=pairs, total=total, left=left)
             sizes = {name: schema[name].size for name in strata.inner}
             always = kept_together(strata, unit)
             always += map(strata.inside, required.groups(self.model_cells, always))
@@ -190,7 +190,7 @@ class OneLook(ChoosingMethod):
 
     def _choice(
         self, strata: Strata, currency: Currency, gate: Gate, measured: Sequence[Measurement], *,
-        pairs: Sequence[Margin], told: Sequence[Measurement], total: float, left: Fraction,
+        pairs: Sequence[Margin], total: float, left: Fraction,
     ) -> PairChoice:  # fmt: skip
         """The noisy look, and all that follows from it before anything is chosen."""
         schema, unit = strata.schema, gate.unit
@@ -207,7 +207,7 @@ class OneLook(ChoosingMethod):
         for one in measured:
             for name in strata.inside(one.margin):
                 protected[place[name]] = 1.0
-                known[place[name]] = 1.0 / one.mechanism.variance
+                known[place[name]] = 1.0 / max(one.mechanism.variance, LEAST_VARIANCE)
                 errors[place[name]] = independence.one_way_error(name, _mean_noise(one.mechanism))
         ends = np.array([[place[name] for name in pair] for pair in pairs])
         # Where the number of rows is not public, every distance holds the error of its estimate too.
@@ -215,17 +215,16 @@ class OneLook(ChoosingMethod):
         explained = np.hypot(np.hypot(*errors[ends].T), rows)
         most = np.array([independence.largest_departure(pair) for pair in pairs])
         one_powers, pair_powers = independence.powers(pairs)
-        required = {one.margin: 1.0 / one.mechanism.variance for one in told}
         return PairChoice(
             one_powers=one_powers * protected,
             first=known,
             pair_powers=pair_powers,
-            known=np.array([required.get(one.margin, 0.0) for one in offered]),
+            known=np.zeros(len(pairs)),  # what must be answerable is measured for answers, not for rows
             ends=ends,
             departures=shrunk_departures(noisy.astype(float), explained, noise.variance, most),
             most=most,
             evenness=np.array([independence.evenness(pair) for pair in pairs]),
-            noise=currency.noise(left, schema, offered[0].margin, unit).variance,
+            noise=max(currency.noise(left, schema, offered[0].margin, unit).variance, LEAST_VARIANCE),
             concentrated=currency.concentrated,
         )
 

@@ -20,7 +20,7 @@ from understudy.core.schema import Schema
 from understudy.core.workload import Margin, Need, lines_of, needs_of, quoted, required_tables
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
-from understudy.models.junction_tree import JunctionTree, tree_cells
+from understudy.models.junction_tree import tree_cells
 from understudy.privacy.promise.definition import NonPrivate, Unit
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.synth.shared.currency import Currency
@@ -86,7 +86,7 @@ class Required:
 
         All that the method measured by its own choice, and of the required tables those that a model of at most
         ``limit`` cells holds beside them, in order. With ``must_rows = false`` a required table is used only where the
-        model holds it anyway: the method measured it once more, or other tables join its attributes.
+        method measured it once more.
         """
         own = [one for one in measured if not is_required(one)]
         if len(own) == len(measured):
@@ -96,11 +96,10 @@ class Required:
         groups = [*always, *structural_groups(self.schema), *margins]
         kept = {id(one) for one in own}
         most = max(limit, tree_cells(sizes, groups))
-        cliques = [set(clique) for clique in JunctionTree.build(sizes, groups, most).cliques]
         for one in measured:
             if id(one) in kept:
                 continue
-            if one.margin in margins or any(set(one.margin) <= clique for clique in cliques):
+            if one.margin in margins:
                 kept.add(id(one))
             elif self.in_rows and tree_cells(sizes, [*groups, one.margin]) <= most:
                 groups.append(one.margin)
