@@ -134,7 +134,7 @@ def drafts():
         yield f"{method} {budget.name}", us.synthesize(source, method=method, budget=budget, **more)
     number = np.arange(12)
     places = make_places([f"p{n:02d}" for n in number], 41 + 0.03 * (number // 4), -71 + 0.05 * (number % 4))
-    trips = pa.table({"origin": ["p01"] * 30 + ["p05"] * 10, "destination": ["p03"] * 40, "jobs": [1] * 40})
+    trips = pa.table({"origin": ["p01", "p05"], "destination": ["p03", "p03"], "jobs": [30, 10]})
     commutes = us.open_commutes(trips, places=places)
     yield "commutes", us.synthesize(commutes, method="commute", budget=us.PureDP(epsilon=8))
     yield "somebody else's", us.wrap(TABLE, SCHEMA)
