@@ -293,16 +293,11 @@ def _levels(model: Model, weights: Floats) -> Floats:
     block = max(1, BLOCK // (cells * levels * size))
     scale = np.maximum(np.abs(patterns).max(axis=0), np.finfo(float).tiny)
     x = patterns / scale
-    start = None
-    if model.family == "multinomial":  # all draws are near their mean: from there a few steps are enough
-        middle = np.maximum(table.mean(axis=0, keepdims=True), 0)
-        start = _score_levels(x, middle, model.family, _first(x, middle, model.family))
     results = []
     for begin in range(0, len(table), block):
         some = table[begin : begin + block]
-        # Thresholds that two draws do not share would be held back by one another's order.
-        first = _first(x, some, model.family) if start is None else np.repeat(start, len(some), axis=0)
-        results.append(_score_levels(x, some, model.family, first))
+        # Not from the fit of the mean: where that is nearly separated, one huge step would hold back all the others.
+        results.append(_score_levels(x, some, model.family, _first(x, some, model.family)))
     fitted = np.concatenate(results)
     if model.family == "multinomial":
         return np.asarray(fitted / np.tile(scale, levels - 1))

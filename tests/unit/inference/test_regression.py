@@ -103,7 +103,7 @@ def test_an_outcome_that_never_has_a_level_is_refused(schema):
 
 
 def test_draws_of_many_levels_end_where_single_fits_do_and_have_no_score_left():
-    """All draws begin at the fit of their mean; those that have arrived are left alone."""
+    """Draws that have arrived are left alone."""
     rng = np.random.default_rng(3)
     design = np.array([[1.0, a, b] for a in (0, 1) for b in (0, 1, 2) for _ in range(4)])
     outcome = np.tile(np.arange(4), 6)
@@ -127,3 +127,16 @@ def test_a_regression_that_would_take_minutes_is_refused_before_anything_is_draw
         release = us.synthesize(us.open_source(table, schema), method="histogram", budget=us.PureDP(epsilon=5))
     with pytest.raises(UnsupportedError, match="coefficients over so many cells"):
         us.infer(release, "a ~ b + c", family="multinomial")
+
+
+def test_a_level_that_nearly_nobody_has_does_not_hold_the_other_coefficients_in_one_place():
+    """Draws that began at a nearly separated fit never moved: intervals had no width."""
+    design = np.array([[1.0, a] for a in (0, 1) for _ in range(3)])
+    names = tuple(str(place) for place in range(4))
+    model = Model(
+        family="multinomial", names=names, design=design, outcome=np.tile(np.arange(3), 2), columns=("i", "a"),
+        levels=tuple("pqr"),
+    )  # fmt: skip
+    tables = np.random.default_rng(3).dirichlet([40, 30, 20, 40, 30, 1e-9], size=50)
+    spread = model.fit(tables).std(axis=0)
+    assert spread[:2].min() > 0.05
