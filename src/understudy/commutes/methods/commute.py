@@ -94,7 +94,7 @@ class Commute:
     """
 
     name: ClassVar[str] = "commute"
-    summary: ClassVar[str] = "commuting patterns: draws over public rings around each destination, by a law for each size"
+    summary: ClassVar[str] = "commuting patterns: draws over public rings around each destination, by its size"
     guarantees: ClassVar[tuple[str, ...]] = ("approx", "pure", "probabilistic", "none")
 
     coarsen: str = "rings"
