@@ -44,6 +44,7 @@ def folder(people, tmp_path_factory):
     return out
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["auto", "histogram", "one_look"])
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.name)
 @pytest.mark.parametrize("unit", ["replace", "add_remove"])
