@@ -125,9 +125,10 @@ PLACES = make_places(
 
 def flows(pairs=200, seed=3):
     rng = np.random.default_rng(seed)
+    chosen = rng.choice(30 * 30, pairs, replace=False)  # a pair given twice is refused
     return pa.table({
-        "origin": [f"p{place:02d}" for place in rng.integers(0, 30, pairs)],
-        "destination": [f"p{place:02d}" for place in rng.integers(0, 30, pairs)],
+        "origin": [f"p{place:02d}" for place in chosen // 30],
+        "destination": [f"p{place:02d}" for place in chosen % 30],
         "jobs": rng.integers(1, 9, pairs),
     })  # fmt: skip
 
@@ -171,7 +172,12 @@ def test_other_jobs_are_seen(change):
     elif change == "one job elsewhere":
         jobs[0], jobs[1] = jobs[0] + 1, jobs[1] - 1
     elif change == "two origins swapped":  # the same jobs at every destination, and from every origin
-        place = next(row for row in range(200) if jobs[row] == jobs[0] and destinations[row] != destinations[0])
+        given = set(zip(origins, destinations, strict=True))
+        place = next(
+            row
+            for row in range(1, 200)
+            if jobs[row] == jobs[0] and not {(origins[row], destinations[0]), (origins[0], destinations[row])} & given
+        )
         origins[0], origins[place] = origins[place], origins[0]
     else:
         origins, destinations = destinations, origins
