@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import understudy as us
-from understudy.commutes.map.commute_map import off_alike, stated_law
+from understudy.commutes.map.counts_law import off_alike, stated_law
 from understudy.demo.commuters import make_world
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**9))

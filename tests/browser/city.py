@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.map.commute_map import Shown, render, urn_law
+from understudy.commutes.map.commute_map import Shown, render
+from understudy.commutes.map.counts_law import urn_law
 from understudy.commutes.map.page_arrays import MapFlows, MapPlaces
 from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.release.statement import Statement

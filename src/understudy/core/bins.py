@@ -114,15 +114,6 @@ class Bins:
         upto = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
         return float(np.interp(part, upto, self.cells[first : after + 1]))
 
-    def below(self, bin_number: int, bound: float) -> float:
-        """The share of a bin's rows that lie below a bound inside it, under the density inside the bin."""
-        points, weights = self.nodes(bin_number)
-        if self.cells is None or self.shares is None:
-            return float(weights[points < bound].sum())
-        first, after = self._cells_of(self.low[bin_number], self.high[bin_number])
-        upto = np.concatenate([[0.0], np.cumsum(weights)])
-        return float(np.interp(bound, self.cells[first : after + 1], upto))
-
 
 def bins_of(attribute: Attribute) -> Bins:
     """The bins of an attribute with edges."""

@@ -26,7 +26,9 @@ def round_edges(low: float, high: float, *, whole: bool) -> list[int | float]:
     for step in _steps(last - first or Fraction(max(abs(high), 1)) / 10, whole):
         start, stop = math.floor(first / step), math.ceil(last / step)
         if stop - start <= MOST_BINS:
-            return [_number(number * step) for number in range(start, max(stop, start + 1) + 1)]
+            edges = [_number(number * step) for number in range(start, max(stop, start + 1) + 1)]
+            if len({*edges}) == len(edges):  # steps can be finer than what numbers of a computer tell apart
+                return edges
     raise AssertionError("the steps grow without end")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.commutes.map.commute_map import (
+from understudy.commutes.map.counts_law import (
     NO_LAW,
     NOISY_SIZES,
     error_at_most,

@@ -1,0 +1,156 @@
+"""What a commuting release says about the law of its counts, from public facts alone.
+
+Methods that draw from an urn publish, by the public number of jobs of a workplace, how many zones of homes it tells
+apart, the prior of each and how many rows are drawn; geometric noise publishes its scale. With them the page
+computes the range beside a count (docs/tutorials/map.md). Other releases get no ranges, and the page says why.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from understudy.commutes.map.page_arrays import MapLaw
+from understudy.commutes.methods.commute import SPREAD
+from understudy.commutes.models.gravity import GravityTree
+from understudy.commutes.models.regions import belief
+from understudy.commutes.shared.distances_and_homes import HOMES_LABEL, groups_of, home_areas
+from understudy.commutes.shared.priors import noisy_cells
+from understudy.core.arrays import Floats, Integers
+from understudy.core.places import DESTINATION
+from understudy.privacy.mechanisms.cell_estimates import CONCENTRATIONS
+from understudy.privacy.mechanisms.cell_estimates import noise_law as cell_noise
+from understudy.privacy.mechanisms.commute_prior import SizedPrior
+from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, MixedCells
+from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.promise.event import NoNoise
+from understudy.release.statement import Provenance, Statement
+
+if TYPE_CHECKING:
+    from understudy.commutes.commute_release import CommuteRelease
+
+URNS = ("commute_urn", "commute_accept_reject")
+NOISY_SIZES = "the numbers of jobs at workplaces are noisy themselves, and it is not public which workplaces exist"
+NO_LAW = "the method places jobs by a fit to noisy counts of areas, and nothing public says how far that fit is off"
+
+
+def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: Integers) -> tuple[MapLaw | None, str]:
+    """The law of workplaces with ``sizes`` jobs; or nothing, and why."""
+    if DESTINATION not in statement.unit.fixed:
+        return None, NOISY_SIZES
+    drawn = provenance.draws[copy - 1].get("mechanisms", ()) if 1 <= copy <= len(provenance.draws) else ()
+    options = {} if provenance.plan is None else provenance.plan.options
+    for mechanism in drawn:
+        if mechanism.get("mechanism") in URNS:
+            priors = SizedPrior.from_json(mechanism)
+            cells, weights, shifts = priors.of(sizes)
+            prior: Floats = cells * (weights.astype(np.float64) * 2.0 ** (-shifts.astype(np.float64)))
+            times = priors.times_of(sizes)
+            blended = mechanism["mechanism"] == "commute_urn" and options.get("coarsen", "rings") == "rings"
+            blended = blended and options.get("blend", "auto") == "auto"
+            believed = belief(sizes, prior, SPREAD, times) if blended else np.ones(len(sizes))
+            return urn_law(sizes, prior, cells, times=times, believed=believed), ""
+        if mechanism.get("mechanism") == MixedCells.name:
+            return mixed_law(sizes, MixedCells.from_json(mechanism, NoNoise())), ""
+        if mechanism.get("mechanism") == "commute_geometric" and options.get("coarsen", "rings") == "rings":
+            scale = Fraction(mechanism["scale"])
+            cells = noisy_cells(sizes, 2 * statement.unit.rows_per_unit, scale)
+            return noise_law(sizes, cells, float(scale)), ""
+    return None, NO_LAW
+
+
+def off_alike(release: CommuteRelease, copy: int) -> float | None:
+    """How far what follows the model may be off for all workplaces alike, from the release's noisy jobs by home area.
+
+    Twice the root of ``error_at_most``, for the jobs that follow the model in an area. Nothing is charged: the noisy
+    counts were measured and are part of the release.
+    """
+    found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
+    if found is None or not isinstance(found.mechanism, Geometric):
+        return None
+    origins, destinations, jobs = (np.asarray(column, dtype=np.int64) for column in release.coded(copy))
+    origins, destinations, jobs = (column[origins >= 0] for column in (origins, destinations, jobs))
+    sizes = np.bincount(destinations, jobs, len(release.places)).astype(np.int64)
+    law, _ = stated_law(release.provenance, release.statement, copy, sizes)
+    scale = float(found.mechanism.scale)
+    areas, number = home_areas(GravityTree(release.places), scale, float(sizes.sum()))
+    if law is None or number != len(found.values):
+        return None
+    noisy, variance = found.values.astype(np.float64), np.full(number, 2 * scale**2)
+    for level in list(release.places.areas)[-1:]:  # parts of the areas that people ask for are put together
+        whole, count = groups_of(release.places, level)
+        of_part = np.zeros(number, dtype=np.int64)
+        of_part[areas] = whole
+        if count < number and np.array_equal(of_part[areas], whole):
+            noisy = np.asarray(np.bincount(of_part, noisy, count), dtype=np.float64)
+            variance = np.asarray(np.bincount(of_part, variance, count), dtype=np.float64)
+            areas, number = whole, count
+    keys, which = np.unique(destinations * number + areas[origins], return_inverse=True)
+    shown, at, area = np.bincount(which, jobs), keys // number, keys % number
+    zone = np.minimum(shown, sizes[at] / law.cells[at])
+    modelled = np.bincount(area, law.model[at] * shown + (1 - law.model[at]) * zone, number)
+    most = error_at_most(np.bincount(area, shown, number).astype(np.float64), noisy, variance)
+    return float(2 * np.sqrt(most / max(float(np.mean(modelled**2)), 1e-9)))
+
+
+def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:
+    """The mean squared error, at most, of counts z that were made from noisy counts y = x + noise of a variance v.
+
+    By Stein's identity it is the mean of (z - y)^2 - v + 2v times the slope of z in y, which lies between 0 and 1.
+    """
+    return float(np.mean((shown - noisy) ** 2 + variance))
+
+
+def urn_law(
+    sizes: Integers, prior: Floats, cells: Integers, *, times: Integers | int = 1, believed: Floats | float = 1.0
+) -> MapLaw:
+    """Dirichlet-multinomial draws of ``times`` rows for each of n jobs from an urn with a prior of total size A.
+
+    A count of m rows in a group of zones is beta-binomial: variance m p (1 - p) (N + m) / (N + 1) with N = n + A.
+    Multiplied by N / m it estimates the balls of the group. Placed are the drawn rows as far as they are believed, so
+    believed n / (n + A) of the jobs tell of workers, and the rest follows the model.
+    """
+    jobs = np.maximum(sizes, 1).astype(np.float64)
+    urn, rows = jobs + prior, jobs * times
+    noise = (urn / jobs) ** 2 * (urn + rows) / ((urn + 1) * times)
+    return MapLaw(model=1 - believed * jobs / urn, noise=noise, cells=cells)
+
+
+def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
+    """What the law of each size leaves unsure.
+
+    An answer is true with probability t = 1 / (1 + K a): the true count of a group is estimated with a variance of
+    (1 - t^2) / t^2 for each job. Noise of variance v in each of K zones is v K / n for each of n jobs, before counts
+    are guessed with the model, which makes it smaller. What the guess takes from the model follows the model: the share
+    of the variance of a count that noise hides.
+    """
+    laws, cells = mechanism.laws.of(sizes)
+    jobs = np.maximum(sizes, 1).astype(np.float64)
+    model, noise = np.empty(len(sizes)), np.empty(len(sizes))
+    spread = np.mean([1 / (concentration + 1) for concentration in CONCENTRATIONS])
+    for law, zones in {*zip(laws.tolist(), cells.tolist(), strict=True)}:
+        own = (laws == law) & (cells == zones)
+        varies = 1 / jobs[own] + (1 - 1 / jobs[own]) * spread
+        if law == ANSWERS:
+            true = float(1 / (1 + zones * mechanism.prior))
+            each = np.full(int(own.sum()), (1 - true**2) / true**2)
+        else:
+            chances = cell_noise(mechanism.scale, zones, law == BALANCED)
+            variance = float((chances * (np.arange(len(chances)) - len(chances) // 2) ** 2).sum())
+            each = variance * zones / jobs[own]
+        hidden = each / jobs[own] / (varies + each / jobs[own])
+        model[own], noise[own] = hidden if mechanism.alike else 0.0, 1 + each * (1 - hidden)
+    return MapLaw(model=model, noise=noise, cells=cells)
+
+
+def noise_law(sizes: Integers, cells: Integers, scale: float) -> MapLaw:
+    """Geometric noise on every zone, cut off at zero, and as many rows as there are jobs in proportion.
+
+    A zone has variance 2 s^2, so a group of p of all jobs, about p K zones, has 2 s^2 K / n for each of its n p jobs,
+    and once more for real homes. What noise adds above zero, about s/2 for each zone, follows the zones' equal masses.
+    """
+    jobs = np.maximum(sizes, 1).astype(np.float64)
+    added = cells * scale / 2
+    return MapLaw(model=added / (jobs + added), noise=1 + 2 * scale**2 * cells / jobs, cells=cells)
