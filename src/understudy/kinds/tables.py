@@ -114,7 +114,7 @@ class Tables:
         return plan_finding(planner, domain, request)
 
     def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
-        return plan_finding(configure(plan.method, plan.options).plan, domain, request)
+        return plan_finding(configure(plan.method, plan.options).plan, domain, request, left=plan.left)
 
     def header(self, domain: Schema) -> dict[str, str]:
         return {"schema": write_schema(domain)}

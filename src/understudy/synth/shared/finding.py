@@ -42,8 +42,11 @@ def share_of(schema: Schema) -> Fraction:
     return min(LEAST_SHARE + EACH * len(schema.open), MOST_SHARE)
 
 
-def plan_finding(planner: Planner, schema: Schema, request: Request) -> Plan:
+def plan_finding(planner: Planner, schema: Schema, request: Request, *, left: Definition | None = None) -> Plan:
     """The plan of a method for a schema; with the steps that find what the schema leaves open, if there is anything.
+
+    ``left``: what an earlier plan left to the method, for making that plan again. ``auto`` may have tried other methods
+    with another form of it first. Whether it adds up is checked like any other.
 
     Raises
     ------
@@ -56,7 +59,7 @@ def plan_finding(planner: Planner, schema: Schema, request: Request) -> Plan:
         return planner(schema, request)
     steps = finding_steps(schema, request.unit, request.budget)
     likely = _likely(schema)
-    best, *others = _rests(schema, request.budget)
+    best, *others = _rests(schema, request.budget) if left is None else [left]
     for rest in (best, *others):
         try:
             plan = planner(likely, replace(request, budget=rest))
