@@ -217,6 +217,8 @@ class Gate(ChargingGate):
         ------
         InternalError
             If it is not a schema of the same attributes, or codes are merged already.
+        UnsupportedError
+            If the data cannot be counted a second time by other codes.
         """
         if schema.names != self._schema.names or self._groups:
             raise InternalError("a schema that was found has the attributes of the one it was found with.")
