@@ -182,12 +182,15 @@ def test_words_of_the_attacker():
 
 
 def test_several_rows_per_unit_cost_as_much_as_a_smaller_epsilon():
-    """Three rows of a unit move a count by three: the noise is that of a third of epsilon, and so are the widths."""
+    """Three rows of a unit move a count by three: the noise is that of a third of epsilon.
+
+    Intervals have room for units whose rows are all alike, which makes the variance of sampling three times as large.
+    """
     settings = {"records": 2000, "method": "histogram", "repeats": 4}
     three = us.advise(SMOKES, SHARE, epsilons=("0.3",), unit=us.Unit(rows_per_unit=3), **settings)
     one = us.advise(SMOKES, SHARE, epsilons=("0.1",), **settings)
     assert three.rows[0].cell_uncertainty == pytest.approx(one.rows[0].cell_uncertainty, rel=1e-9)
-    assert three.rows[0].best.width == pytest.approx(one.rows[0].best.width, rel=1e-6)
+    assert one.rows[0].best.width < three.rows[0].best.width < math.sqrt(3) * one.rows[0].best.width
     assert three.rows[0].attacker.odds == pytest.approx(math.exp(0.3))
     assert three.rows[0].attacker.guess_exact is None
     assert "every record but the up to 3 of one unit and asks about those" in three.odds_in_words[0]
@@ -395,8 +398,8 @@ def test_every_method_that_auto_would_take_is_named():
     """At a small epsilon one-way margins, at a larger one pairs: the heading named the first for all."""
     levels = tuple(str(number) for number in range(8))
     schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=levels) for name in "abc"))
-    advice = us.advise(schema, "proportion(a == '1')", records=3000, epsilons=("0.1", "5"), repeats=2)
-    chosen = [us.plan(schema, budget=us.PureDP(epsilon=e), records=3000).method for e in ("0.1", "5")]
+    advice = us.advise(schema, "proportion(a == '1')", records=3000, epsilons=("0.02", "5"), repeats=2)
+    chosen = [us.plan(schema, budget=us.PureDP(epsilon=e), records=3000).method for e in ("0.02", "5")]
     assert len(set(chosen)) == 2
     assert advice.method == ", ".join(chosen)
 
