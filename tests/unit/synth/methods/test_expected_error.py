@@ -67,6 +67,14 @@ def test_auto_takes_what_has_the_least_expected_error(epsilon, rows, method):
     assert plan.notes[0].startswith(f"Chosen by public facts: {method}:")
 
 
+@pytest.mark.parametrize(("rows", "takes_the_full_table"), [(5000, False), (50_000, True)])
+def test_auto_takes_a_full_table_only_for_many_records(rows, takes_the_full_table):
+    """1,024 cells, most of them empty: with 5,000 records it was four times as wrong as all pairs."""
+    schema = us.Schema(attributes=tuple(us.Attribute(name=f"v{i}", levels=(0, 1)) for i in range(10)))
+    plan = us.plan(schema, budget=us.ApproxDP(epsilon=1, delta="1e-9"), unit="add_remove", rows=rows)
+    assert (plan.method == "histogram") == takes_the_full_table
+
+
 def test_auto_uses_public_records_too():
     plan = us.plan(SCHEMA, budget=us.PureDP(epsilon="0.05"), unit="replace", records=1000)
     assert plan.method == "independent"
