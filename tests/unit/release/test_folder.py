@@ -126,7 +126,15 @@ def test_csv_and_parquet_hold_the_same_rows(made):
 
 def test_verify_accepts_the_release(made):
     checks = us.verify(made)
-    assert [check.name for check in checks] == ["files", "schema", "plan", "measurements", "draws", "guarantee"]
+    assert [check.name for check in checks] == [
+        "files",
+        "schema",
+        "plan",
+        "found",
+        "measurements",
+        "draws",
+        "guarantee",
+    ]
     assert all(check.passed for check in checks)
 
 
