@@ -120,8 +120,8 @@ def page(results: list[Found]) -> str:
         "",
         "## Strata of `valid` below the bar",
         "",
-        "Strata are question x records x epsilon x method. A Wilson interval wholly below "
-        f"{BAR} is a failure. Most strata have few answers yet, so few can fail.",
+        "Strata are question x records x epsilon x method. Listed are those whose Wilson interval is wholly below "
+        f"{BAR}. Most strata have few answers yet; in one or two answers a single miss is enough.",
         "",
         *(low_strata(rows) or ["None."]),
     ]
