@@ -150,8 +150,8 @@ def _heading(results: list[Found]) -> list[str]:
         f"Seeds: {len(results):,}. Releases refused by their plan: {sum('refused' in one for one in results):,}.",
         f"Questions: {len(answers):,}; answered {given:,}, refused {refused:,}, failed {failed:,}.",
         "",
-        "An answer with several quantities counts once, by the share of them that held. A width is divided by that of the",
-        "interval from the records themselves; medians are shown.",
+        "An answer with several quantities counts once, by the share of them that held. A width is divided by that of",
+        "the interval from the records themselves; medians are shown.",
         "",
     ]
 
