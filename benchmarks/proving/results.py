@@ -120,8 +120,8 @@ def page(results: list[Found]) -> str:
         "",
         "## Strata of `valid` below the bar",
         "",
-        "Strata are question x records x epsilon x method. A Wilson interval wholly below "
-        f"{BAR} is a failure. Most strata have few answers yet, so few can fail.",
+        "Strata are question x records x epsilon x method. Listed are those whose Wilson interval is wholly below "
+        f"{BAR}. Most strata have few answers yet; in one or two answers a single miss is enough.",
         "",
         *(low_strata(rows) or ["None."]),
     ]
@@ -150,8 +150,8 @@ def _heading(results: list[Found]) -> list[str]:
         f"Seeds: {len(results):,}. Releases refused by their plan: {sum('refused' in one for one in results):,}.",
         f"Questions: {len(answers):,}; answered {given:,}, refused {refused:,}, failed {failed:,}.",
         "",
-        "An answer with several quantities counts once, by the share of them that held. Widths are medians, over those",
-        "of intervals from the records themselves.",
+        "An answer with several quantities counts once, by the share of them that held. A width is divided by that of",
+        "the interval from the records themselves; medians are shown.",
         "",
     ]
 
