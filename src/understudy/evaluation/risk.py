@@ -208,7 +208,7 @@ def _without_order(comparison: Comparison) -> list[Finding]:
 
 
 def _surely(row: Mapping[str, Any], subjects: int) -> bool:
-    """Above 0 even after the greatest of so many subjects was picked (Bonferroni)."""
+    """Whether the risk is above 0 although the greatest of several subjects was picked (Bonferroni)."""
     wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / subjects) / Z
     return bool(row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0)
 

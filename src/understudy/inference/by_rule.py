@@ -29,7 +29,7 @@ from understudy.release.table_release import Release
 
 FEW_ROWS = 30
 FEW_OF_A_KIND = (
-    20  # rows with a value, or without it, from which on a share is nearly normal (theory/combining-rules.md)
+    20  # rows with a value, and rows without it: with so many a share is nearly normal (theory/combining-rules.md)
 )
 SEVERAL_ROWS = "a unit may have several rows; they are treated as independent, so intervals may be too short"
 MOVED = 0.5  # standard errors between copies and noisy values; with few copies a part of that is chance
@@ -37,7 +37,7 @@ BLOCK = 2**22  # numbers held at once for derivatives
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
 ENOUGH_COPIES, ENOUGH_ROWS = 25, 5  # with these T_f* covers about what it says (theory/noise-aware.md)
-LEAST_COPIES = 4  # with so many copies of at least as many rows as records, T_f* covers at least what it says
+LEAST_COPIES = 4  # copies, each with at least as many rows as records: T_f* then covers at least what it says
 FITTING = {
     "simple": ("T_s",),
     "posterior": ("T_s_posterior", "T_f", "T_f*"),

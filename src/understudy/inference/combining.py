@@ -32,8 +32,8 @@ NEEDS_TWO = ("T_f", "T_f*", "T_p")
 NEEDS_KAPPA = ("T_f*", "T_s", "T_s_posterior")
 WHY_NOT_RUBIN = (
     "Rubin's rule (1 + 1/m) b + v is for missing data, where each table holds the observed half of the truth and its "
-    "own sampling variance. A synthetic table holds none of it: its 95 percent intervals covered 75 to 100 percent, "
-    "depending on the numbers of tables and rows (measured in docs/theory/combining-rules.md)"
+    "own sampling variance. A synthetic table holds none of it: 95 percent intervals by this rule covered 75 to 100 "
+    "percent, depending on the numbers of tables and rows (measured in docs/theory/combining-rules.md)"
 )
 
 

@@ -306,7 +306,7 @@ class SumOfNoise:
     mechanism: Any
     count: int = 1
     reach: int = field(init=False)
-    _step: int = field(init=False)  # wide noise is tabulated at every so many whole numbers
+    _step: int = field(init=False)  # wide noise is tabulated at multiples of this number
     _log: Floats = field(init=False)  # at distances 0, step, 2 step, ... of the sum; empty for a single noise
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled, unbiase
 from understudy.inference.validity import NOT_SHOWN, unproved
 from understudy.release.table_release import Release
 
-OPEN = 0.5  # share of the squared influence outside the measured tables from which on a quantity is not determined
+OPEN = 0.5  # a quantity is not determined if more of its squared influence is outside the measured tables
 BIN_SHARE = 0.1  # of an interval: bins that widen it by less leave it valid
 SIMULATED = 200
 MOST_ROOM = 1.0  # half-widths by which an interval may grow at each end because of a choice of tables
@@ -99,7 +99,7 @@ class Judged:
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
     ) -> None:
         """Bound what no measured table determines, where that can be done; else label it not determined."""
-        if evidence.rough and estimand.of_counts:  # numbers of people are not held against the noisy values
+        if evidence.rough and estimand.of_counts:  # numbers of people are not compared with the noisy values
             self.lower(np.ones(len(self.names), bool), MODEL, ROUGH)
         beyond = np.asarray(evidence.modelled) > MODELLED
         if len(beyond) != len(self.names) or not beyond.any():

@@ -242,7 +242,7 @@ def without_each(  # noqa: PLR0917
                     before[j + 1] = max(before[j], term)
                 else:
                     before[j + 1] = min(before[j], term)
-            # No distance without one attribute is less than this (but for rounding, in sums).
+            # No distance without one attribute is less than this (except for rounding, in sums).
             least: Any = before[width]
             if kind == 0:
                 least = (least - greatest) * (1 - 1e-9)

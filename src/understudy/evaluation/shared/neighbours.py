@@ -61,7 +61,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summaries:
-    """Of each query's nearest records: least and greatest rank, records by code, the first point they lie on."""
+    """For the nearest records of each query: least and greatest rank, records by code, the first point they lie on."""
 
     low: Floats
     high: Floats
