@@ -1,12 +1,12 @@
 """A release beside other protections at like utility: the attacker's success against usefulness (Ruiz et al.).
 
-Four protections give every value of a person the value of some person. *Noise* moves ranks by a normal amount and maps
+Four protections replace each value of a person by some person's value. *Noise* moves ranks by a normal amount and maps
 back to original values (the noise left over protects nobody). *Swap* exchanges values whose ranks are close. *PRAM*
 keeps a value or draws it anew from its margin. *Microaggregation* gives small groups of people who are alike the middle
 of their group. The fifth, *ipf*, is synthetic: Raab's noisy two-way tables, fitted together. The strength of each is
 searched for until the mean S_pMSE of all two-way tables is that of the release; what is left to compare is the risk.
 
-Group sizes of microaggregation need not be whole: of size 2.3, three parts in ten of the groups have at least three
+Group sizes of microaggregation need not be whole: for size 2.3, 30 percent of the groups have at least three
 people and the others at least two. Groups are made by halving at the median of the attribute with the widest ranks
 (LeFevre, DeWitt and Ramakrishnan 2006), which takes n log n steps where the usual MDAV takes n^2.
 """
@@ -48,7 +48,7 @@ STRENGTHS = {
     IPF: "1 / epsilon",
 }
 PROTECTIONS = tuple(STRENGTHS)
-LIKE = 0.05  # how far the utility may be from the release's to be called like
+LIKE = 0.05  # a utility is called like the release's up to this relative distance
 ON_A_CURVE = 0.2  # the same for the other points of a curve
 CURVE = (1.0, 0.5, 2.0, 0.25, 4.0)  # its points, in multiples of the release's mean S_pMSE
 MOST_STEPS = 16  # of the search for a strength
@@ -86,8 +86,8 @@ def compare_beside(
 
     The frame ``beside`` has a line for each table that was attacked. ``guessed_right``: the share of people whose
     target is guessed right from the nearest records in ranks, mean over the targets. ``own_record``: the chance to pick
-    a person's own record among the nearest; a synthetic table has no such record. ``double``: each other's only
-    nearest. ``synthesize`` makes tables by ``ipf``.
+    a person's own record among the nearest; a synthetic table has no such record. ``double``: a person and a record
+    are each other's only nearest. ``synthesize`` makes tables by ``ipf``.
     """
     chosen = chosen_protections(names)
     if len(comparison.names) < 2:
@@ -160,7 +160,7 @@ def _swapped(n: int, strength: float, generator: np.random.Generator) -> Integer
     """A permutation that exchanges each rank with another at most ``strength`` n away, each at most once."""
     partner = np.arange(n)
     free = np.ones(n, bool)
-    # A window that is not whole is the greater one as often as its fraction says.
+    # A window that is not whole is rounded up with the probability of its fraction, and else down.
     window = strength * n
     steps = np.ceil(generator.uniform(size=n) * window).astype(np.int64)
     steps[generator.uniform(size=n) > window] = 0
@@ -173,7 +173,7 @@ def _swapped(n: int, strength: float, generator: np.random.Generator) -> Integer
 
 
 def _aggregated(records: Records, size: float, generator: np.random.Generator, nominal: Flags) -> Integers:
-    """Whose value each person gets, by attribute: of the middle of their group, or of its most frequent level."""
+    """By attribute, whose value each person gets: the middle of their group, or one with its most frequent level."""
     group = _groups(mid_rank_matrix(records.positions), size, generator)
     n, width = records.codes.shape
     taken = np.empty((n, width), np.int64)
@@ -197,7 +197,7 @@ def _aggregated(records: Records, size: float, generator: np.random.Generator, n
 def _groups(ranks: Floats, size: float, generator: np.random.Generator) -> Integers:
     """Groups of people who are alike, numbered from 0; all are halved at the same time until the halves are too small.
 
-    A group may be halved if each half has the least size; groups draw theirs, so that the mean of it is ``size``.
+    A group may be halved if each half has the least size. Each group draws its least size, with mean ``size``.
     """
     n = len(ranks)
     coins = generator.uniform(size=2 ** (math.ceil(math.log2(max(n, 2))) + 2))
@@ -225,7 +225,7 @@ def _groups(ranks: Floats, size: float, generator: np.random.Generator) -> Integ
 
 
 def mean_s_pmse(comparison: Comparison, tables: Sequence[CodedTable]) -> float:
-    """The mean S_pMSE of all two-way tables, over all copies: the line of two ways of ``evaluate``."""
+    """The mean S_pMSE of all two-way tables, over all copies, as in the two-way line of ``evaluate``."""
     pairs = list(combinations(comparison.names, 2))
     return float(
         np.mean(
@@ -264,7 +264,7 @@ def _maker(comparison: Comparison, name: str, synthesize: Synthesize | None) -> 
 
 
 def _ends(name: str, comparison: Comparison) -> tuple[float, float, float]:
-    """The strength that is tried first, and the weakest and the strongest that are tried."""
+    """The first, the weakest and the strongest strength that are tried."""
     if name == IPF:
         return 1.0, 1 / EPSILONS[1], 1 / EPSILONS[0]
     return (2.0, 1.0, float(len(comparison.people))) if name == "microaggregation" else (0.1, WEAKEST, 1.0)
@@ -282,8 +282,8 @@ class _Search:
     def strength(self, wanted: float, tolerance: float) -> float:
         """The strength that leaves a mean S_pMSE nearest to the one wanted, between two that enclose it.
 
-        Utility falls with strength, but for chance. Logarithms are halved, or cut where a line between the two
-        enclosing points crosses the wanted one, in turns: a curve that is nearly straight is found in a few steps.
+        Utility falls with strength, except for chance. On a log scale, bisection and linear interpolation between the
+        two enclosing points take turns: a curve that is nearly straight needs few steps.
         """
         first, weakest, strongest = self.ends
         self._try(first)

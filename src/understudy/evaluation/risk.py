@@ -116,7 +116,7 @@ def _missing(attack: type[Attack], comparison: Comparison) -> str:
 
 
 def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """Of each attack the subject with the greatest residual risk."""
+    """For each attack, the subject with the greatest residual risk."""
     worst: dict[str, Mapping[str, Any]] = {}
     subjects = Counter(row["attack"] for row in attacked)
     for row in attacked:
@@ -208,13 +208,13 @@ def _without_order(comparison: Comparison) -> list[Finding]:
 
 
 def _surely(row: Mapping[str, Any], subjects: int) -> bool:
-    """Above 0 even after the greatest of so many subjects was picked (Bonferroni)."""
+    """Whether the risk is above 0 although the greatest of several subjects was picked (Bonferroni)."""
     wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / subjects) / Z
     return bool(row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0)
 
 
 def risk_against_epsilon(results: Sequence[tuple[str, Release, Section]]) -> pa.Table:
-    """Of several releases of the same data: epsilon and the greatest residual risk of each attack (for the figure)."""
+    """For several releases of the same data: epsilon and the greatest residual risk of each attack (for the figure)."""
     rows = []
     for name, release, section in results:
         stated = release.statement.guarantee
@@ -333,7 +333,7 @@ def _told_false(attacked: Rows) -> dict[str, Any]:
 
 
 def _sentence(title: str, sentence: str, number: int | None, *groups: tuple[int, str]) -> dict[str, Any]:
-    """A sentence, its number, and of which groups a thousand people consist: up to three, with what they are."""
+    """A sentence, its number, and the groups that make up a thousand people: up to three, with their texts."""
     given = [*groups, *[(0, "")] * (len(GROUPS) - len(groups))]
     return {
         "title": title,

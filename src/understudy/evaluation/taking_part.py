@@ -48,7 +48,7 @@ MOST_CANARIES = 0.05  # as a share of the people
 EVERYBODY, RAREST, INVENTED = "everybody", "the rarest people", "invented people"
 MEMBERSHIP = "membership"
 PERSON_PART = "person_part"
-# By attack and subject, of each refit: successes and people asked about, among those kept and among those left out.
+# By attack and subject, for each refit: successes and people asked about, among those kept and those left out.
 Counts = dict[tuple[str, str], list[tuple[int, int, int, int]]]
 
 
@@ -91,9 +91,9 @@ def most_allowed(outside: float, claimed: tuple[float, float] | None) -> float |
 def gain_over_refits(
     counts: Sequence[tuple[int, int, int, int]], claimed: tuple[float, float] | None, *, compared: int = 1
 ) -> Gain:
-    """The gain over refits with Student's interval; ``compared`` says among how many such gains it is looked at.
+    """The gain over refits with Student's interval; ``compared`` is the number of such gains that are looked at.
 
-    ``counts`` has of each refit the successes and the people asked about, kept and then left out.
+    ``counts`` has, for each refit, successes and people asked about, first of those kept and then of those left out.
 
     >>> found = gain_over_refits([(50, 100, 40, 100), (60, 100, 40, 100), (55, 100, 45, 100)], (1.0, 0.0))
     >>> round(found.value, 4), found.low > 0, found.above_limit
@@ -131,9 +131,9 @@ def _student(refits: int, tail: float) -> float:
 def _at_most(shares: Floats, people: Floats, alpha: float) -> float:
     """An upper limit for the mean of the shares that refits gave, exceeded with probability about ``alpha``.
 
-    Clopper and Pearson's, for as many independent answers as the spread between refits says, and fewer because that
-    spread is estimated. Where no refit had a success, each refit counts as one answer: for shares in [0, 1] with mean
-    mu, all of n are 0 with probability (1 - mu)^n at most.
+    It is Clopper and Pearson's limit, for as many independent answers as the spread between refits implies, less some
+    because that spread is estimated. Where no refit had a success, each refit counts as one answer: for shares in
+    [0, 1] with mean mu, all of n are 0 with probability (1 - mu)^n at most.
     """
     from scipy.special import betaincinv, ndtri
 
@@ -187,10 +187,10 @@ class _Refits:
 
     @property
     def all_counts(self) -> Counts:
-        """Also of membership: a person is accused if a refit lies nearer to them than the others do on average.
+        """All counts, also of membership: a person is accused if a refit is nearer to them than the others on average.
 
-        The other refits are drawn independently of this one, so they are knowledge of the intruder that is the same
-        for people kept and left out. Rare people are also taken alone, and so are the canaries.
+        The other refits are drawn independently of this one. So they tell the intruder the same about people kept and
+        people left out. Rare people are also counted alone, and so are the canaries.
         """
         if len(self) < 2:
             return self.counts
@@ -212,7 +212,7 @@ class _Refits:
 def person_part(
     comparison: Comparison, attacked: Sequence[Mapping[str, Any]], *, progress: Progress | None = None
 ) -> Section:
-    """The gain of every attack that tells it, by the holdout if there is one, else by refits; and why not, if not."""
+    """The gain of every attack that tells it, by the holdout if there is one, else by refits; or why there is none."""
     found = Collected()
     if comparison.outsiders is not None:
         rows = _by_holdout(comparison, attacked)
@@ -284,8 +284,8 @@ def _run(comparison: Comparison, targets: tuple[str, ...], progress: Progress | 
 def _suspicious(comparison: Comparison, refits: _Refits) -> bool:
     """Whether some success is greater than the guarantee allows, so far.
 
-    An alarm needs a lower limit above the bound, hence a mean above it: to stop only where there is none raises no
-    further false alarms.
+    An alarm needs a lower limit above the bound, hence a mean above it. So stopping only where no mean is above it
+    adds no false alarms.
     """
     for counts in filter(None, refits.all_counts.values()):
         inside, asked, outside, others = np.sum(counts, axis=0)
@@ -298,8 +298,8 @@ def _suspicious(comparison: Comparison, refits: _Refits) -> bool:
 def _with_canaries(comparison: Comparison) -> tuple[pa.Table, Records]:
     """The rows with some invented people behind them, and the invented people.
 
-    Each takes every answer from another person (what is public from one and the same), so that they are unlike anybody
-    as far as answers hang together. The schema must allow them.
+    Each takes every answer from a person drawn anew (public answers all from the same one). So they are unlike anybody
+    as far as answers are associated. The schema must allow them.
     """
     rows = with_nulls(comparison.original, comparison.original_rows)
     count = len(comparison.people)

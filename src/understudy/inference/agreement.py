@@ -1,10 +1,10 @@
 """Do the noisy tables of a release agree with each other, as far as their noise allows?
 
-Two tables that share attributes count the same people, so summed to what they share they differ by noise alone, and a
-table sums to the number of records where that is public. A difference that noise can hardly explain means that a file
-was changed, that tables of different data were put together, or that a mechanism is misstated. Every probability here
-is an upper bound by Chernoff's inequality from the noise's own moment generating function, added up over all
-comparisons: an honest release is flagged with probability at most ``FALSE_ALARM``.
+Two tables that share attributes count the same people. Summed over all other attributes, they differ by noise alone.
+Where the number of records is public, each table sums to it up to noise. A difference that noise can hardly explain
+means that a file was changed, that tables of different data were put together, or that a mechanism is misstated. Every
+probability here is an upper bound by Chernoff's inequality, from the moment generating function of the noise. The
+bounds are added up over all comparisons: an honest release is flagged with probability at most ``FALSE_ALARM``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from understudy.inference.evidence import public_records
 from understudy.release.table_release import Release
 
 FALSE_ALARM = 1e-6
-TILTS = np.geomspace(1e-3, 0.999, 60)  # of the largest tilt at which the bound exists
+TILTS = np.geomspace(1e-3, 0.999, 60)  # as shares of the largest tilt at which the bound exists
 MOST_TABLES = 400
 
 
@@ -35,7 +35,7 @@ class Disagreement:
     second: str
     cell: str
     difference: int
-    probability: float  # at most, over all comparisons
+    probability: float  # an upper bound, over all comparisons
 
     def __str__(self) -> str:
         return (
@@ -44,7 +44,7 @@ class Disagreement:
         )
 
 
-_SEEN: list[tuple[object, tuple[Disagreement, ...]]] = []  # of the last few releases: hundreds of tables take seconds
+_SEEN: list[tuple[object, tuple[Disagreement, ...]]] = []  # the last few releases; hundreds of tables take seconds
 MOST_SEEN = 4
 
 
@@ -106,7 +106,7 @@ def _cell(schema: Schema, margin: tuple[str, ...], place: int) -> str:
 
 
 def _summed(schema: Schema, measurement: Measurement, kept: tuple[str, ...]) -> tuple[Floats, Floats]:
-    """A table summed to some attributes, and of how many noises each sum consists."""
+    """A table summed to some attributes, and the number of noise terms in each sum."""
     others = tuple(place for place, name in enumerate(measurement.margin) if name not in kept)
     allowed = schema.allowed(measurement.margin) if measurement.margin else np.ones((), bool)
     values = np.where(allowed, measurement.values, 0).sum(axis=others)
@@ -117,7 +117,7 @@ def _log_bound(distance: Floats, noises: Sequence[tuple[Any, Floats]]) -> Floats
     """log of an upper bound of P(|sum of the noises| >= distance), for each cell."""
     geometric = [float(mechanism.scale) for mechanism, _ in noises if mechanism.name == "geometric"]
     gaussian = sum(float(mechanism.variance) * counts for mechanism, counts in noises)
-    # Noise without tails heavier than Gaussian has its best tilt at distance over variance.
+    # If tails are no heavier than Gaussian, the best tilt is the distance divided by the variance.
     reach = 1 / max(geometric) if geometric else 2 * distance / np.maximum(gaussian, 1e-300)
     tilts = np.multiply.outer(np.broadcast_to(reach, distance.shape), TILTS)
     log = -tilts * distance[:, None]

@@ -18,8 +18,8 @@ from understudy.errors import InputError, MissingExtraError, UnsupportedError
 from understudy.inference.labels import NOT_DETERMINED, worst
 from understudy.inference.regression import INTERCEPT
 
-NEGLIGIBLE = 1e-9  # of the largest eigenvalue: directions in which nothing varies
-Generator = np.random.Generator  # posterior draws compute; they protect nobody
+NEGLIGIBLE = 1e-9  # as a share of the largest eigenvalue: nothing varies in directions below it
+Generator = np.random.Generator  # for posterior draws, which protect nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +29,13 @@ class WaldTest:
     names: tuple[str, ...]
     """The estimates."""
     statistic: float
-    """Chi-square distributed if they are 0: noise and sampling are in it."""
+    """The statistic: chi-square distributed if all are 0, with noise and sampling accounted for."""
     freedom: int
     """Its degrees of freedom."""
     p_value: float
-    """How often it would be as large."""
+    """The p-value: the probability of a statistic at least as large if all are 0."""
     label: str
-    """What the worst of the estimates is called; of a model-based one the test is as good as its assumption."""
+    """The lowest label of the estimates. If it is model-based, the test is only as good as the assumption."""
 
     def summary(self) -> str:
         """The test in words.
@@ -53,7 +53,7 @@ class WaldTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Answer:
-    """One or more estimates with intervals. A question that cannot be answered has no answer but an error."""
+    """One or more estimates with intervals. A question that cannot be answered raises an error instead."""
 
     question: str
     """The question, as it was asked."""
@@ -72,7 +72,7 @@ class Answer:
     method: str
     """How it was computed."""
     labels: tuple[str, ...]
-    """What each may be called: valid, range, selection not modelled, model-based or not determined."""
+    """The label of each estimate: valid, range, selection not modelled, model-based or not determined."""
     warnings: tuple[str, ...] = ()
     """What to beware of."""
     excluded: float | None = None
@@ -84,7 +84,7 @@ class Answer:
 
     @property
     def validity(self) -> str:
-        """The least that is promised of any of the estimates."""
+        """The lowest label of all estimates."""
         return worst(self.labels)
 
     def _one(self) -> Estimate:
@@ -189,10 +189,10 @@ class Answer:
 
     @property
     def p_values(self) -> tuple[float | None, ...]:
-        """Two-sided p-values that an estimate is 0 in the population; ``None`` where it is not determined.
+        """Two-sided p-values for an estimate of 0 in the population; ``None`` where the estimate is not determined.
 
-        Noise and sampling are accounted for, and the posterior is taken as normal. Of a model-based estimate a p-value
-        is as good as the assumption.
+        Noise and sampling are accounted for, and the posterior is taken as normal. The p-value of a model-based
+        estimate is only as good as the assumption.
         """
         spreads = np.sqrt(np.diag(self.covariance()))
         return tuple(
@@ -271,7 +271,7 @@ class Answer:
         ]
 
     def to_text(self, form: str = "text") -> str:
-        """The answer as it is printed: a cross-tabulation as a table, digits that the interval bears, notes once.
+        """The answer as it is printed: cross-tabulations as tables, digits that the interval supports, each note once.
 
         Parameters
         ----------

@@ -33,8 +33,8 @@ __all__ = ["ask", "delta_method"]
 DRAWS = 4000
 DRAWS_OF_REGRESSION, LEAST_DRAWS = 1500, 500
 WORK, MOST_WORK = 3e8, 2e7  # multiplications of one step of all fits, and of one fit, up to which it takes seconds
-STAGES = 4  # of an answer, for whoever watches
-LITTLE = 0.01  # of the information in the records
+STAGES = 4  # steps of an answer, for progress reports
+LITTLE = 0.01  # as a share of the information in the records
 ROBUST = (*FAMILIES, "association", "ratio")  # kinds whose draws have far outliers
 EMPTY = 0.025  # a subgroup that may be empty with more than this probability has no answer
 
@@ -116,8 +116,8 @@ def ask(
 
 
 def _whatever_was_chosen(release: Release, estimand: Estimand, answered: Callable[..., Answer]) -> Answer | None:
-    """The best answer that holds whatever tables a method chose: from those fixed beforehand, or from those measured
-    afterwards with room for what the choice can have exaggerated. None: there is no such answer."""
+    """The best answer that holds whatever tables a method chose. It uses tables that were fixed beforehand, or tables
+    measured after the choice, with longer intervals for what the choice can have exaggerated. None: no such answer."""
     valid = Validity(status=VALID)
     ways = ((without_selection, None), (measured_after_choosing, Choice(release=release)))
     found = []
@@ -128,7 +128,7 @@ def _whatever_was_chosen(release: Release, estimand: Estimand, answered: Callabl
                 found.append(answered(tables, valid, choice))
 
     def worse(one: Answer) -> tuple[int, int, float]:
-        """By how many quantities it leaves open, how many it bounds only, and its width."""
+        """How many quantities it leaves open, how many it only bounds, and its width."""
         open_ones = sum(label not in (VALID, RANGE) for label in one.labels)
         widths = [each.high - each.low for each in one.estimates]
         return open_ones, one.labels.count(RANGE), float(np.median(widths))
@@ -138,7 +138,7 @@ def _whatever_was_chosen(release: Release, estimand: Estimand, answered: Callabl
 
 
 def _size(estimand: Estimand) -> int:
-    """How many draws are worth their time; a regression that would take minutes is refused at once."""
+    """The number of draws that is worth the time. A regression that would take minutes is refused at once."""
     work = max((part.model.work for part in estimand.parts if part.model is not None), default=0.0)
     if not work:
         return DRAWS
@@ -159,7 +159,7 @@ def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
 
 
 def _check_subgroups(estimand: Estimand, drawn: Drawn) -> None:
-    """A subgroup that may be empty, a level nobody has, a separated outcome: refused, never answered by the prior."""
+    """Refuse a subgroup that may be empty, a level nobody has, a separated outcome: the prior must not answer them."""
     for inside in estimand.inside(drawn.counts.astype(np.float64)):
         empty = float(np.mean(inside < 1))
         if empty > EMPTY and estimand.question.kind != "count":
@@ -210,7 +210,7 @@ def _from_draws(
     if rows > 1 and not estimand.of_counts:
         sampling = spread_of_records(estimand, drawn, float(evidence.records or counted), rng)
         judged.several_rows(sampling, rows, estimand.bounds)
-    if choice is not None and not estimand.of_counts:  # fresh noise around the records' own numbers exaggerates nothing
+    if choice is not None and not estimand.of_counts:  # a choice does not exaggerate numbers of records
         moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), float(evidence.records or counted))
         judged.make_room(rows * moved, estimand.bounds)
     judged.lower_all(release, estimand.question, allowed.status)
@@ -222,7 +222,7 @@ def _from_draws(
     little = [worth is not None and worth < LITTLE * counted for worth in worths]
     judged.lower(
         np.array(little) & ~judged.alone & ~judged.earned,
-        MODEL,  # an interval that is the prior's holds the truth always or never
+        MODEL,  # an interval that comes from the prior holds the truth always or never
         "the noise of this release leaves little to say here; the answer is close to its prior",
     )
     share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())
@@ -232,7 +232,7 @@ def _from_draws(
     if estimand.whole:
         centre, low, high = np.floor(centre), np.floor(low), np.floor(high)
     if isinstance(evidence, NoiseAware) and estimand.of_counts:
-        low, high = np.rint(low), np.rint(high)  # moved tails end beside the whole number they had, and leave it out
+        low, high = np.rint(low), np.rint(high)  # a moved tail ends beside its whole number and would leave it out
     return Answer(
         question=estimand.question.text,
         kind=estimand.question.kind,
@@ -254,7 +254,7 @@ def _from_draws(
 
 
 def _shaped(estimand: Estimand, evidence: Evidence | NoiseAware, values: Floats) -> Floats:
-    """Draws with the tails that the noise gives them, within what the quantity can be."""
+    """Draws with the tails that the noise gives them, within the possible values of the quantity."""
     if not isinstance(evidence, NoiseAware):
         return values
     nobody = estimand.of_counts and len(estimand.parts) == 1
@@ -272,14 +272,14 @@ def _worth(
     counted: float,
     rng: np.random.Generator,
 ) -> tuple[float | None, ...]:
-    """Of how large a sample each estimate is worth. A number of people has no such thing.
+    """The size of the sample that each estimate is worth. A number of people has no such size.
 
-    For a regression the variance that the records themselves would leave is simulated: two draws of the shares that
-    have the records in common differ by their prior where there are many cells, and not by sampling.
+    For a regression, the variance that the records themselves would leave is simulated. The reason: where there are
+    many cells, two draws of the shares given the same records differ by their prior and not by sampling.
     """
     if estimand.of_counts:
         return (None,) * len(estimand.names)
-    # An answer that is its prior's, or has no end, is worth no number of people that anybody could name.
+    # An answer that comes from its prior, or that is not bounded, is worth no sample of a size that can be named.
     untold = judged.by_prior | np.array([label == NOT_DETERMINED for label in judged.labels])
     if estimand.question.kind not in FAMILIES:
         values, other = estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again)
@@ -297,9 +297,9 @@ def _worth(
 def _information(
     values: Floats, other: Floats, evidence: Evidence | NoiseAware, drawn: Drawn, least: Floats | float = 0.0
 ) -> tuple[float | None, ...]:
-    """The variance that would remain had the table itself been published, over the variance there is: E[Var(q | x)]
-    is half the mean squared difference of two draws that share their counts. ``least``: the standard error of the
-    answer, which may be larger than that of the draws."""
+    """The variance that would remain if the table itself had been published, divided by the variance there is.
+    E[Var(q | x)] is half the mean squared difference of two draws with the same counts. ``least``: the standard error
+    of the answer, which may be larger than that of the draws."""
     records = evidence.records or float(drawn.counts.sum(axis=1).mean())
     variance = np.maximum(values.var(axis=0, ddof=1), np.square(least))
     with_table = ((values - other) ** 2).mean(axis=0) / 2

@@ -1,7 +1,8 @@
 """What a release can be asked: its tables, with the best label an answer can have, and how wide one will be.
 
-Widths are told beforehand, from the noise that the release states: half the interval of a share of 1 over the number of
-cells, by noise and the sampling of people. An answer reads all tables together and is mostly a little closer.
+Widths are computed beforehand, from the noise that the release states. A width is half the interval of a share of
+1 / (number of cells), with noise and the sampling of people. An answer uses all tables together, so its interval is
+mostly a little shorter.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Margin = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Askable:
-    """One table that questions have answers from."""
+    """One table from which questions are answered."""
 
     question: str
     """A question about it."""
@@ -203,7 +204,7 @@ def _notes(release: Release, triples: int) -> tuple[str, ...]:
     if triples:
         notes.append(
             f"{triples:,} sets of three attributes, of which every two share a table, have shares with a {RANGE}, and "
-            "regressions that rest on no interaction beyond those measured."
+            "regressions that assume no interaction beyond those measured."
         )
     return tuple(notes)
 
@@ -216,7 +217,7 @@ def _label(release: Release, wanted: Margin, status: str) -> str:
 
 
 def _width(release: Release, wanted: Margin) -> float | None:
-    """Half the interval of the share of one cell of a table, by noise and the sampling of people."""
+    """Half the interval of the share of one cell of a table, with noise and the sampling of people."""
     records = public_records(release)
     schema = release.schema
     share = 1 / max(int((possible_cells(schema, wanted) > 0).sum()), 2)

@@ -1,8 +1,8 @@
-"""Numbers that are known by their bins: variance and Gini coefficient, and the most and the least that they can be.
+"""Numbers known only by their bins: the variance, the Gini coefficient, and their largest and smallest possible values.
 
-Each function takes the shares (or numbers) of people in every bin, one row for each draw. The value takes the public
-density inside bins; ``lowest`` and ``highest`` hold every way in which people can lie inside their bins, and are
-attained. Proofs: docs/theory/noise-aware.md.
+Each function takes the shares (or numbers) of people in every bin, one row for each draw. The value uses the public
+density inside bins. ``lowest`` and ``highest`` are bounds over every way in which people can lie inside their bins;
+both are attained. Proofs: docs/theory/noise-aware.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from understudy.core.arrays import Floats
 from understudy.core.bins import Bins
 
 Function = Callable[[Floats], Floats]  # (S, bins): (S,)
-STEPS = 60  # of a search that halves, or keeps two thirds of, an interval
+STEPS = 60  # of a search that keeps a half, or two thirds, of an interval
 TINY = np.finfo(float).tiny
 
 
@@ -30,14 +30,14 @@ class Functional:
 
 
 def _shares(inside: Floats) -> Floats:
-    inside = np.maximum(inside, 0)  # noisy values alone may be negative; bounds are of people
+    inside = np.maximum(inside, 0)  # noisy values may be negative, numbers of people may not
     return np.asarray(inside / np.maximum(inside.sum(axis=1, keepdims=True), TINY))
 
 
 def variance_of(bins: Bins) -> Functional:
     """The variance. Its largest value is min over c of E max((low - c)^2, (last - c)^2), by the minimax theorem: the
-    variance is the least E (x - c)^2, linear in where people lie and convex in c. Its least one has every x in its bin
-    as near to c as it can be."""
+    variance is the minimum over c of E (x - c)^2, which is linear in where people lie and convex in c. At its smallest
+    value every x is as near to c as its bin allows."""
     first, second = bins.means(), bins.means(np.square)
     low, last = bins.low, bins.last
 
@@ -55,7 +55,7 @@ def variance_of(bins: Bins) -> Functional:
 
 
 def _least(shares: Floats, distance: Callable[[Floats], Floats], bins: Bins) -> Floats:
-    """min over c of a convex mean distance, by thirds, for each row."""
+    """The minimum over c of a convex mean distance for each row, by ternary search."""
     low, high = (np.full(len(shares), end) for end in bins.bounds)
 
     def at(c: Floats) -> Floats:
@@ -69,7 +69,7 @@ def _least(shares: Floats, distance: Callable[[Floats], Floats], bins: Bins) -> 
 
 
 def root_of(one: Functional) -> Functional:
-    """The square root of a quantity: the standard deviation of a variance."""
+    """The square root of a quantity; of the variance it is the standard deviation."""
 
     def rooted(function: Function) -> Function:
         return lambda inside: np.asarray(np.sqrt(np.maximum(function(inside), 0.0)))
@@ -82,7 +82,7 @@ def gini_of(bins: Bins) -> Functional:
 
     It is at least g where the integral of 2 (1 - F)(F - g) over all values reaches 2 g times the least value. Inside a
     bin F is any rising function between its ends; the integrand is concave in F, so it is largest at a constant F as
-    near to (1 + g) / 2 as can be, and least at one of its ends. Both can be attained: people lie at the ends of bins.
+    near to (1 + g) / 2 as possible, and least at one of its ends. Both are attained by people at the ends of bins.
     """
     points = [bins.nodes(number) for number in range(len(bins.low))]
     means = bins.means()

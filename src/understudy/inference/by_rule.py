@@ -29,15 +29,15 @@ from understudy.release.table_release import Release
 
 FEW_ROWS = 30
 FEW_OF_A_KIND = (
-    20  # rows with a value, or without it, from which on a share is nearly normal (theory/combining-rules.md)
+    20  # rows with a value, and rows without it: with so many a share is nearly normal (theory/combining-rules.md)
 )
 SEVERAL_ROWS = "a unit may have several rows; they are treated as independent, so intervals may be too short"
-MOVED = 0.5  # standard errors between copies and noisy values; few copies differ by some of that by themselves
+MOVED = 0.5  # standard errors between copies and noisy values; with few copies a part of that is chance
 BLOCK = 2**22  # numbers held at once for derivatives
 RULE_OF = {"simple": "T_s", "posterior": "T_s_posterior", "partial": "T_p"}
 OF_POSTERIOR_DRAWS = ("T_f", "T_f*")
-ENOUGH_COPIES, ENOUGH_ROWS = 25, 5  # of posterior draws for T_f* to be close to what it says (theory/noise-aware.md)
-LEAST_COPIES = 4  # of at least as many rows as records, from which on T_f* covers at least what it says
+ENOUGH_COPIES, ENOUGH_ROWS = 25, 5  # with these T_f* covers about what it says (theory/noise-aware.md)
+LEAST_COPIES = 4  # copies, each with at least as many rows as records: T_f* then covers at least what it says
 FITTING = {
     "simple": ("T_s",),
     "posterior": ("T_s_posterior", "T_f", "T_f*"),
@@ -117,8 +117,8 @@ def by_rule(
     elif _rare(estimand, counts, possible):
         few = True
         warnings.append(
-            f"combining rules take shares as normal, and fewer than {FEW_OF_A_KIND} rows of a table have a value asked "
-            "for, or the other: 95 percent intervals covered 72 to 90 percent with 2 to 10 expected"
+            f"combining rules take shares as normal, and in some table fewer than {FEW_OF_A_KIND} rows have the value "
+            "asked for, or do not have it: 95 percent intervals covered 72 to 90 percent where 2 to 10 were expected"
         )
     values, variances = delta_method(estimand, counts, possible, records)
     combined = combine(values, variances, rule=chosen, kappa=kappa)
@@ -154,8 +154,8 @@ def by_rule(
         short = release.copies < LEAST_COPIES or kappa < 1
         how = "may cover less than it says here, down to 77" if short else "covers more than it says here (95 to 99"
         warnings.append(
-            f"{chosen} {how} percent{'' if short else ')'}; from {ENOUGH_COPIES} copies of {ENOUGH_ROWS} times as many "
-            "rows as records on it is close"
+            f"{chosen} {how} percent{'' if short else ')'}; it is close with at least {ENOUGH_COPIES} copies of "
+            f"{ENOUGH_ROWS} times as many rows as records"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(variances.mean(axis=0) * kappa / combined.variance, 0, 1) * records
@@ -192,7 +192,7 @@ def _rare(estimand: Estimand, counts: Floats, possible: NDArray[np.bool_]) -> bo
 
 
 def _records(release: Release, estimand: Estimand, records: int | None, *, synthesis: str | None, outside: bool) -> int:
-    """How many records the tables are of: stated, or for copies of the posterior estimated from the noisy tables."""
+    """The number of records behind the tables: stated, or, for posterior copies, estimated from the noisy tables."""
     if outside:
         if isinstance(records, bool) or not isinstance(records, int | np.integer) or records < 1:
             raise InputError("say how many records the synthetic tables were made from (records=, a whole number).")
@@ -215,7 +215,7 @@ def _records(release: Release, estimand: Estimand, records: int | None, *, synth
 
 
 def _moved_by_prior(release: Release, estimand: Estimand, value: Floats, level: float) -> bool:
-    """Whether what copies say differs from what the noisy values alone say, or these do not determine it."""
+    """Whether the copies differ from the noisy values alone, or the noisy values do not determine the quantity."""
     local = local_model(release, estimand.margin, estimand)
     raw = raw_shares(local, group_matrix(local, estimand))
     alone = None if raw is None else unshrunk(raw, estimand.evaluate, level, np.random.default_rng(0))
@@ -229,8 +229,8 @@ def delta_method(
 ) -> tuple[Floats, Floats]:
     """Values and sampling variances of each table: numerical derivatives by the shares, multinomial covariance.
 
-    Variances are taken half a row away from the table, in every group that can occur: a group that no row is in has
-    no variance of its own, and an interval of no width would be wrong.
+    For the variances half a row is added to every group that can occur. A group without rows has no variance of its
+    own, and an interval of width 0 would be wrong.
     """
     rows = counts.sum(axis=1, keepdims=True)
     nearby = counts + 0.5 * possible
@@ -246,7 +246,7 @@ def delta_method(
 
 
 def _influence_variance(estimand: Estimand, shares: Floats, scale: float) -> Floats:
-    """The variance of the quantity's derivative towards a record, for each row of shares."""
+    """The variance of the influence of one record on the quantity, for each row of shares."""
     eye = 1e-5 * np.eye(shares.shape[1])
     upper, lower = shares[:, None, :] + eye, np.maximum(shares[:, None, :] - eye, 0)
     found = estimand.evaluate(np.concatenate([upper, lower]).reshape(-1, shares.shape[1]) * scale)

@@ -1,10 +1,10 @@
 """What a choice of tables can have exaggerated, and intervals that hold whatever was chosen.
 
-``one_look`` and ``mst`` choose by noisy looks and measure afterwards. The noise of what they measure is then fresh;
-what a choice exaggerates is the sample of people. How much it can is bounded by the noise of the looks: the logarithm
-of the chance of a choice rises by at most so much for each person that moves. So the sampling error of an answer is
-moved by at most a known number of its own standard deviations, and an interval that is longer by that at both ends
-covers as it says, for every choice that is not rarer than ``RARE``. See docs/theory/selection.md.
+``one_look`` and ``mst`` choose by noisy looks and measure afterwards, with fresh noise. So a choice can exaggerate only
+the sample of people. The noise of the looks bounds by how much: the log probability of a choice rises by at most a
+known amount for each person that moves. So the choice moves the sampling error of an answer by at most a known number
+of its standard deviations. An interval that is longer by that much at both ends covers as it says, for every choice
+that is not rarer than ``RARE``. See docs/theory/selection.md.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from understudy.privacy.promise.event import Event, GaussianNoise, GeometricNois
 from understudy.release.table_release import Release
 from understudy.synth.shared.method import synthesizers
 
-RARE = 0.05  # choices that come more seldom than this are not promised anything
-GAUSSIAN = 2.0627  # the mean of a normal variate's largest twentieth, in standard deviations
-BOUNDED = sqrt(2 * log(1 / RARE))  # the same of any variate with normal tails
-MOST_ROWS = 20_000  # of the synthetic rows from which is read how looks and answers go together
+RARE = 0.05  # nothing is promised for choices that are rarer than this
+GAUSSIAN = 2.0627  # the mean of the largest 5 percent of a normal variable, in standard deviations
+BOUNDED = sqrt(2 * log(1 / RARE))  # a bound on the same for any variable with normal tails
+MOST_ROWS = 20_000  # synthetic rows that show how looks and answers vary together
 MOST_PAIRS = 2000
 Margin = tuple[str, ...]
 
 
 def measured_after_choosing(release: Release, estimand: Estimand) -> Release | None:
-    """The release with the tables alone that were measured after every choice, if they hold a question; else nothing.
+    """The release with only the tables measured after all choices, if they hold a question; else None.
 
-    Of a method that goes on choosing while it measures there are none: there the noise of one table has a part in the
+    A method that goes on choosing while it measures has no such tables: the noise of one table has a part in the
     choice of the next.
     """
     return tables_after_choosing(release, estimand.margin)
@@ -58,12 +58,12 @@ def tables_after_choosing(release: Release, wanted: tuple[str, ...]) -> Release 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
-    """How a release chose its tables: what its looks can have to do with an answer."""
+    """How a release chose its tables, and how its looks are related to an answer."""
 
     release: Release
 
     def exaggerated(self, estimand: Estimand, shares: Floats, records: float) -> Floats:
-        """By how much the choice can have moved each quantity at most, through the sample of people."""
+        """The most by which the choice can have moved each quantity, through the sample of people."""
         if len(estimand.margin) == 1 and self._measures_every_attribute:
             return np.zeros(len(estimand.names))  # measured whatever was chosen
         slopes = influence(estimand, shares)
@@ -86,8 +86,8 @@ class Choice:
                 yield step.event, step.repeats
 
     def _pulls(self, estimand: Estimand, scores: Floats, records: float) -> Floats:
-        """How far each looked-at table moves (L1, in people) where a quantity's sampling error is one standard
-        deviation: (tables, outputs). Read from the synthetic rows, which hold all attributes together."""
+        """How far each table of a look moves (L1, in people) if the sampling error of a quantity is one standard
+        deviation: (tables, outputs). It is read from the synthetic rows, which hold all attributes together."""
         schema = self.release.schema
         rows = self.release.coded(1).columns
         size = len(next(iter(rows.values())))
@@ -96,7 +96,7 @@ class Choice:
         count = len(next(iter(codes.values())))
         cell = np.ravel_multi_index([codes[name] for name in estimand.margin], schema.shape(estimand.margin))
         own = scores[estimand.labels[cell]]
-        most = np.abs(own).mean(axis=0)  # no table moves by more than all of them
+        most = np.abs(own).mean(axis=0)  # no table moves by more than the full table
         pairs = list(combinations(schema.names, 2))
         found = np.empty((len(pairs), own.shape[1]))
         if len(pairs) > MOST_PAIRS or not count:
@@ -112,10 +112,10 @@ class Choice:
 
 
 def _steepest(event: Event, pulls: Floats) -> Floats:
-    """The square of how steeply the log chance of an event that one look decides can rise, for each output.
+    """The square of the steepest slope of the log probability of an event that one look decides, for each output.
 
-    The slope has mean 0 over what the look says. Given an event of chance ``RARE`` or more its mean is at most so many
-    of its standard deviations.
+    Over all results of the look the slope has mean 0. Given an event of probability ``RARE`` or more, its mean is at
+    most ``GAUSSIAN`` or ``BOUNDED`` times its standard deviation.
     """
     if isinstance(event, GaussianNoise):  # every distance has noise of its own
         return np.asarray((GAUSSIAN / float(event.scale)) ** 2 * (pulls**2).sum(axis=0))

@@ -32,8 +32,8 @@ NEEDS_TWO = ("T_f", "T_f*", "T_p")
 NEEDS_KAPPA = ("T_f*", "T_s", "T_s_posterior")
 WHY_NOT_RUBIN = (
     "Rubin's rule (1 + 1/m) b + v is for missing data, where each table holds the observed half of the truth and its "
-    "own sampling variance. A synthetic table holds none of it: by the number of tables and rows its 95 percent "
-    "intervals covered anything from 75 to 100 percent (measured in docs/theory/combining-rules.md)"
+    "own sampling variance. A synthetic table holds none of it: 95 percent intervals by this rule covered 75 to 100 "
+    "percent, depending on the numbers of tables and rows (measured in docs/theory/combining-rules.md)"
 )
 
 
@@ -66,7 +66,7 @@ def combine(
 ) -> Combined:
     """Combine estimates (m, or m by quantities) and their variances by a named rule.
 
-    ``freedom``: "plug_in" is the published degrees of freedom, which over-cover where T_f is near 0; "normal" is none.
+    ``freedom``: "plug_in" uses the published degrees of freedom, which over-cover where T_f is near 0; "normal" none.
 
     >>> both = combine([0.5, 0.6], [0.01, 0.01], rule="T_p")
     >>> round(float(both.variance), 4), round(float(both.freedom), 1)

@@ -47,7 +47,7 @@ class Part:
     never_negative: bool = False
     cells: int = 0  # groups of ``by``; 0: everybody together
     axes: Axes = ()  # the attributes of a table with their levels
-    base: Integers | None = None  # for each share of a table among whom it is one; None: among everybody
+    base: Integers | None = None  # for each share of a table, among whom it is a share; None: among everybody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class Estimand:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What the quantity can be at most: a share lies between 0 and 1 whatever a normal approximation says."""
+        """The least and the most the quantity can be: a share lies in 0 to 1 whatever a normal approximation says."""
         kind, word = self.question.atoms[0].kind, self.question.kind
         if word == "ratio":
             return 0.0, np.inf
@@ -109,7 +109,7 @@ class Estimand:
 
     @property
     def binned(self) -> bool:
-        """Whether where in its bin a number lies makes a difference that the interval can hold."""
+        """Whether the place of a number inside its bin makes a difference that the interval can cover."""
         return any(part.lowest is not None for part in self.parts)
 
     @property
@@ -131,7 +131,7 @@ class Estimand:
         return self._joined(results)
 
     def inside(self, values: Floats) -> list[Floats]:
-        """For each part how much of the rows is in its subgroup with everything known."""
+        """For each part, how much of the rows is in its subgroup without a missing value."""
         return [(values @ member)[:, FIRST:].sum(axis=1) for member in self.members]
 
     def inside_groups(self, values: Floats) -> Floats | None:
@@ -193,7 +193,7 @@ def _part(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
 
 
 def _marked(groups: Integers, keep: NDArray[np.bool_], missing: NDArray[np.bool_]) -> Integers:
-    """A row with a missing value is left out even where the subgroup cannot be told from it."""
+    """Leave out a row with a missing value, even where this hides whether the row is in the subgroup."""
     return np.where(missing, EXCLUDED, np.where(keep, groups, OUTSIDE))
 
 
@@ -283,7 +283,7 @@ def _functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
 
 
 def _correlation(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
-    """Pearson's correlation; inside bins both numbers have their public densities and nothing to do with each other."""
+    """Pearson's correlation; inside bins both numbers have their public densities and are independent."""
     bins = [bins_of(schema[name]) for name in atom.names]
     sizes = [len(one.low) for one in bins]
     for name, one in zip(atom.names, bins, strict=True):
@@ -314,7 +314,7 @@ def _correlation(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part
 
 
 def _in_groups(part: Part, atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
-    """The same quantity in every group of some attributes: its groups of cells once for each."""
+    """The same quantity in every group of some attributes: its groups of cells are repeated for each."""
     cell, names = _cells(atom.by, schema, codes)
     own = part.count - FIRST
     groups = np.where(part.groups >= FIRST, part.groups + own * cell, part.groups)

@@ -27,8 +27,8 @@ from understudy.inference.unshrunk import Raw, noise_of, sampled
 from understudy.release.table_release import Release
 
 FEW_GROUPS = 4
-PRIORS = 6  # concentrations between 1 / groups and 1 that share the posterior by their evidence
-MANY_GROUPS = 60  # from which on half as many priors share the posterior
+PRIORS = 6  # prior strengths between 1 / groups and 1, weighted by their evidence
+MANY_GROUPS = 60  # from here on half as many prior strengths are used
 NEGLIGIBLE = 1e-4
 MOST_LISTED = 8  # tables in one message
 Margin = tuple[str, ...]
@@ -36,7 +36,7 @@ Margin = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Drawn:
-    """Posterior draws: counts of the groups, shares, and other shares given the same counts."""
+    """Posterior draws: counts of the groups, shares, and a second draw of the shares given the same counts."""
 
     counts: Integers
     shares: Floats
@@ -82,7 +82,7 @@ class Evidence:
             shares, again = np.zeros((2, size, self.groups))
             shares[:, self.strata[0].groups], again[:, self.strata[0].groups] = parts[0][1], parts[0][2]
             return Drawn(counts=counts, shares=shares, again=again)
-        # Sizes of strata are public; their shares of the population they were sampled from are not quite.
+        # The sizes of strata are public. Their shares of the sampled population are not exactly known.
         sizes = np.array([stratum.records or 0 for stratum in self.strata]) + 1 / len(self.strata)
         mixed = []
         for place in (1, 2):
@@ -100,7 +100,7 @@ def _with_shares(posterior: TablePosterior, size: int, rng: np.random.Generator)
 
 
 def gather(release: Release, estimand: Estimand, *, prior: float | None = None) -> Evidence:
-    """The evidence of a release with recorded mechanisms; anything else is refused with what remains."""
+    """The evidence of a release with recorded mechanisms. Other releases are refused; the message says what remains."""
     if release.provenance.draws:
         return _from_draws(release, estimand, prior)
     return _from_measurements(release, estimand, prior)
@@ -187,7 +187,7 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
 
 
 def _raw_of_draws(released: Integers, alpha: Floats, records: int, places: Integers, groups: int) -> Raw:
-    """Each row of a Dirichlet draw is a + x over A + n on average: x by itself, from the mean of the copies."""
+    """The shares of a Dirichlet draw are (a + x) / (A + n) on average. This is solved for x, as a mean over copies."""
     rows, whole = released.sum(axis=1), alpha.sum(axis=1)
 
     def solved(drawn: Floats) -> Floats:  # (..., copies, groups)
@@ -206,7 +206,7 @@ def _raw_of_draws(released: Integers, alpha: Floats, records: int, places: Integ
         away = solved(drawn) - centre + sampled(centre, records, size, rng)
         return _placed(away, places, groups)
 
-    # The draw varies like a sample of its rows, and like one of as many people as its parameters add up to.
+    # The draw varies like a sample of its rows, plus like a sample of as many people as the sum of its parameters.
     times = 1 + float(((whole + records) / np.maximum(rows, 1) + 1).mean()) / len(released)
     return Raw(shares=_placed(found[None, :], places, groups)[0], deviations=deviations, people=records / times)
 
@@ -236,11 +236,11 @@ def _strata(schema: Schema, margin: tuple[str, ...], fixed: tuple[str, ...]) -> 
 def _stratum(
     made: Callable[[float], TablePosterior], groups: Integers, records: int | None, prior: float | None
 ) -> Stratum:
-    """One posterior for a stated prior or few groups; else several priors that share it by their evidence."""
+    """One posterior for a stated prior or few groups; else a mixture of several priors, weighted by their evidence."""
     if prior is not None or len(groups) <= FEW_GROUPS:
         posterior = made(0.5 if prior is None else prior)
         return Stratum(posteriors=(posterior,), weights=np.ones(1), groups=groups, records=records)
-    # Each takes seconds for many groups, whose answers are held against the noisy values alone in any case.
+    # With many groups each prior takes seconds. Such answers are compared with the noisy values alone in any case.
     count = PRIORS if len(groups) <= MANY_GROUPS else PRIORS // 2
     posteriors = [made(g) for g in np.geomspace(1 / len(groups), 1, count)]
     log = np.array([posterior.log_evidence for posterior in posteriors])
@@ -306,10 +306,10 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
 
 
 def _raw_of_counts(found: _Collapsed, mechanism: object, records: int | None, groups: int) -> Raw | None:
-    """Noisy counts as shares. A group without a noisy count of its own has what the others leave of the records.
+    """Noisy counts as shares. A group without a noisy count of its own gets the records that the others leave.
 
-    Where the number of records is public, the noise of the sum of all counts is known. Its best part is taken from each
-    group, in proportion to the noises in it (least squares), so that shares add up to one and stay unbiased.
+    Where the number of records is public, the noise of the sum of all counts is known. It is subtracted from the
+    groups in proportion to their numbers of noise terms (least squares). So shares add up to one and stay unbiased.
     """
     total = float(found.noisy.sum()) if records is None else float(records)
     if total <= 0:
@@ -341,7 +341,7 @@ class _Collapsed:
 
 
 def _collapse(schema: Schema, measurement: Measurement, estimand: Estimand) -> _Collapsed:
-    """Noisy counts added up over the cells of each group, and how many noises each sum holds."""
+    """Noisy counts added up over the cells of each group, and the number of noise terms in each sum."""
     margin = measurement.margin
     allowed = schema.allowed(margin).reshape(-1)
     labels = _widened(estimand, schema, margin)[allowed]
@@ -367,7 +367,7 @@ def _collapse(schema: Schema, measurement: Measurement, estimand: Estimand) -> _
 
 
 def listed(margins: Iterable[Margin]) -> str:
-    """Tables by their attributes: each once, none that another holds, and not more than a screen of them."""
+    """Tables by their attributes: each once, none that another one contains, and no more than fit on a screen."""
     found = list(dict.fromkeys(margins))
     widest = [one for one in found if not any(set(one) < set(other) for other in found)]
     shown = "; ".join(" x ".join(one) for one in widest[:MOST_LISTED]) or "none"
@@ -375,9 +375,10 @@ def listed(margins: Iterable[Margin]) -> str:
 
 
 def nearest_question(margins: Sequence[Margin], wanted: Margin) -> str:
-    """In a sentence, the question that has an answer and is nearest to one about some attributes.
+    """A sentence that names the nearest question with an answer, for a question about some attributes.
 
-    It is about as many of them as one table holds; if that is one alone, about the table with the fewest others.
+    It uses as many of these attributes as one table holds. If that is only one, it uses the table with the fewest
+    other attributes.
     """
     best = max(margins, key=lambda one: (len(set(one) & set(wanted)), -len(one)), default=())
     together = [name for name in wanted if name in best]

@@ -63,7 +63,7 @@ class TablePosterior:
     def share_draws(self, counts: Integers, rng: np.random.Generator) -> Floats:
         """For drawn tables, draws of the shares they were sampled from."""
         gammas = rng.standard_gamma(counts + self.prior)
-        # A cell with a tiny prior and no count can underflow to 0; all of them at once cannot, having a total.
+        # A cell with a tiny prior and no count can underflow to 0. Not all cells can, because they have a total.
         return np.asarray(gammas / np.maximum(gammas.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
@@ -124,8 +124,8 @@ def noisy_table(
     """The table behind noisy counts of its cells, by the mechanism's own law.
 
     ``records`` is the public number of people under ``replace``; under ``add_remove`` it is not known: every number of
-    people is then equally likely beforehand, and ``total`` may hold a noisy total with its mechanism. ``cells`` says of
-    how many noisy cells each number is the sum. ``clamped``: negative noisy counts were set to 0 (single cells only).
+    people is then equally likely beforehand, and ``total`` may hold a noisy total with its mechanism. ``cells``: how
+    many noisy cells were added up in each number. ``clamped``: negative noisy counts were set to 0 (single cells only).
     ``measured`` is false for cells without a noisy count: with a known total, all but one cell tell everything.
     """
     from scipy.special import gammaln
@@ -278,7 +278,7 @@ def _grids(guesses: Floats, top: int) -> Integers:
 
 
 def _weights(grid: Integers) -> Floats:
-    """How many whole numbers each point of a grid stands for; repeated points share nothing twice."""
+    """How many whole numbers each point of a grid stands for; no number is counted twice for repeated points."""
     gaps = np.diff(grid, axis=1).astype(np.float64)
     weights = np.zeros(grid.shape)
     weights[:, 1:] += gaps / 2
@@ -306,7 +306,7 @@ class SumOfNoise:
     mechanism: Any
     count: int = 1
     reach: int = field(init=False)
-    _step: int = field(init=False)  # wide noise is tabulated at every so many whole numbers
+    _step: int = field(init=False)  # wide noise is tabulated at multiples of this number
     _log: Floats = field(init=False)  # at distances 0, step, 2 step, ... of the sum; empty for a single noise
 
     def __post_init__(self) -> None:
@@ -344,7 +344,7 @@ class SumOfNoise:
         last = int(np.argmin(resolved)) - 1 if not resolved.all() else len(sums) - 1
         if last >= 1:
             log = np.log(sums[: last + 1])
-        else:  # hardly any noise: a distance of one is one of the noises away by one, and the others at 0
+        else:  # hardly any noise: at distance 1, one of the noises is 1 away from 0 and the others are 0
             near = self._single(coarse, 1)
             log = np.log(sums[0]) + np.array([0.0, near[1] - near[0] + math.log(self.count)])
         return np.asarray(log - math.log(self._step))
@@ -436,8 +436,8 @@ class BetaBinomialPosterior:
     def draws(self, size: int, rng: np.random.Generator) -> Floats:
         """Independent draws of the share: a latent count each, then a Beta variate.
 
-        How often each latent count comes is drawn at once, and the draws are put into random order: the same law as
-        one by one, in half the time.
+        The frequencies of all latent counts are drawn at once, and the draws are put into random order. The law is the
+        same as for draws one by one, in half the time.
         """
         weights = self.weights.reshape(-1, self.records + 1)
         times = rng.multinomial(size, weights / weights.sum(axis=1, keepdims=True))

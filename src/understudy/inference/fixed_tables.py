@@ -1,4 +1,4 @@
-"""What was measured whatever a method chose: an answer from these tables has no selection in it.
+"""Tables that were measured whatever a method chose: answers from them are free of selection.
 
 A method that chooses on the way looks at the data, with noise, before it decides what to measure. Tables that its plan
 names with their margin were measured in any case, with noise that the plan states. Their likelihood is that noise and
@@ -21,7 +21,7 @@ Margin = tuple[str, ...]
 
 
 def fixed_beforehand(release: Release) -> tuple[Measurement, ...]:
-    """The measurements that a plan which chooses on the way names all the same; of another plan none."""
+    """The measurements that an adaptive plan names beforehand; none for a plan that is not adaptive."""
     plan = release.provenance.plan
     if plan is None or not plan.adaptive:
         return ()
@@ -34,10 +34,10 @@ def fixed_beforehand(release: Release) -> tuple[Measurement, ...]:
 
 
 def without_selection(release: Release, estimand: Estimand) -> Release | None:
-    """The release with the tables that were fixed beforehand, if they tell as much about a question; else nothing.
+    """The release with the tables that were fixed beforehand, if they tell as much about a question; else None.
 
-    They do where one of them holds all its attributes, or where no measured table does and every pair of attributes
-    is in one of them; and where a share is asked for and some pair is in no table at all, which leaves a range.
+    They do in three cases. One of them holds all attributes of the question. Or no measured table does, and every pair
+    of attributes is in one of them. Or a share is asked for and some pair is in no table at all, which leaves a range.
     """
     fixed = fixed_beforehand(release)
     margins = [one.margin for one in fixed]

@@ -1,4 +1,4 @@
-"""What each quantity of an answer may be called, and the interval that deserves the name.
+"""The label of each quantity of an answer, and the interval that deserves this label.
 
 Every step can only lower a label and widen an interval. No step looks at anything but the release.
 """
@@ -25,12 +25,12 @@ from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled, unbiase
 from understudy.inference.validity import NOT_SHOWN, unproved
 from understudy.release.table_release import Release
 
-OPEN = 0.5  # share of the squared influence outside the measured tables from which on a quantity is not determined
+OPEN = 0.5  # a quantity is not determined if more of its squared influence is outside the measured tables
 BIN_SHARE = 0.1  # of an interval: bins that widen it by less leave it valid
 SIMULATED = 200
-MOST_ROOM = 1.0  # half-widths that an interval may grow by at each end for what a choice of tables can have moved
+MOST_ROOM = 1.0  # half-widths by which an interval may grow at each end because of a choice of tables
 BY_PRIOR = (
-    "the noisy values alone do not determine this: over what noise and sampling can do it is far from linear, so the "
+    "the noisy values alone do not determine this: it is far from linear over the range of noise and sampling, so the "
     "answer rests on its prior"
 )
 ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
@@ -68,7 +68,7 @@ class Judged:
         )
 
     def lower(self, which: Flags, label: str, why: str) -> None:
-        """Call some quantities no better than a label."""
+        """Give some quantities no better label than this one."""
         if not which.any():
             return
         self.labels = [worst((own, label)) if flag else own for own, flag in zip(self.labels, which, strict=True)]
@@ -98,8 +98,8 @@ class Judged:
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
     ) -> None:
-        """What no measured table determines is bounded where that can be done, or said not to be determined."""
-        if evidence.rough and estimand.of_counts:  # numbers of people are not held against the noisy values
+        """Bound what no measured table determines, where that can be done; else label it not determined."""
+        if evidence.rough and estimand.of_counts:  # numbers of people are not compared with the noisy values
             self.lower(np.ones(len(self.names), bool), MODEL, ROUGH)
         beyond = np.asarray(evidence.modelled) > MODELLED
         if len(beyond) != len(self.names) or not beyond.any():
@@ -109,7 +109,7 @@ class Judged:
             self._bounded(estimand, evidence, beyond, level)
             return
         records = float(drawn.counts.sum(axis=1).mean())
-        # The model's assumption must not make an answer surer than the records themselves would be.
+        # The model's assumption must not make an answer more certain than the records themselves would.
         floor = spread_of_records(estimand, drawn, records, rng)
         with np.errstate(divide="ignore", invalid="ignore"):
             times = np.where(beyond & (self.spread > 0), np.maximum(1.0, floor / self.spread), 1.0)
@@ -152,7 +152,7 @@ class Judged:
         self.high = np.where(beyond, np.maximum(high, self.high), self.high)
         apart = not joined(evidence.local.margins, estimand.margin)
         near = f". {nearest_question(evidence.local.margins, estimand.margin)}".rstrip(".") if apart else ""
-        # Bounds come from the noisy tables, so no prior has a part in them, whatever the estimate inside rests on.
+        # Bounds come from the noisy tables without any prior, whatever the estimate inside rests on.
         self.labels = [RANGE if flag else own for own, flag in zip(self.labels, beyond, strict=True)]
         self.earned = self.earned | beyond
         self.lower(
@@ -165,7 +165,7 @@ class Judged:
     def open_bins(
         self, estimand: Estimand, raw: Raw | None, drawn: Drawn, level: float, rng: np.random.Generator
     ) -> None:
-        """Where in its bin a number lies is part of the interval, or else of the label."""
+        """Let the interval, or else the label, account for the unknown place of a number inside its bin."""
         everywhere = np.ones(len(self.names), bool)
         if estimand.assumed:
             self.lower(everywhere, MODEL, f"where in its bins {', '.join(estimand.assumed)} lies is assumed")
@@ -179,8 +179,8 @@ class Judged:
         self.labels = [worst((own, RANGE)) if flag else own for own, flag in zip(self.labels, wide, strict=True)]
 
     def association(self, estimand: Estimand, raw: Raw | None, level: float, rng: np.random.Generator) -> None:
-        """Cramer's V is the root of a sum of squares, to which noise adds whatever the truth. What it adds is taken
-        away, and the interval reaches down to 0 where nothing shows that there is an association."""
+        """Cramer's V is the root of a sum of squares, and noise adds to it whatever the truth. This addition is
+        subtracted. The interval reaches down to 0 where nothing shows that there is an association."""
         if estimand.question.kind != "association":
             return
         first = np.arange(len(self.names)) == 0
@@ -194,7 +194,7 @@ class Judged:
         self.lower(first, MODEL, NO_FLOOR)
 
     def nobody_and_everybody(self, estimand: Estimand, drawn: Drawn, level: float) -> None:
-        """A share of people of whom there may be none reaches down to 0, and one that all may be up to 1."""
+        """The interval of a share reaches down to 0 if nobody may have the value, and up to 1 if everybody may."""
         if estimand.bounds != (0.0, 1.0):
             return
         seen = estimand.evaluate(drawn.counts.astype(np.float64))
@@ -214,8 +214,8 @@ class Judged:
         self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
 
     def several_rows(self, sampling: Floats, rows: int, bounds: tuple[float, float]) -> None:
-        """Room for units of several rows, which may all be alike: the variance of sampling is at most so many times
-        that of independent rows. ``sampling``: the standard error that independent rows would leave."""
+        """Lengthen intervals for units of several rows, which may all be alike: the sampling variance is at most
+        ``rows`` times that of independent rows. ``sampling``: the standard error that independent rows would leave."""
         with np.errstate(invalid="ignore", divide="ignore"):
             times = np.sqrt(1 + (rows - 1) * (sampling / self.spread) ** 2)
         unknown = ~np.isfinite(times)
@@ -231,7 +231,7 @@ class Judged:
         )
 
     def make_room(self, moved: Floats, bounds: tuple[float, float]) -> None:
-        """Longer intervals, by how much a choice of tables can have moved each quantity; none where that is much."""
+        """Lengthen each interval by what a choice of tables can have moved the quantity, unless that is too much."""
         half = (self.high - self.low) / 2
         with np.errstate(invalid="ignore", divide="ignore"):
             times = np.where(half > 0, 1 + moved / half, 1.0)
@@ -249,7 +249,7 @@ class Judged:
         )
 
     def lower_all(self, release: Release, question: Question, status: str) -> None:
-        """What the way the release was made says about every quantity."""
+        """Lower all labels to what the way the release was made allows."""
         everywhere = np.ones(len(self.names), bool)
         if unproved(question):
             self.lower(everywhere, MODEL, NOT_SHOWN)
@@ -275,7 +275,7 @@ def spread_of_records(estimand: Estimand, drawn: Drawn, records: float, rng: np.
             values = estimand.evaluate(moved)
         except np.linalg.LinAlgError:
             return np.full(len(estimand.names), np.inf)
-    # A regression has far outliers where a simulated sample nearly separates; the middle half does not see them.
+    # A regression has far outliers where a simulated sample nearly separates; they do not affect the middle half.
     low, high = np.nanquantile(values, [0.25, 0.75], axis=0)
     return np.asarray((high - low) / 1.349)
 
@@ -283,7 +283,7 @@ def spread_of_records(estimand: Estimand, drawn: Drawn, records: float, rng: np.
 def _ends(
     quantity: Quantity, estimand: Estimand, raw: Raw | None, drawn: Drawn, *, level: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Ends of the interval of a quantity at one end of the bins: the posterior's, and the noisy values' own."""
+    """Ends of the interval of a quantity at one end of its bins, from the posterior and from the noisy values alone."""
     values = drawn.counts.astype(np.float64) if estimand.of_counts else drawn.shares
     found = from_posterior(quantity(values), level, robust=False)
     if raw is None or estimand.of_counts:
@@ -297,7 +297,7 @@ def _ends(
     return np.minimum(found.low, low), np.maximum(found.high, high)
 
 
-# What measured tables leave open of a share: the least and the most it can be, whatever the table of all attributes.
+# What measured tables leave open about a share: the least and the most it can be over all possible full tables.
 #
 # The shares of the cells of a question are unknown; their sums to every measured table are known up to noise and
 # sampling. Each sum is kept within its simultaneous 95 percent bounds (Bonferroni), and linear programs find the

@@ -1,9 +1,9 @@
-"""What an answer is called, from the best to the worst. The proving ground counts how often each holds the truth.
+"""The labels of answers, from the best to the worst. The proving ground counts how often each holds the truth.
 
 ``valid``: 95 of 100 intervals hold the population's real value, whatever the population.
 ``range``: the interval holds every value that the release leaves open (where in its bin a number lies, what no measured
 table tells); it covers at least what it says.
-``selection not modelled``: as ``valid``, but which tables were measured was chosen by noisy looks at the same records.
+``selection not modelled``: as ``valid``, but the measured tables were chosen by noisy looks at the same records.
 ``model-based``: rests on an assumption that the warnings name: a prior, no interactions beyond those measured, a
 density inside bins, rows that are independent, or the word of whoever made the tables.
 ``not determined``: no measured table tells this quantity, and no bound on it is known.
@@ -23,7 +23,7 @@ LABELS = (VALID, RANGE, SELECTION, MODEL, NOT_DETERMINED)
 
 
 def worst(labels: Iterable[str]) -> str:
-    """The least that is promised by several labels.
+    """The lowest of several labels.
 
     >>> worst(["valid", "model-based", "range"])
     'model-based'

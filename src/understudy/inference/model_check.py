@@ -31,9 +31,9 @@ from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release
 
 DRAWS = 2000
-NEGLIGIBLE = 1e-6  # of a residual, or of the largest eigenvalue: what is zero by construction of the best fit
+NEGLIGIBLE = 1e-6  # relative to a residual, or to the largest eigenvalue: smaller is zero by construction
 LARGEST = 500
-FEW = 20  # people for each cell of a whole table, from which on a model is held against all its cells
+FEW = 20  # people per cell of a whole table; from here on a model is tested on all its cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,10 +170,10 @@ def check_model(
 def _evidence(
     release: Release, estimand: Estimand, rng: np.random.Generator
 ) -> tuple[Floats, Sequence[tuple[str, ...]], float]:
-    """Draws of the shares, the tables that a model is held against, and how much of it rests on assumptions.
+    """Draws of the shares, the tables that a model is tested on, and how much of it rests on assumptions.
 
-    Where the whole table was drawn or measured, that is the table of all its attributes if there are enough people for
-    its cells, and else every two regressors with the outcome.
+    Where the whole table was drawn or measured, a model is tested on the table of all its attributes if the cells have
+    enough people, and else on the tables of the outcome with every two regressors.
     """
     whole = [one for one in release.measurements if set(estimand.margin) <= set(one.margin)]
     if release.provenance.draws or (whole and len({one.margin for one in release.measurements if one.margin}) == 1):
@@ -258,7 +258,7 @@ class ModelComparison:
     larger: str
     """The larger formula."""
     added: tuple[str, ...]
-    """The terms that the larger one has more."""
+    """The terms that only the larger model has."""
     test: WaldTest
     """The test that all of them are 0."""
     answer: Answer
@@ -291,7 +291,7 @@ def compare_models(
     where: str | None,
     rng: np.random.Generator | None,
 ) -> ModelComparison:
-    """The joint test of the terms that a larger model has more; see ``understudy.compare_models``."""
+    """The joint test of the terms that only the larger model has; see ``understudy.compare_models``."""
     if not isinstance(release, Release):
         raise InputError("compare_models needs a release; read one with understudy.read_release.")
     asked = [

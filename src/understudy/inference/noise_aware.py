@@ -47,7 +47,7 @@ from understudy.models.junction_tree import Margin
 from understudy.models.posterior import LEAST_EFFECTIVE, Posterior, Sample
 from understudy.release.table_release import Release
 
-MODELLED = 1e-6  # share of the squared gradient outside the span of the tables from which an answer is model-based
+MODELLED = 1e-6  # an answer is model-based if more of its squared gradient is outside the span of the tables
 DRAWN = 1500  # draws of a model, at least
 MOST_BOUNDED = 150  # shares whose bounds are found, two linear programs each
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise
@@ -106,7 +106,7 @@ class Merged:
 
 
 def merged_levels(schema: Schema, estimand: Estimand) -> Merged:
-    """Every level apart from those that a question does not tell from it."""
+    """Merge the levels of each attribute that a question does not tell apart."""
     margin, shape = estimand.margin, schema.shape(estimand.margin)
     labels = estimand.labels.reshape(shape)
     classes = []
@@ -131,8 +131,8 @@ def local_model(
 ) -> Local:
     """The model over some attributes, each pair of which some table holds.
 
-    With a question, levels that it does not tell apart are merged first, which is exact whatever the truth; and pairs
-    that no table holds are let pass where the least and the most that a share can be are found (``judge``).
+    With a question, levels that it does not tell apart are merged first, which is exact whatever the truth. Pairs that
+    no table holds are then accepted where bounds on a share are found (``judge``).
     """
     schema = release.schema
     measured = [one.margin for one in release.measurements if one.margin]
@@ -174,7 +174,7 @@ def is_share(estimand: Estimand) -> bool:
 def check_joined(margins: Sequence[Margin], wanted: Margin, note: str = "") -> None:
     """Refuse a question about two attributes that no table holds together.
 
-    A model would answer it, with great confidence: by its assumption that the two are independent given the rest.
+    A model would answer it with great confidence, by its assumption that the two are independent given the rest.
     """
     for pair in combinations(wanted, 2):
         if not any(set(pair) <= set(margin) for margin in margins):
@@ -187,7 +187,7 @@ def check_joined(margins: Sequence[Margin], wanted: Margin, note: str = "") -> N
 
 
 def noisy_table(schema: Schema, measurement: Measurement, wanted: Margin, records: int | None) -> NoisyTable:
-    """A measured table summed to the attributes it shares with a question; a public total has nothing left to tell."""
+    """A measured table summed to the attributes it shares with a question; a public total adds no information."""
     kept = tuple(name for name in measurement.margin if name in wanted)
     variance = max(float(measurement.mechanism.variance), LEAST_VARIANCE)
     geometric = getattr(measurement.mechanism, "name", "") == "geometric"
@@ -213,9 +213,9 @@ def noisy_table(schema: Schema, measurement: Measurement, wanted: Margin, record
 class NoiseAware:
     """Everything a release says about a question, through its model; used by ``infer`` like any other evidence.
 
-    ``exact`` is the posterior from the one best table, where a table holds the whole question: what remains where
-    importance weights are too uneven. Where there is none, the normal approximation at the mode is used; it is held
-    against the noisy values alone like every answer (``settle``).
+    ``exact`` is the posterior from the best table that holds the whole question. It is used where importance weights
+    are too uneven. Where no table holds the question, the normal approximation at the mode is used instead. It is
+    compared with the noisy values alone, like every answer (``settle``).
     """
 
     estimand: Estimand
@@ -223,7 +223,7 @@ class NoiseAware:
     records: int | None
     warnings: tuple[str, ...] = ()
     exact: Callable[[], Evidence] | None = None
-    shared: dict[object, object] = field(default_factory=dict)  # draws of models that several questions have
+    shared: dict[object, object] = field(default_factory=dict)  # draws of models that several questions share
     modelled: Floats = field(init=False, default_factory=lambda: np.zeros(1))  # for each output
     raw: Raw | None = field(init=False, default=None)  # the same without any prior
     method: str = field(init=False, default="")
@@ -239,7 +239,7 @@ class NoiseAware:
             sample = kept
         elif posterior.dimension <= MOST_WEIGHTED:
             sample = posterior.draw(rng, max(size / 2, LEAST_EFFECTIVE))
-        else:  # weights in so many dimensions are never even: the normal approximation says as much, and at once
+        else:  # weights in so many dimensions are never even: the normal approximation is as good, and fast
             sample = normal_draws(posterior, size, rng)
         how = "Laplace approximation with importance weights"
         if not sample.accurate and self.exact is not None:
@@ -272,9 +272,9 @@ class NoiseAware:
     def shaped(self, values: Floats) -> Floats:
         """Values of a quantity, one row for each draw, with the tails that the noise gives them.
 
-        The posterior knows noise by its variance; a quantity that few two-sided geometric noises decide has heavier
-        tails than a normal one. Each value moves by the first term of Cornish and Fisher's expansion for the excess
-        kurtosis k of the noise in it, z + k (z^3 - 3 z) / 24, which leaves the variance as it is to first order.
+        The posterior uses only the variance of the noise. A quantity that depends on few two-sided geometric noises has
+        heavier tails than a normal one. Each value moves by the first term of the Cornish-Fisher expansion for the
+        excess kurtosis k of the noise in it, z + k (z^3 - 3 z) / 24. To first order this leaves the variance as it is.
         """
         if self._parameters is None:
             return values
@@ -315,7 +315,7 @@ def has_posterior_draws(release: Release) -> bool:
 
 
 def estimated_records(release: Release) -> float:
-    """The number of records from the totals of all noisy tables, by precision: for where it is not public."""
+    """The number of records where it is not public: the precision-weighted mean of the totals of all noisy tables."""
     totals = [noisy_table(release.schema, one, (), None) for one in release.measurements if one.cells == "all"]
     values, variances = (np.concatenate([getattr(one, part) for one in totals]) for part in ("values", "variances"))
     return float((values / variances).sum() / (1 / variances).sum())
@@ -400,14 +400,14 @@ def group_matrix(local: Local, estimand: Estimand) -> Floats:
 
 
 def normal_draws(posterior: Posterior, size: int, rng: np.random.Generator) -> Sample:
-    """Draws from the normal approximation at the mode; never called accurate, since nothing was weighed."""
+    """Draws from the normal approximation at the mode; never called accurate, since they have no importance weights."""
     centre, spread = posterior.mode()
     drawn = centre + rng.standard_normal((size, len(centre))) @ np.linalg.cholesky(spread).T
     return Sample(parameters=np.asarray(drawn), weights=np.full(size, 1 / size), effective=0.0)
 
 
 def raw_shares(local: Local, member: Floats) -> Raw | None:
-    """Shares of the groups of a question that agree with the noisy tables exactly, and how noise and people move them.
+    """Shares of the groups of a question that agree exactly with the noisy tables; how noise and sampling move them.
 
     The mode of the posterior is moved by the smallest signed change that gives every sum of contrasts its least-squares
     measurement. For a quantity that the tables determine, how the change is spread over cells makes no difference.
@@ -452,7 +452,7 @@ def _noises(variances: Floats, times: Floats, size: int, rng: np.random.Generato
 
 
 def influence(estimand: Estimand, shares: Floats) -> Floats:
-    """What each quantity gains from one more person in each group: (groups, outputs)."""
+    """By how much one more person in each group changes each quantity: (groups, outputs)."""
     step, eye = 1e-4, np.eye(len(shares))
     upper = estimand.evaluate(shares * (1 - step) + step * eye)
     lower = estimand.evaluate(np.maximum(shares * (1 + step) - step * eye, 0))

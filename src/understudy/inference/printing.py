@@ -1,4 +1,4 @@
-"""Answers as analysts print them: cross-tabulations laid out as tables, digits that the interval bears, notes once."""
+"""Answers as analysts print them: cross-tabulations as tables, digits that the interval supports, each note once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Regressions on the shares of a table: many fits at once, one for each draw of the shares.
 
-A coefficient is a function of the population: the maximiser of the expected log-likelihood over its cells. So its
-posterior is what the posterior draws of the shares give, whatever the truth of the model (as a sandwich variance, and
-unlike the model-based one, assumes). Newton's method runs on all draws together.
+A coefficient is a function of the population: the maximiser of the expected log-likelihood over its cells. So the
+posterior draws of the shares give its posterior, whether or not the model is true (as for a sandwich variance, and
+unlike a model-based one). Newton's method runs on all draws together.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from understudy.errors import ConvergenceError, InputError, UnsupportedError, un
 ITERATIONS = 60
 LONGEST_STEP = 4.0  # in the linear predictor
 TOLERANCE = 1e-9
-ARRIVED = 1e-8  # the last step of an outcome with several levels
-MOST_SCORED = 25  # steps of such an outcome; a draw that needs more is nearly separated, and far out in any case
+ARRIVED = 1e-8  # a shorter step ends a fit with several outcome levels
+MOST_SCORED = 25  # steps of such a fit; a draw that needs more is nearly separated, and far out in any case
 CERTAIN = 14.0  # a linear predictor this far out means that the likelihood has no maximum
 PROBITS = 1.8  # logits in a probit, about
 MOST_COLUMNS = 200
@@ -84,7 +84,7 @@ class Model:
                 if size <= 0:
                     raise UnsupportedError(f"the outcome is never '{name}', as far as this release can tell.")
         try:
-            # The level of the linear predictor says whether a maximum exists; Newton walks towards infinity if not.
+            # The size of the linear predictor says whether a maximum exists; if not, Newton's method diverges.
             fitted = self.fit(counts[None, :])
         except ConvergenceError:
             fitted = np.full((1, len(self.names)), np.inf)
@@ -216,7 +216,7 @@ def _in_bins(factor: Factor, schema: Schema) -> Floats:
 
 
 def varies_in_bins(formula: Formula, schema: Schema) -> set[str]:
-    """The attributes of which a factor is a number that differs inside a bin, so that where it lies is assumed."""
+    """The attributes with a numeric factor that varies inside a bin, so that the place inside the bin is assumed."""
     found = set()
     for factor in {formula.outcome, *(factor for term in formula.terms for factor in term)}:
         if is_category(schema, factor) or bins_of(schema[factor.name]).of_one_value:
@@ -229,7 +229,7 @@ def varies_in_bins(formula: Formula, schema: Schema) -> set[str]:
 
 
 def _means(eta: Floats, family: str) -> tuple[Floats, Floats]:
-    """The mean of an outcome given its linear predictor, and the slope of the one in the other."""
+    """The mean of an outcome given its linear predictor, and its derivative by the linear predictor."""
     if family == "linear":
         return eta, np.ones_like(eta)
     eta = np.clip(eta, -40, 40)

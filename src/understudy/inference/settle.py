@@ -2,7 +2,7 @@
 
 The posterior's interval is kept where the noisy values alone say the same: its centre within ``SHIFTED`` of their
 standard error, its spread not below ``NARROWED`` of theirs. Where they differ and the noisy values determine the
-quantity, theirs is the answer: the difference is the prior's work. Where they do not determine it, the posterior's
+quantity, theirs is the answer: the difference comes from the prior. Where they do not determine it, the posterior's
 answer stays and is called model-based, since it rests on its prior.
 """
 
@@ -17,7 +17,7 @@ from understudy.inference.unshrunk import Quantity, Raw, unshrunk
 
 SHIFTED = 0.25  # of a standard error without prior, between the two centres
 NARROWED = 0.85  # of the spread without prior
-ROUNDS = 12  # that find where an interval of a share ends; each leaves at most half of what is missing
+ROUNDS = 12  # of the search for the end of an interval; each at least halves what is missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,7 +60,7 @@ def settle(
 ) -> Settled:
     """The posterior's interval, or that of the noisy values alone where the prior has moved the posterior's.
 
-    ``inside``: of shares, the share of all people that they are shares of.
+    ``inside``: for shares within a subgroup, the share of all people who are in it.
     """
     alone = None if raw is None else unshrunk(raw, quantity, level, rng)
     if alone is None:
@@ -74,7 +74,7 @@ def settle(
         )
     lowest, highest = bounds
     with np.errstate(invalid="ignore", over="ignore"):
-        # Noise can put an estimate where no share can be: its interval is taken around the nearest share that can.
+        # Noise can make an estimate an impossible share: its interval is then taken around the nearest possible share.
         possible = np.clip(alone.value, lowest, highest)
         shift = np.abs(found.centre - alone.value)
         same = (shift <= SHIFTED * alone.spread) & (found.spread >= NARROWED * alone.spread)

@@ -4,8 +4,8 @@ The shares that noisy counts give are unbiased whatever the truth; some may be n
 estimated at these very shares. Sampling and noise are simulated there, in pairs of opposite deviations: half the
 difference of a pair is what q does to first order, half the sum beyond q itself is its curvature. Where curvature is
 small against the first order, q is nearly linear over everything that noise and sampling can do, and the estimate plus
-and minus the quantile of the first order holds the truth as often as it says. No prior has a part in that, so it shows
-where a posterior is its prior's: there the two differ.
+and minus the quantile of the first order holds the truth as often as it says. No prior has a part in that. So where a
+posterior differs from it, the difference comes from the prior.
 
 Where curvature is not small, the noisy values alone do not determine the quantity. See docs/theory/noise-aware.md.
 """
@@ -23,9 +23,9 @@ from understudy.errors import UnderstudyError
 PAIRS = 300
 MOST_NUMBERS = 30_000_000  # groups times simulations; beyond it nothing is simulated
 CURVED = 0.2  # median curvature over the median first order, up to which a quantity is nearly linear
-USUAL = 0.6827  # of normal deviations are within one standard deviation
-UNSEEN = 2.0  # people that a group may have of whom none was seen
-EXTRA = 0.05  # of all records: added over the groups before people are sampled from them
+USUAL = 0.6827  # share of normal deviations within one standard deviation
+UNSEEN = 2.0  # people that a group may have although none was seen
+EXTRA = 0.05  # as a share of all records: added over the groups before people are sampled from them
 CURVED_FAR = 0.6  # the same far out, at the 95 percent quantiles
 Quantity = Callable[[Floats], Floats]  # shares of the groups (S, groups): values (S, outputs)
 Deviations = Callable[[int, np.random.Generator], Floats]  # of the shares: (size, groups)
@@ -66,7 +66,7 @@ def sampled(centre: Floats, records: float, size: int, rng: np.random.Generator)
 
 
 def noise_of(mechanism: object, counts: Integers, size: int, rng: np.random.Generator) -> Floats:
-    """Sums of so many noises of a mechanism for each group."""
+    """For each group, the sum of ``counts`` noises of a mechanism."""
     variance = float(mechanism.variance)  # type: ignore[attr-defined]
     if getattr(mechanism, "name", "") == "geometric":
         leave = -np.expm1(-1 / float(mechanism.scale))  # type: ignore[attr-defined]
@@ -113,7 +113,7 @@ def unshrunk(raw: Raw, quantity: Quantity, level: float, rng: np.random.Generato
     far = np.quantile(curved, 0.95, axis=0) / np.maximum(np.quantile(first, 0.95, axis=0), floor)
     determined = usable & (near <= CURVED) & (far <= CURVED_FAR)
     return Unshrunk(
-        # One simulated sample in hundreds may nearly separate an outcome: a median does not see it, a mean does.
+        # One simulated sample in hundreds may nearly separate an outcome: it affects a mean but not a median.
         value=np.asarray(middle - np.where(determined, np.median(second, axis=0), 0.0)),
         half=np.asarray(np.quantile(first, level, axis=0, method="weibull")),
         spread=np.asarray(np.quantile(first, USUAL, axis=0)),

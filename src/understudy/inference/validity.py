@@ -1,8 +1,8 @@
-"""What may be called valid at most: by how a release was made, which its method says itself, and by the question.
+"""The best label an answer can have, given how its release was made (its method states that) and the question.
 
 A method states in ``inference`` whether its tables were fixed before anybody looked (``valid``), were chosen by noisy
-looks at the records (``selection not modelled``), or allow no interval at all (``refused``). Whether an answer earns
-the label, the answer itself finds out (``judge``); how often labels hold is measured in docs/proving.md.
+looks at the records (``selection not modelled``), or allow no interval at all (``refused``). ``judge`` finds out
+whether an answer earns the label. How often labels hold is measured in docs/proving.md.
 """
 
 from __future__ import annotations

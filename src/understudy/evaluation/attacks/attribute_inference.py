@@ -1,8 +1,8 @@
 """Attribute inference: a target guessed from the synthetic records nearest in what is known (after Giomi et al. 2023).
 
-All copies together, Gower distance, every tie counted; the guess is the value most of the nearest records have. A
-guess is right if it falls into the same level or bin. The control tells apart what the release says about everybody
-(which is what it is for) from what it says about the people in the data.
+All copies are used together, with Gower distance and every tie. The guess is the value that most of the nearest records
+have. A guess is right if it falls into the same level or bin. The control separates what the release says about
+everybody (which is its purpose) from what it says about the people in the data.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Told(NamedTuple):
     people: Integers  # for whom the public schema leaves the target open
     guess: Integers  # the code most of the nearest records have
     agreed: Flags  # whether all of them have it
-    worth: float  # people whose nearest records are the same are told the same: how many guesses theirs are worth
+    worth: float  # effective number of guesses: people with the same nearest records get the same guess
 
 
 def infer(comparison: Comparison, scene: Scene, targets: Sequence[str], people: Integers) -> dict[str, Told]:
-    """Each target guessed for some people, from the records nearest in what is known but for the target."""
+    """Each target guessed for some people, from the records nearest in everything known except the target."""
     columns = comparison.columns(tuple(targets))
     everything = list(range(len(comparison.names)))
     known = {name for target in targets for name in comparison.known(target)}

@@ -49,7 +49,7 @@ class Claims:
         self.base = float(np.sum(shares**2))
 
     def tally(self, undecided: Flags) -> Tally:
-        """Claims about people whose value the public schema leaves open. Equal keys are told the same."""
+        """Claims about people whose value the public schema leaves open. Equal keys get the same claim."""
         claim = self.claim & undecided
         return Tally(
             successes=int(np.sum(self.correct & undecided)),
@@ -174,5 +174,5 @@ def _findings(rows: list[dict[str, Any]]) -> list[Finding]:
 
 
 def _percent(row: dict[str, Any], what: str) -> float:
-    """Of the people whose value is open."""
+    """A percentage of the people whose value is open."""
     return 100 * float(row[what]) / row["open"] if row["open"] else 0.0

@@ -1,10 +1,10 @@
-"""Distance to the closest synthetic record, on all people, and apart for those who stand out.
+"""Distance to the closest synthetic record, for all people, and separately for those who stand out.
 
 Two numbers per person: the distance to the closest synthetic record, and its ratio to the distance to the second
 closest. A person is *closer than company* if a synthetic record is nearer to them than any other person in the data
 (Gower distance). With a holdout: copies of the data lie nearer to the people in it than to people who are not.
-Exact copies are looked for among everybody, since a sample hides them; distances, where there are many people, of some
-chosen at random. Outliers, the people farthest from company, leak first.
+Exact copies are looked for among all people, since a sample hides them. Distances are those of a random sample where
+there are many people. Outliers, the people farthest from company, leak first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from understudy.evaluation.shared.record_cells import numbers_of
 from understudy.evaluation.shared.results import frame
 
 MOST_PEOPLE = 20_000  # whose distances are taken
-LOOKS = 2  # at all records: among people, and among synthetic ones
+LOOKS = 2  # searches of all records for a person: among people, and among synthetic records
 OUTLIERS = 0.05  # the share of people called outliers
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5)
 

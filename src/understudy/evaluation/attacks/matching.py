@@ -55,7 +55,7 @@ class Matching:
 
 
 def match_counts(comparison: Comparison, people: Records, copy: Records) -> tuple[Floats, Floats]:
-    """Of each person: synthetic records with their keys, and of those the ones that agree in everything."""
+    """For each person: the synthetic records with their keys, and those of them that agree in everything."""
     shape = comparison.schema.shape()
     found = []
     for names in (comparison.matching_keys, comparison.names):

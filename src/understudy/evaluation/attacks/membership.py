@@ -1,9 +1,9 @@
 """Membership inference with a holdout: was this person in the data?
 
-Two scores, both from the nearest synthetic records of all copies (Gower distance). *Nearest distance*: the closer, the
-likelier a member. *Density ratio*: how much closer the three nearest synthetic records are than those
-of a reference sample of the same population (half of the holdout; van Breugel et al. 2023), which tells a copy from a
-person who is merely ordinary.
+There are two scores, both from the nearest synthetic records of all copies (Gower distance). *Nearest distance*: the
+closer, the likelier a member. *Density ratio*: how much closer the three nearest synthetic records are than those of a
+reference sample of the same population (half of the holdout; van Breugel et al. 2023). It tells a copy from a person
+who is merely ordinary.
 
 The implied epsilon is the one-run bound of Steinke, Nasr and Jagielski (2023). It supposes that who is in the data and
 who in the holdout was decided by chance; it is a lower bound on what the release gives away, for the add-remove unit.

@@ -8,9 +8,10 @@ about that original value, so a monotone change of the synthetic values, or marg
 whose value follows from the public schema are not asked about.
 
 What "narrow" means here. The ranks from M copies span a range; over all people a share c of those ranges holds the
-truth. The range from one copy is shorter and holds it less often; widened on both sides by the least h with which it
-holds the truth as often, it is what one copy tells with the same reliability. For a person the M copies *narrow* the
-range if theirs is shorter than that, *help* if it also holds the truth, and *confuse* if it is shorter and does not.
+truth. The range from one copy is shorter and holds it less often. It is widened on both sides by the least h with which
+it holds the truth as often; then it is what one copy tells with the same reliability. For a person the M copies
+*narrow* the range if theirs is shorter than that, *help* if it also holds the truth, and *confuse* if it is shorter and
+does not hold it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from understudy.evaluation.shared.results import frame
 MOST_PEOPLE = 2_000  # whose attributes are guessed; they are looked for among all synthetic records
 SHOWN_PEOPLE = 200  # in the table of ranges
 SAID = ("comforted", "narrowed", "confused")
-CLOSE = 0.05  # how rarely unrelated copies are as close as copies that comfort
+CLOSE = 0.05  # the probability that unrelated copies are as close as copies that comfort, at most
 CRITERIA = ("sum", "maximum", "minimum")
 FEWER = 500  # people, by each criterion
 BY_CHANCE = 2_000  # spans of unrelated copies
@@ -108,7 +109,7 @@ class Guesses:
     high: Floats
     hits: Flags  # by copy and person: a linked record has the true value
     pooled: Integers  # linked records of all copies by person and code
-    independent: float  # people linked to the same record are told the same: how many guesses theirs are worth
+    independent: float  # effective number of guesses: people linked to the same record get the same one
 
     @property
     def value(self) -> Integers:
@@ -164,7 +165,7 @@ class Guesses:
         }
 
     def _said_in_all(self) -> dict[str, float | None]:
-        """Shares of people; of the comforted and the narrowed also of those for whom the range leaves the truth out."""
+        """Shares of people; for the comforted and the narrowed also the share whose range leaves the truth out."""
         said, holds = self.copies_say
         several = len(self.low) > 1
         shares = {f"copies_{name}": float(np.mean(said == number)) for number, name in enumerate(SAID)}
@@ -173,12 +174,12 @@ class Guesses:
 
     @cached_property
     def copies_say(self) -> tuple[Integers, Flags]:
-        """What the copies do to an intruder, of each person: 0 comforted, 1 narrowed, 2 confused; is the truth inside?
+        """What the copies do to an intruder, per person: 0 comforted, 1 narrowed, 2 confused; is the truth inside?
 
-        Section 4 of the paper, made exact. The middles of the copies' ranks span a length. Unrelated copies would span
-        one too, found from the middles of other people, drawn anew in each copy. Copies *comfort* if so short a span
-        has a chance of 5 percent at most, *confuse* if at least half of the spans by chance are shorter, and *narrow*
-        the range in between.
+        Section 4 of the paper, made exact. The middles of the copies' ranks span a length. It is compared with spans by
+        chance: those of unrelated copies, from the middles of other people drawn anew in each copy. Copies *comfort* if
+        at most 5 percent of the spans by chance are so short, *confuse* if at least half of them are shorter, and
+        *narrow* the range in between.
         """
         middle = (self.low + self.high) / 2
         span = middle.max(axis=0) - middle.min(axis=0)
@@ -192,7 +193,7 @@ class Guesses:
         return said, holds
 
     def by_person(self, attribute: str) -> pa.Table:
-        """Of each person: the range that all copies span, what the copies do, and whether the truth is in the range."""
+        """For each person: the range that all copies span, what the copies do, whether the truth is in the range."""
         said, holds = self.copies_say
         return pa.table(
             {
@@ -230,7 +231,7 @@ def attack_attribute(comparison: Comparison, scene: Scene, target: str, *, most:
 def attack_attributes(
     comparison: Comparison, scene: Scene, targets: Sequence[str], *, most: int | None = None, criterion: str = "sum"
 ) -> dict[str, Guesses]:
-    """Link people on what is known but for the target, read the target: for each of the targets.
+    """For each target: link people on everything known except the target, and read the target.
 
     ``criterion`` is of the differences of ranks: their sum (weighted, if the comparison has weights), maximum or
     minimum.
@@ -243,7 +244,7 @@ def attack_attributes(
     )
     ranks = ranks_among(comparison.in_rank_order(scene.people)[chosen], own)
     all_ranks = mid_rank_matrix(own[:, columns])
-    of_rank = np.argsort(own[:, columns], axis=0, kind="stable")  # whose original value has a rank
+    of_rank = np.argsort(own[:, columns], axis=0, kind="stable")  # the person whose original value has each rank
     levels = [comparison.schema.shape()[column] for column in columns]
     weights = _weights(comparison, targets, weighted=criterion == "sum")
     low, high, tables, together = (np.empty((len(scene.tables), len(columns)), object) for _ in range(4))
@@ -286,14 +287,14 @@ def attack_attributes(
 
 
 def _weights(comparison: Comparison, targets: Sequence[str], *, weighted: bool) -> Floats:
-    """How much each attribute counts in a link; what the intruder does not know counts nothing."""
+    """How much each attribute counts in a link; what the intruder does not know does not count."""
     scale = comparison.rank_weights if weighted and comparison.rank_weights else (1.0,) * len(comparison.names)
     known = {name for target in targets for name in (*comparison.known(target), *((target,) * (not comparison.keys)))}
     return np.array([weight if name in known else -1.0 for name, weight in zip(comparison.names, scale, strict=True)])
 
 
 def _by_criterion(comparison: Comparison, targets: Sequence[str]) -> list[dict[str, Any]]:
-    """The attack by other criteria too: the paper wants several considered."""
+    """The attack by other criteria too: the paper asks for several."""
     scene = Scene(people=comparison.people, tables=comparison.tables)
     rows = []
     for criterion in CRITERIA:

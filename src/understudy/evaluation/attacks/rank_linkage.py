@@ -1,6 +1,6 @@
 """Identity disclosure by a maximum-knowledge attacker: which synthetic records are clones of people (Ruiz et al.).
 
-No synthetic record derives from one person, so a link is not a truth to be found but a likeness. A person is linked
+No synthetic record derives from one person, so a link is a likeness and has no truth to be found. A person is linked
 when one synthetic record is nearest to them and they alone are nearest to it, in ranks over all attributes. Independent
 attributes give such links too; the baseline says how many.
 """
@@ -23,9 +23,9 @@ from understudy.evaluation.shared.results import frame
 
 __all__ = ["CRITERIA", "Links", "RankLinkage", "link"]
 
-MOST_PEOPLE = 20_000  # who are linked, among all synthetic records
-FEWER = 200  # by the minimum
-LOOKS = 2  # at all records: among synthetic ones, and back among people
+MOST_PEOPLE = 20_000  # people who are linked, to any of the synthetic records
+FEWER = 200  # people, for the minimum
+LOOKS = 2  # searches of all records: among synthetic ones, and back among people
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -91,7 +91,7 @@ class RankLinkage:
 
 
 def mutual(people: Floats, synthetic: Floats, criterion: str = "sum", chosen: Integers | None = None) -> int:
-    """How many of the (chosen) people have one nearest synthetic record whose one nearest person they are."""
+    """How many (chosen) people have a single nearest synthetic record, and are its single nearest person."""
     chosen = np.arange(len(people)) if chosen is None else chosen
     return _returned(link(people[chosen], synthetic, criterion), people, synthetic, criterion, chosen=chosen)
 

@@ -98,7 +98,7 @@ class ReverseMapping:
 
 
 def shares(comparison: Comparison, copy: Records) -> list[dict[str, Any]]:
-    """Of each attribute: mean |z - x| (permutation) and mean |y - z| (noise), x the nearest original record's value.
+    """By attribute: mean |z - x| (permutation) and mean |y - z| (noise), x the value of the nearest original record.
 
     For a nominal attribute a difference is 1, for others it is in units of the attribute's range. Of several nearest
     original records the first stands for all.

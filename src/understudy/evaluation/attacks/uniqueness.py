@@ -98,7 +98,7 @@ def _counts(comparison: Comparison, synthetic: Integers, keys: tuple[str, ...]) 
 
 
 def _play(comparison: Comparison, keys: tuple[str, ...], label: str, scene: Scene) -> dict[str, Tally]:
-    """Of the people who are unique (of the holdout: who would be, in the data), those whose cell has one record."""
+    """Among unique people (of the holdout: those who would be unique in the data), whose cell has one record."""
     columns, shape = comparison.columns(keys), comparison.schema.shape()
     inside = scene.people is comparison.people
     tallies = {}

@@ -37,8 +37,8 @@ from understudy.release import Release
 
 DELTA_OF_ZCDP = Fraction(1, 10**6)  # at which a concentrated guarantee is read as an approximate one
 MOST_LEARNT, WIDE = 10_000, 12  # rows a classifier learns from; fewer, where there are more attributes than this
-DIFFERENCES = 1e9  # between values, that an attack takes of one table: some CPU seconds
-THOROUGH = 20.0  # times as many, where everything is asked for
+DIFFERENCES = 1e9  # differences between values that an attack computes for one table: some CPU seconds
+THOROUGH = 20.0  # times as many in a thorough evaluation
 FEWEST_ASKED = 500  # people, whatever it takes
 REFIT_SECONDS, THOROUGH_SECONDS = 30.0, 600.0  # CPU time for making the release again
 NULLS = ("auto", "formula", "permutation", "copies")
@@ -67,7 +67,7 @@ class Comparison:
     models: tuple[str, ...] = ()
     """Regressions to compare."""
     ways: tuple[int, ...] = (1, 2, 3)
-    """Of how many attributes the compared tables are."""
+    """The numbers of attributes of the compared tables."""
     null: str = "auto"
     """How propensity scores are standardised."""
     permutations: int = 10
@@ -353,7 +353,7 @@ class Comparison:
         return np.random.default_rng([self.seed, *purpose.encode()])
 
     def some_people(self, count: int, most: int, purpose: str) -> Integers:
-        """Choose whom an attack is played on.
+        """Choose the people for an attack.
 
         Parameters
         ----------
@@ -374,18 +374,18 @@ class Comparison:
         return np.sort(self.generator(purpose).choice(count, most, replace=False))
 
     def affordable_people(self, count: int, most: int, purpose: str, *, differences: int) -> Integers:
-        """Choose whom an attack is played on that looks at every record: as many as it has time for.
+        """Choose the people for an attack that looks at every record: as many as time allows.
 
         Parameters
         ----------
         count
             How many people there are.
         most
-            How many are attacked at most, if not everything is asked for.
+            How many are attacked at most, unless the evaluation is thorough.
         purpose
             What is chosen; the same choice every time for one purpose.
         differences
-            How many differences between values one person takes.
+            How many differences between values are computed for one person.
 
         Returns
         -------
@@ -462,12 +462,12 @@ def compare(
 ) -> Comparison:
     """Read the data once, and refuse what cannot be compared before anything long is computed.
 
-    ``models`` are regressions such as "income ~ age + sex". ``ways`` says of how many attributes the compared tables
-    are. ``null`` is how propensity scores are standardised: by formula, by ``permutations``, by pairs of copies, or
+    ``models`` are regressions such as "income ~ age + sex". ``ways`` are the numbers of attributes of the compared
+    tables. ``null`` is how propensity scores are standardised: by formula, by ``permutations``, by pairs of copies, or
     (auto) as fits the classifier. ``keys`` are what an intruder knows and ``targets`` what they want to learn; by
     default each attribute is a target and all others are keys. ``synthesizer`` (a callable from an Arrow table to a
-    synthetic one) adds the shadow-model attack. ``refit`` runs the plan of the release on other rows; the number is of
-    the run. Without it ``no_refit`` says why. ``thorough`` gives refits more time and attacks more people.
+    synthetic one) adds the shadow-model attack. ``refit`` runs the plan of the release on other rows, given the number
+    of the run. Without it ``no_refit`` says why. ``thorough`` gives refits more time and attacks more people.
     ``rank_weights`` says how much attributes count where ranks are compared; those not named count 1. ``seed`` decides
     which people are attacked where not all are. ``finished`` is called with everything that was found as it comes.
     """

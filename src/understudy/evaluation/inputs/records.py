@@ -139,11 +139,11 @@ def _possible_rows(schema: Schema, codes: Integers, generator: np.random.Generat
     driver, allowed = _pairs_ruled_out(schema)
 
     def attempt(rows: int) -> Integers:
-        """Rows that meet the rules of the driver with one other attribute by construction, and the others by chance.
+        """Rows that meet the driver's rules with one other attribute by construction, and the other rules by chance.
 
-        The driver's value has its factor times what it leaves of every other factor; the others are drawn from what is
-        left. So the product law on rows that meet these rules comes out, and rejecting the rest of the impossible rows
-        leaves the law wanted. Children who must differ from adults in six answers would else hardly ever be drawn.
+        The driver's value is drawn by its factor times what it leaves of every other factor. The other values are drawn
+        from what is left. This gives the product law on rows that meet these rules. Rejecting the other impossible rows
+        gives the law wanted. Otherwise children, who must differ from adults in six answers, would hardly be drawn.
         """
         law = factors[driver].copy()
         for j, open_to in allowed.items():
@@ -203,7 +203,7 @@ def _drawn(law: Floats, rows: int, generator: np.random.Generator) -> Integers:
 
 
 def _pairs_ruled_out(schema: Schema) -> tuple[int, dict[int, Floats]]:
-    """The attribute in most rules about two attributes; by other attribute, which pairs with it are possible."""
+    """The attribute in most rules about two attributes (the driver), and its possible pairs with each other one."""
     place = {name: j for j, name in enumerate(schema.names)}
     pairs = [dict(rule.codes(schema)) for rule in schema.impossible if len(rule.attributes) == 2]
     times = Counter(name for rule in pairs for name in rule)
@@ -231,7 +231,7 @@ def possible(schema: Schema, codes: Integers) -> Flags:
 
 
 def decided_by_schema(schema: Schema, codes: Integers, target: str, known: Iterable[str]) -> Flags:
-    """Of each row: whether the structural zeros leave one value of the target, given the known attributes alone."""
+    """For each row, whether the structural zeros leave one value of the target, given the known attributes alone."""
     place = {name: j for j, name in enumerate(schema.names)}
     given = set(known)
     left = np.ones((len(codes), schema[target].size), bool)
@@ -251,7 +251,7 @@ def decided_by_schema(schema: Schema, codes: Integers, target: str, known: Itera
 def places_by_marginality(schema: Schema, codes: Integers) -> dict[int, Floats]:
     """By column with a tree or distances: the place of each code, from the least marginal level on.
 
-    Levels that are as marginal stand as they are listed, and the missing value last.
+    Equally marginal levels stand in the order of the schema, and the missing value last.
     """
     found = {}
     for column, attribute in enumerate(schema.attributes):

@@ -1,4 +1,4 @@
-"""Whether pairs of attributes hang together as they did: Cramer's V, and Spearman's correlation of ordered ones.
+"""Whether pairs of attributes are associated as in the original: Cramer's V, and Spearman's correlation if ordered.
 
 Both are computed from the two-way tables. A lost dependence shows here and not in one-way scores.
 """

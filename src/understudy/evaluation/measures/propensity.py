@@ -7,7 +7,7 @@ General pMSE = mean of (p - c)^2 over all N rows. S_pMSE divides it by what a co
   a correct model only the synthetic one, hence (1-c);
 - copies: 8 (c (1-c))^2 times the mean pMSE between pairs of copies, by the same argument.
 
-Numeric attributes enter by their bins; what happens within bins is the part of ``numeric``. Boosting is cross-fitted in
+Numeric attributes enter by their bins; ``numeric`` measures what happens within bins. Boosting is cross-fitted in
 two halves, so its scores are out of sample; the tree's are in sample and its permutations make up for that.
 """
 
@@ -167,7 +167,7 @@ def _null(
         if fitted[0].coefficients is None:
             return null, None, {}, 0.5
         coefficients = fitted[0].coefficients
-        # The distance of two samples of one population along their best direction, as of a linear discriminant.
+        # The distance of two samples of one population along the direction of their linear discriminant.
         by_chance = NormalDist().cdf(math.sqrt(coefficients / (2 * total * c * (1 - c))))
         return null, coefficients * c * (1 - c) ** 2 / total or None, {}, by_chance
     if null == "copies":

@@ -1,8 +1,8 @@
 """How often an attack succeeds, against a baseline and a control, with intervals.
 
 Wilson's interval is centred at (x + z^2/2) / (m + z^2), so few guesses give a wide interval and no guess gives (0, 1).
-The residual risk R = (attack - control) / (1 - control) is the share of what could not be had by guessing that the
-attack does get (Giomi, Boenisch, Wehmeyer and Tasnádi 2023); its error is propagated from both rates.
+Of what guessing does not get, the attack gets a share: the residual risk R = (attack - control) / (1 - control)
+(Giomi, Boenisch, Wehmeyer and Tasnádi 2023). Its error is propagated from both rates.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def residual(attack: Tally, against: Tally) -> Estimate:
 
 
 def of_a_sample(asked: int, count: int) -> str:
-    """What a reader must know where not everybody was asked about; the interval has the error that this adds.
+    """The note where not everybody was asked about; the interval includes the sampling error that this adds.
 
     >>> of_a_sample(2_000, 100_000), of_a_sample(5, 5)
     ('2,000 of 100,000 people', '')
@@ -104,7 +104,7 @@ def of_a_sample(asked: int, count: int) -> str:
 
 
 def independent_guesses(clusters: NDArray[np.int64]) -> float:
-    """How many independent guesses as many are worth that come in clusters of these sizes (Kish 1965), at least.
+    """The number of independent guesses that guesses in clusters of these sizes are worth, at least (Kish 1965).
 
     >>> independent_guesses(np.array([1, 1, 1])), independent_guesses(np.array([9, 1]))
     (3.0, 1.2195121951219512)

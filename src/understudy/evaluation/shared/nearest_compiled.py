@@ -104,7 +104,7 @@ def nearest(  # noqa: PLR0917  (numba passes arguments by position)
     near = 0
     for number in visit:
         query = queries[number]
-        # The point nearest to the query before, which lies close by, bounds the search from the start.
+        # The nearest point of the previous query, which lies close by, bounds the search from the start.
         best = _to_point(query, points[near], nominal, weights, largest, np.inf)
         tied, top = 0, 1
         nodes[0], bounds[0] = 0, 0.0
@@ -206,7 +206,7 @@ def without_each(  # noqa: PLR0917
     points: Floats, counts: Integers, ranks: Floats, codes: Integers, queries: Floats, targets: Integers,
     nominal: Flags, weights: Floats, kind: int, begins: Integers,
 ) -> Any:  # fmt: skip
-    """Of each query and target: what the points nearest in all attributes but the target say of it.
+    """For each query and target: what the points nearest in all attributes but the target say about the target.
 
     A pass over the points serves all targets: the distance without attribute j joins what stands before j with what
     stands behind it, so equal differences give equal distances, whatever the target's own. ``kind``: 0 the sum, 1 the
@@ -242,7 +242,7 @@ def without_each(  # noqa: PLR0917
                     before[j + 1] = max(before[j], term)
                 else:
                     before[j + 1] = min(before[j], term)
-            # No distance without one attribute is less than this (but for rounding, in sums).
+            # No distance without one attribute is less than this (except for rounding, in sums).
             least: Any = before[width]
             if kind == 0:
                 least = (least - greatest) * (1 - 1e-9)
@@ -287,7 +287,7 @@ def without_each(  # noqa: PLR0917
 def summarise(  # noqa: PLR0917
     offsets: Integers, members: Integers, record_offsets: Integers, ranks: Floats, codes: Integers, levels: int,
 ) -> Any:  # fmt: skip
-    """Of each group of points, over all records on them: least and greatest rank, counts per code (as a table)."""
+    """For each group of points, over all records on them: least and greatest rank, counts per code (as a table)."""
     groups = len(offsets) - 1
     least, greatest = np.full(groups, np.inf), np.full(groups, -np.inf)
     table = np.zeros((groups, levels), np.int64)

@@ -61,7 +61,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Summaries:
-    """Of each query's nearest records: least and greatest rank, records by code, the first point they lie on."""
+    """For the nearest records of each query: least and greatest rank, records by code, the first point they lie on."""
 
     low: Floats
     high: Floats
@@ -174,10 +174,10 @@ def nearest_without_each(
 ) -> list[Summaries]:
     """What the records nearest in all columns but one say of that one, for each of the target columns.
 
-    A column of negative weight is not known, and counts for no target.
-    Records that are equal in all columns must have the same ``ranks`` and ``codes``, which are given by target, as
-    ``levels``, the numbers of codes, are. One pass over the records serves all targets, where a tree for each of them
-    would, beyond about eight attributes, read most records once for each.
+    A column of negative weight is not known, and counts for no target. ``ranks``, ``codes`` and ``levels`` (the numbers
+    of codes) are given by target. Records that are equal in all columns must have the same ``ranks`` and ``codes``. One
+    pass over the records serves all targets. A tree for each target would, beyond about eight attributes, read most
+    records once per target.
 
     >>> table = np.array([[0.0, 5.0], [1.0, 7.0], [1.0, 8.0]])
     >>> (found,) = nearest_without_each(

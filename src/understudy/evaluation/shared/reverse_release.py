@@ -1,7 +1,7 @@
 """A reverse-mapped release: every synthetic value replaced by the original value of the same rank (Ruiz et al.).
 
 It restores the original margins exactly, value by value, and keeps the ranks of the synthetic table. The paper proposes
-to release it; it has no guarantee whatever the release it was made from had, because every value in it is somebody's.
+to release it. It has no guarantee, even if the first release had one, because every value in it is somebody's.
 Here it is made from a finished release, anybody's, down to the value; ``synthesize`` offers ``reverse_mapped`` in the
 levels and bins of the schema, because the gate gives counts of cells and no values
 (docs/decisions/0008-reverse-mapped-release.md).

@@ -77,7 +77,7 @@ class Guessing:
 
 
 def guess(members: Floats, others: Floats, generator: np.random.Generator) -> Guessing:
-    """Choose the threshold of greatest advantage on one random half, guess on the other: no choice tests itself."""
+    """Choose the threshold of greatest advantage on one random half, and guess on the other half only."""
     halves = []
     for scores in (members, others):
         order = generator.permutation(len(scores))
