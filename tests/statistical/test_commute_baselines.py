@@ -17,13 +17,15 @@ import pytest
 
 import understudy as us
 from understudy.demo.commuters import make_world
+from understudy.privacy.randomness.streams import SeededStream
 
 pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")]
 CITIES = {"village": (600, 9_000, 41), "spread": (2_000, 30_000, 42), "dense": (1_000, 60_000, 43)}
 EPSILONS = ("0.25", "1", "4", "10")
-RUNS = 2
-WORSE = 1.10  # means of two runs differ by so much where nothing differs
+RUNS = 3  # with seeded noise, so that the same code gives the same verdict
+WORSE = 1.10
 MILES = 0.02
+ERRORS = 3  # standard errors of the difference that are allowed: in a village few destinations have one size
 
 
 @lru_cache(maxsize=1)
@@ -54,20 +56,21 @@ def errors(name, epsilon, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         budget = us.ApproxDP(epsilon=epsilon, delta="1e-5")
-        made = [us.synthesize(source, method="commute", budget=budget, **options) for _ in range(RUNS)]
-    return np.mean([truth.of_release(release)[:4] for release in made], axis=0)
+        made = (
+            us.synthesize(source, method="commute", budget=budget, stream=SeededStream(seed), **options)
+            for seed in range(RUNS)
+        )
+        return np.array([truth.of_release(release)[:4] for release in made])
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", [*CITIES, "dc"])
 def test_the_default_is_not_worse_than_its_baselines(name, epsilon):
     _, truth = opened(name)
-    baselines = [
-        truth.everybody_at_the_mean(),
-        errors(name, epsilon, decay_share="0"),
-        errors(name, epsilon, mechanism="geometric"),
-    ]
-    best = np.min(baselines, axis=0)
-    found = errors(name, epsilon)
+    ways = [errors(name, epsilon), errors(name, epsilon, decay_share="0"), errors(name, epsilon, mechanism="geometric")]
+    found, *baselines = (way.mean(axis=0) for way in ways)
+    best = np.min([truth.everybody_at_the_mean(), *baselines], axis=0)
+    unsure = ERRORS * np.sqrt(2 / RUNS * np.mean([way.var(axis=0, ddof=1) for way in ways], axis=0))
     seen = ~np.isnan(best)  # a small town may have no destination of a size
-    assert (found[seen] <= WORSE * best[seen] + MILES).all(), (found.round(3).tolist(), best.round(3).tolist())
+    allowed = WORSE * best + MILES + unsure
+    assert (found[seen] <= allowed[seen]).all(), (found.round(3).tolist(), best.round(3).tolist(), allowed.round(3))

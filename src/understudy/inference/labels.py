@@ -1,6 +1,6 @@
 """The labels of answers, from the best to the worst. The proving ground counts how often each holds the truth.
 
-``valid``: 95 of 100 intervals hold the population's real value, whatever the population.
+``valid``: meant so that 95 of 100 intervals hold the population's real value; docs/proving.md says how often they did.
 ``range``: the interval holds every value that the release leaves open (where in its bin a number lies, what no measured
 table tells); it covers at least what it says.
 ``selection not modelled``: as ``valid``, but the measured tables were chosen by noisy looks at the same records.

@@ -79,6 +79,7 @@ def test_commutes_by_the_command_line(commutes, places, tmp_path, monkeypatch):
     pq.write_table(commutes, "od.parquet")
     pq.write_table(places_table(places), "places.parquet")
     options = "--method commute --places places.parquet --guarantee probabilistic --epsilon 4 --delta 1e-3"
+    options += " --option mechanism=urn"  # the laws of the default are pure: nothing adds up
     Ledger.create(tmp_path / "budget.db").create_account(
         "jobs", limit=us.ApproxDP(epsilon=4, delta="1e-3"), unit=us.Unit(fixed=("destination",))
     )
@@ -110,7 +111,8 @@ def test_commutes_by_the_command_line(commutes, places, tmp_path, monkeypatch):
     assert forge(tmp_path / "release", half_the_priors) == ["draws"]
 
 
-@pytest.mark.parametrize("options", [{"coarsen": "area:county"}, {"coarsen": "areas:place:2,row"}, {"cut_miles": "3"}])
+@pytest.mark.parametrize("options", [{"coarsen": "area:county"}, {"coarsen": "areas:place:2,row"},
+                                     {"cut_miles": "3", "mechanism": "urn"}])  # fmt: skip
 def test_half_the_prior_of_one_destination_is_found_whatever_the_division(commutes, places, tmp_path, options):
     source = us.open_commutes(commutes, places=places)
     us.synthesize(source, method="commute", budget=BUDGET, copies=2, out=tmp_path / "r", **options)
@@ -205,7 +207,7 @@ def test_tables_elsewhere_are_refused(asked, message):
         ({"unit": "add_remove"}, "fixed destination"),
         ({"unit": us.Unit(fixed=("destination",), rows_per_unit=2)}, "one job"),
         ({"rule": "accept_reject"}, "rule=exact"),
-        ({"mechanism": "geometric"}, "mechanism=urn"),
+        ({"mechanism": "geometric"}, "mechanism=auto or urn"),
         ({"coarsen": "none", "shrink": "3:1,20:0.8"}, "without shrink"),
     ],
 )
