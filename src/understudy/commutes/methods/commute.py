@@ -160,7 +160,7 @@ class Commute:
         if shrinking is not None and self.rule == "accept_reject":
             raise InputError("accept/reject and shrink have no guarantee together; choose one.")
         if self.coarsen == "none" and shrinking is None and self.mechanism == "geometric":
-            raise InputError("geometric noise on every single place would swamp everything; coarsen the domain.")
+            raise InputError("geometric noise on every single place would hide everything; coarsen the domain.")
         if self.cut_miles:
             positive(self.cut_miles, "cut_miles")
             if shrinking is not None:

@@ -308,7 +308,7 @@ def _definition_6(
         f"delta {show_up(loss.delta)} for each copy.",
         "Breach probability of the raw draw at the same epsilon in the sense of Definition 6, for the worst table of "
         f"these public sizes: {_between(surest, largest)} for one destination, and "
-        f"{_between(-math.expm1(none), total)} for all together, because there it adds.",
+        f"{_between(-math.expm1(none), total)} for all together, because there probabilities add.",
     )
 
 

@@ -100,7 +100,7 @@ class Auto:
         if pairs is not None and (self.draws == "posterior" or self.refine):
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
-            reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is all that is looked for."
+            reason = f"mst: more than {MOST_CHOSEN} attributes; only a tree of pairs is chosen."
             return _with_reason(self._with_answers(Mst, schema, request), reason)
         return self._by_expected_error(schema, request, pairs)
 
@@ -121,7 +121,7 @@ class Auto:
             alone = 0.0 if hidden else forecast(single, schema) or inf
         # One-way margins hold no dependence. They are taken only where even strong dependences would hardly be missed.
         if alone <= min(chosen, together) and (hidden or self._little_missed(single, looking, schema)):
-            reason = "independent: with this budget and so few rows, noise would hide what two-way tables have to say."
+            reason = "independent: with this budget and so few rows, noise would hide what two-way tables add."
             return _with_reason(single, reason)
         if pairs is not None and CLEARLY_LESS * together <= chosen:
             reason = "ipf: one model holds all two-way tables, and choosing would not leave clearly less error."
