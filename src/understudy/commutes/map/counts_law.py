@@ -98,7 +98,8 @@ def off_alike(release: CommuteRelease, copy: int) -> float | None:
 def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:
     """An upper bound on the mean squared error of counts z made from noisy counts y = x + noise of variance v.
 
-    By Stein's identity it is the mean of (z - y)^2 - v + 2v times the slope of z in y, which lies between 0 and 1.
+    By Stein's identity (exact for normal noise) it is the mean of (z - y)^2 - v + 2v times the slope of z in y.
+    The slope lies between 0 and 1.
     """
     return float(np.mean((shown - noisy) ** 2 + variance))
 
