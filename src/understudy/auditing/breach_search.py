@@ -1,9 +1,9 @@
 """The exact breach probability of Definition 6: the worst table is found without trying all of them.
 
 With more cells than rows the disclosure set is known (Theorem 5 of docs/theory/probabilistic-dp.md), and a table's
-probability is a coefficient of a product of polynomials. Tables are tried from the most promising on, and a branch is
-left when its cells, added up, stay below what was found (Theorem 6): with rare breaches a handful of tables is left.
-With fewer cells the outputs are listed, and tables that differ in the order of cells only are tried once.
+probability is a coefficient of a product of polynomials. The most promising tables are tried first. A branch is dropped
+when the sum over its cells stays below the best value found so far (Theorem 6): if breaches are rare, only a few tables
+are left. With fewer cells the outputs are listed, and tables that differ only in the order of cells are tried once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from understudy.privacy.exact.dirichlet_breach import (
 )
 from understudy.privacy.exact.dirichlet_profile import log_weights
 
-FEWEST_TABLES, MOST_TABLES = 8, 400  # whose probability is computed
+FEWEST_TABLES, MOST_TABLES = 8, 400  # tables whose probability is computed
 MOST_WORK = 40_000_000  # tables times squared rows
 LIKELY = 0.3  # a breach this likely: too many tables come near the worst one
 MOST_NODES = 20_000  # branches looked at
@@ -109,7 +109,7 @@ class _Search:
             self.best = max(self.best, value)
 
     def _most(self, left: int, largest: int, cells: int) -> float:
-        """What the cells that are still open can add up to at most."""
+        """The largest possible sum over the cells that are still open."""
         if left == 0 or cells == 0:
             return cells * float(self.alone[0])
         upto = np.arange(min(largest, left) + 1, dtype=np.float64)

@@ -69,8 +69,8 @@ def _pair_blocks(x: float, y: float, rest: float, rows: int, enough: float) -> I
 def epsilon(shape: PriorShape, records: int, unit: Unit) -> float:
     """The worst-case loss: Theorem 4.1 under replace; under add_remove the larger of the two directions.
 
-    add_remove: all rows in a cell that gained its first row, in the largest table; or none of them in the cell that
-    the first row of an empty table fell into.
+    Under add_remove the worst output has all rows in a cell that gained its first row, in the largest table. Or it has
+    no row in the cell that got the first row of an empty table.
     """
     if shape.cells == 1:
         return 0.0

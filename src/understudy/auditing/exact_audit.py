@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from understudy.figures.drawing import Drawing
 
 CURVE_POINTS = 61
-# The law of the tables that an average over tables, or an attacker's odds, are stated for.
+# The prior over tables, for an average over tables or the odds of an attacker.
 Prior = Literal["multinomial", "uniform"] | ArrayLike
 Convention = Literal["definition_6", "abowd_vilhuber", "prior_averaged"]
 CONVENTIONS: tuple[str, ...] = ("definition_6", "abowd_vilhuber", "prior_averaged")

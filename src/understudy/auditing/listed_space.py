@@ -1,6 +1,6 @@
 """The transition law of a mechanism over every small table: inputs, outputs and log probabilities, listed.
 
-Refused when the list would be too long; what has structure is audited without it. From the listed law are read:
+It is refused when the list would be too long. Mechanisms with structure are audited without it. The listed law gives:
 
 * the worst-case loss: the largest |ln P(m|n1) - ln P(m|n2)|, infinite where only one of the two can give m;
 * delta(epsilon): the largest sum over m of (P(m|n1) - e^epsilon P(m|n2))+, the hockey-stick divergence, in both
@@ -321,7 +321,7 @@ def clamped_matrix(noise: Noise, top: int) -> Floats:
     counts = np.arange(top + 1)
     matrix = np.exp(noise.log_pmf(counts[None, :], counts[:, None]))
     for x in range(top + 1):
-        # The noise is symmetric: below 0 as far as the mirror image is above top.
+        # The noise is symmetric: the part below 0 is the mirror image of the part above top.
         matrix[x, 0] = upper_tail(noise, x) if x else 1 - upper_tail(noise, 1)
         matrix[x, top] = upper_tail(noise, top - x) if x < top else 1 - upper_tail(noise, 1)
     return np.asarray(matrix)

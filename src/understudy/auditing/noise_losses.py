@@ -24,7 +24,7 @@ LARGEST_SCALE = 50_000  # of a discrete Gaussian whose losses are listed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """What one unit does to a query: so many cells move, by one each."""
+    """What one unit does to a query: this many cells change, each by one."""
 
     moved: int
 
@@ -83,7 +83,7 @@ def _gaussian(sigma: float, moved: int) -> LossDistribution:
     """Loss (1 - 2x)/(2 sigma^2) of one cell at x, and (1 - s)/sigma^2 of two at difference s = x - y.
 
     The difference has P(s) proportional to e^(-s^2 / 4 sigma^2) times the sum over z of e^(-(z + s/2)^2 / sigma^2),
-    which depends on whether s is even only.
+    which depends only on whether s is even.
     """
     if sigma > LARGEST_SCALE:
         raise UnsupportedError(
@@ -97,7 +97,7 @@ def _gaussian(sigma: float, moved: int) -> LossDistribution:
         return LossDistribution(losses=(1 - 2 * x) / (2 * sigma**2), probabilities=np.exp(logs))
     wide = math.sqrt(0.5) * sigma
     even = log_normaliser(wide)
-    # sums over all halves minus the whole numbers: over z in Z/2 it is the normaliser at twice the scale
+    # the sum over all halves minus that over whole numbers; over z in Z/2 it is the normaliser at twice the scale
     odd = math.log(math.exp(log_normaliser(2 * wide) - even) - 1) + even if sigma > 0.2 else _odd_log(sigma)
     parity = np.where(x % 2 == 0, even, odd)
     logs = -(x**2) / (4 * sigma**2) + parity - 2 * log_normaliser(sigma)
@@ -105,14 +105,14 @@ def _gaussian(sigma: float, moved: int) -> LossDistribution:
 
 
 def _odd_log(sigma: float) -> float:
-    """ln of the sum over z of e^(-(z + 1/2)^2 / sigma^2) by its first terms; for narrow noise they are all of it."""
+    """ln of the sum over z of e^(-(z + 1/2)^2 / sigma^2) by its first terms, which are enough for narrow noise."""
     squares = np.array([(z + 0.5) ** 2 for z in range(8)])
     first = -squares[0] / sigma**2
     return float(math.log(2) + first + math.log(np.exp(-(squares - squares[0]) / sigma**2).sum()))
 
 
 def noise_epsilon(noise: Noise, shift: Shift) -> float:
-    """The worst-case loss: moved/scale for geometric and rounded Laplace noise, none for Gaussian."""
+    """The worst-case loss: moved/scale for geometric and rounded Laplace noise, infinite for Gaussian."""
     if isinstance(noise, DiscreteGaussian):
         return math.inf
     return shift.moved / float(noise.scale)

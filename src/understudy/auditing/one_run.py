@@ -1,4 +1,4 @@
-"""A lower bound on epsilon from a single run with many canaries: a coin puts each into the data or not, and is guessed.
+"""A lower bound on epsilon from one run with many canaries: coins decide which are in the data, and are then guessed.
 
 Steinke, Nasr and Jagielski (2023, arXiv:2305.08846, Theorem 5.2): if the mechanism is (epsilon, delta)-differentially
 private for adding or removing a record, then of r guesses about m canaries the number v that are right is hardly larger
@@ -30,8 +30,8 @@ __all__ = ["OneRunAudit", "one_run_audit", "one_run_lower_bound", "one_run_p_val
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRunAudit(Verdict):
-    """What guesses about canaries showed. The mechanism that ``power`` is about lets each guess be right with
-    probability e^f/(1 + e^f), f being ``factor`` times the claim."""
+    """What guesses about canaries showed. ``power`` is for a mechanism with which each guess is right with
+    probability e^f/(1 + e^f), where f is ``factor`` times the claim."""
 
     canaries: int
     guesses: int

@@ -2,11 +2,11 @@
 
 Whatever was promised, if some set S of outputs comes up with probability at least p on one input and at most q on its
 neighbour, the true epsilon is at least ln((p - delta) / q). The bound needs no knowledge of the mechanism, so it
-finds the faults a proof cannot see: a noise scale that is not the one charged, an exact count used on the side. It
-says nothing when it finds nothing: a low bound is not a proof of privacy (the exact audit is), which is why every
-result carries its power, the chance that a fault of a stated size would have been caught.
+finds the faults a proof cannot see: a noise scale that is not the one charged, or an exact count that was used. If it
+finds nothing, that says nothing: a low bound is not a proof of privacy (the exact audit is). So every result carries
+its power, the probability that a fault of a stated size would have been found.
 
-Three separate batches of runs keep the statement honest: one fits a likelihood-ratio score, one chooses which
+Three separate batches of runs keep the statement valid: one fits a likelihood-ratio score, one chooses which
 features and which threshold make the attack, and the last and largest tests that one attack. Choosing on the runs
 that are tested would make the bound too high.
 """
@@ -32,7 +32,7 @@ Output = NDArray[Any] | Hashable
 MOST_BINS = 16
 LEAST_RUNS = 40
 GOOD_POWER = 0.995
-LARGEST_WORSE = 700.0  # its exponential is still a double; what so large an epsilon shows is certain anyway
+LARGEST_WORSE = 700.0  # its exponential is still a double; a fault of so large an epsilon is found with certainty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def sampled_audit(
     fit, choose = runs // 4, runs // 2
     tested = runs - choose
     needed = _needed_hits(tested, claimed=claimed, delta=delta, alpha=alpha)
-    # What an attack with each number of false positives in the second batch would see of a mechanism that much worse.
+    # For each number of false positives in the second batch: what the attack would see of a mechanism that much worse.
     powers = _powers(_rates(choose - fit), needed, worse=factor * claimed, delta=delta)
     score = _Score(table[:, :fit])
     chosen = _choose(score, table[:, fit:choose], powers, claimed=claimed, delta=delta, alpha=alpha)
@@ -97,9 +97,8 @@ def detection_power(
 ) -> float:
     """The probability that ``runs`` runs on each input catch a mechanism ``factor`` times worse than claimed.
 
-    The mechanism meant is the one that reaches the trade-off curve of (factor * claimed, delta)-differential privacy
-    at this false positive rate (Kairouz, Oh and Viswanath 2015, Theorem 2.1): what it can show, it shows. The sum over
-    both binomial counts is exact.
+    This mechanism reaches the trade-off curve of (factor * claimed, delta)-differential privacy at this false positive
+    rate (Kairouz, Oh and Viswanath 2015, Theorem 2.1). The sum over both binomial counts is exact.
     """
     needed = _needed_hits(runs, claimed=claimed, delta=delta, alpha=alpha)
     return float(_powers(np.array([false_positive_rate]), needed, worse=factor * claimed, delta=delta)[0])
@@ -184,7 +183,7 @@ class _Score:
 
 
 def _rates(runs: int) -> Floats:
-    """The rate meant by 0, 1, ... false positives; half an observation keeps it off 0 and 1."""
+    """The rate for 0, 1, ... false positives; half an observation is added, so that it is never 0 or 1."""
     return (np.arange(runs + 1) + 0.5) / (runs + 1)
 
 
@@ -198,8 +197,8 @@ class _Attack:
 def _choose(score: _Score, table: Floats, powers: Floats, *, claimed: float, delta: float, alpha: float) -> _Attack:
     """The features and the threshold with the highest bound on runs that neither fitted the score nor will test it.
 
-    Unless one already shows the claim wrong, an attack that would overlook the fault it is made for is passed over:
-    where a sound mechanism shows nothing, every threshold looks alike, and the choice would be an accident.
+    If no attack shows already that the claim is wrong, attacks with little power against the stated fault are left out.
+    With a sound mechanism all thresholds look alike, and the choice would be an accident.
     """
     runs, many = table.shape[1], len(score.ranked)
     candidates: list[tuple[_Attack, float]] = []
@@ -207,7 +206,7 @@ def _choose(score: _Score, table: Floats, powers: Floats, *, claimed: float, del
         features = tuple(sorted(int(feature) for feature in score.ranked[:size]))
         values = score(table, features)
         thresholds = np.unique(values)
-        false, true = (np.searchsorted(np.sort(side), thresholds) for side in values)  # so many lie below
+        false, true = (np.searchsorted(np.sort(side), thresholds) for side in values)  # how many lie below
         bounds = epsilon_lower_bounds(runs - true, runs, runs - false, runs, delta=delta, alpha=alpha)
         for at, threshold in enumerate(thresholds):
             attack = _Attack(features=features, threshold=float(threshold), power=float(powers[runs - false[at]]))

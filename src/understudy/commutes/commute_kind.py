@@ -69,7 +69,7 @@ class Commutes:
         return isinstance(value, Places)
 
     def is_source(self, value: object) -> bool:
-        """Told by its class: the source itself is not touched before it may be."""
+        """Decided by its class: the source itself is not touched yet."""
         return callable(getattr(type(value), "flows", None))
 
     def is_release(self, value: object) -> bool:
@@ -93,7 +93,7 @@ class Commutes:
     def make_plan(
         self, domain: Places, method: str | None, asked: Mapping[str, Any], options: Options, *, i_know: bool
     ) -> Plan:
-        del i_know  # it goes with the number of records of a table
+        del i_know  # it is about the number of records of a table
         return plan_commutes(domain, method=method or DEFAULT_METHOD, options=options, **asked)
 
     def plan_again(self, domain: Places, plan: Plan, request: Request) -> Plan:
@@ -129,7 +129,7 @@ class Commutes:
 
     def check(self, plan: Plan, domain: Places, gate: FlowGate, *, i_know: bool) -> None:
         """Reads the data once, and refuses what public sizes make impossible."""
-        del i_know  # it goes with the number of records of a table
+        del i_know  # it is about the number of records of a table
         gate.look_ahead()
         check_sizes = getattr(_method(plan), "check_sizes", None)
         if DESTINATION in plan.unit.fixed and check_sizes is not None:

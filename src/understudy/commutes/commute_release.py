@@ -55,7 +55,7 @@ class CommuteRelease:
     keeper: TemporaryDirectory[str] | None = field(default=None)
     """Removes the files of a release that was not written."""
     drawn: bool = False
-    """Whether its files are those of a run: never written again, and given up when they are released."""
+    """Whether its files belong to a run: they are never written again, and are handed over to the release."""
 
     @property
     def copies(self) -> int:
@@ -210,10 +210,10 @@ def _write_csv(file: Path, target: Path) -> None:
 
 
 def _link_or_copy(file: Path, target: Path) -> None:
-    """A second name for a file that is never written again, where the disk allows it; gigabytes are not copied."""
+    """A hard link to a file that is never written again, where the disk allows it, so that gigabytes are not copied."""
     try:
         os.link(file, target)
-    except OSError:  # another disk, or one without such names
+    except OSError:  # another disk, or one without hard links
         shutil.copyfile(file, target)
 
 
@@ -301,7 +301,7 @@ class ParquetSink:
     def open(self, copy: int) -> None:
         self._path = self.path(copy)
         self._waiting, self._rows = [], 0
-        self._path.unlink(missing_ok=True)  # of a run that died while drawing: nobody was given it
+        self._path.unlink(missing_ok=True)  # left by a run that died while drawing; nobody has seen it
         descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         os.close(descriptor)
         self._writer = pq.ParquetWriter(str(self._path), TABLE_SCHEMA, compression="zstd", compression_level=1)
@@ -313,7 +313,7 @@ class ParquetSink:
             self._write()
 
     def _write(self) -> None:
-        """Everything that waits, as one part of the file."""
+        """Write all waiting pairs as one part of the file."""
         assert self._writer is not None  # noqa: S101 - opened by the gate
         if not self._waiting:
             return

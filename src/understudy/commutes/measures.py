@@ -264,7 +264,7 @@ def _mean(values: Sequence[Any]) -> float | None:
 
 
 def _severity(value: float | None, much: float) -> Severity:
-    """Good below a quarter of what would be much, a problem above it."""
+    """Good below a quarter of ``much``, a problem above ``much``."""
     if value is None:
         return "info"
     return "good" if value < much / 4 else "problem" if value > much else "warning"

@@ -27,7 +27,7 @@ def apportion(sizes: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
 def systematic(
     starts: NDArray[np.int64], drawn: NDArray[np.int64], drawn_starts: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
-    """As many of the sorted rows of each list as it shall have, evenly spaced, so that shares are nearly kept.
+    """Take a given number of the sorted rows of each list, evenly spaced, so that shares are nearly kept.
 
     >>> systematic(np.array([0, 2]), np.array([7, 7, 8, 9]), np.array([0, 4])).tolist()
     [7, 9]

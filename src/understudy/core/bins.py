@@ -2,7 +2,7 @@
 
 A release knows an age by its bin. Inside the bin the schema's public density stands in for the truth: uniform over the
 whole numbers, days or reals of the bin, or proportional to 1/x with ``density = "log"``. What follows from that is an
-assumption, not a measurement: ``low`` and ``last`` say where in its bin a value can lie at most. Where bins were found
+assumption, not a measurement: ``low`` and ``last`` are the least and the largest value of a bin. Where bins were found
 inside the budget of a release, values are spread over the cells of a fine grid by shares from its noisy counts.
 """
 
@@ -20,7 +20,7 @@ from understudy.errors import InputError
 
 EPOCH = datetime.date(1970, 1, 1)
 NODES = 64
-MANY = 8  # bins, of which a wider last one makes no difference
+MANY = 8  # with at least so many bins, a wider last bin makes no difference
 
 
 def as_number(edge: object) -> float:
@@ -107,7 +107,7 @@ class Bins:
         return int(first), int(after)
 
     def _inside(self, low: float, high: float, part: float) -> float:
-        """Where in a bin of cells a share of its rows lies below."""
+        """The value in a bin of cells below which a given share of its rows lies."""
         assert self.cells is not None and self.shares is not None  # noqa: S101, PT018
         first, after = self._cells_of(low, high)
         shares = self.shares[first:after]

@@ -92,7 +92,7 @@ def _check_amounts(attribute: Attribute, where: str, low: float, high: float) ->
 
 
 def _check_special(attribute: Attribute, where: str, grid: tuple[Edge, ...]) -> None:
-    """A special code may lie among the numbers, but not be all that a cell holds: nothing could be drawn there."""
+    """A special code may lie among the numbers, but must not fill a cell alone: then no number could be drawn there."""
     for code, _ in attribute.special:
         if isinstance(code, int | float) and code in grid[:-1]:
             after = grid[grid.index(code) + 1]

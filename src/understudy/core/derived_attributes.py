@@ -1,7 +1,7 @@
 """Derived attributes: classes computed from others by a rule, recomputed after synthesis and never measured.
 
-A derived value says nothing that its sources do not say, so measuring it would spend budget for nothing, and drawing it
-would let it contradict them. The set of functions is small and listed, and a rule is part of the public schema:
+A derived value adds nothing to its sources. Measuring it would waste budget, and drawing it could contradict the
+sources. The set of functions is small and listed, and a rule is part of the public schema:
 
 ``recode``  each level of one attribute becomes a level of a coarser or renamed one; bins join to wider bins.
 ``cross``   the first case whose conditions all hold gives the level, else the default.

@@ -1,7 +1,7 @@
 """The cells of a margin without listing them: how many are possible, and whether a given one is.
 
-A dense mask is fine for a thousand cells. A domain of ten million, or ten billion, must cost no more: possible cells
-are counted over the attributes that structural zeros name, and single cells are checked rule by rule.
+A dense mask is fine for a thousand cells. A domain of ten million or ten billion cells must not need more memory. So
+possible cells are counted over the attributes that structural zeros name, and single cells are checked rule by rule.
 """
 
 from __future__ import annotations

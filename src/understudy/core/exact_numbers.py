@@ -104,7 +104,7 @@ def show_down(value: Fraction, digits: int = 6) -> str:
 
 
 def _show(value: Fraction, digits: int, rounding: str) -> str:
-    # Two steps would round twice; one exact division in a context that only rounds in the safe direction does not.
+    # Two steps would round twice. So there is one exact division, in a context that rounds in the safe direction.
     context = Context(prec=digits, rounding=rounding, Emax=10**6, Emin=-(10**6))
     text = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     shown = format(text, "f") if -6 < text.adjusted() < 15 or not text else str(text)

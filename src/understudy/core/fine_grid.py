@@ -14,13 +14,13 @@ from fractions import Fraction
 
 import numpy as np
 
-LARGEST_EDGE = 1e300  # so that a range of numbers is a number too
-CELLS = 100  # between two bounds, beside cells of single values
-WHOLE = 150  # whole numbers, up to which each is a cell
-SMALL_PART = 10_000  # of the range, taken for the scale where nobody named one
+LARGEST_EDGE = 1e300  # the difference of two edges is then a finite number too
+CELLS = 100  # between two bounds, besides the cells of single values
+WHOLE = 150  # up to so many whole numbers, each is a cell
+SMALL_PART = 10_000  # the default scale is the larger absolute bound divided by this
 MOST_DECIMALS = 9
 MOST_DAYS = 40_000
-DIGITS = 6  # of the range, that a number has where the schema does not say how many decimals
+DIGITS = 6  # of the range, which numbers have if the schema does not state the decimals
 
 
 def default_decimals(low: float, high: float, integer: bool) -> int:

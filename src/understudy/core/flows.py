@@ -51,7 +51,7 @@ class Flows:
         """Jobs at each destination: confidential too, unless the unit fixes the destination."""
         sizes = np.zeros(len(self.places), dtype=np.int64)
         filled = np.flatnonzero(self._starts[1:] > self._starts[:-1])
-        if len(filled):  # sums of runs, without a running sum as long as the table
+        if len(filled):  # sums of runs, so that no running sum of the whole table is held
             sizes[filled] = np.add.reduceat(self._jobs, self._starts[filled], dtype=np.int64)
         return sizes
 

@@ -22,7 +22,7 @@ RELEASE_MARK = "manifest.json"
 # Raises an InputError, which names the obstacle, unless everything in the folder may be deleted.
 MayReplace = Callable[[Path], None]
 SIGNATURE = "signature.json"  # the one file of a release that its manifest cannot list
-SCRATCH = ".understudy-scratch-"  # what a crash leaves under such a name may be deleted
+SCRATCH = ".understudy-scratch-"  # a crash may leave folders with such names; they can be deleted
 _EXPLAINED = {
     errno.ENOSPC: "there is no space left on the disk; free some, or choose another disk.",
     errno.EDQUOT: "the disk quota is used up; free some space, or choose another disk.",
@@ -55,7 +55,7 @@ def explained_disk_errors(path: Path) -> Iterator[None]:
 
 
 def as_path(value: object, what: str) -> Path:
-    """A path that somebody gave; anything that is none is refused in words.
+    """A path from a user; anything else is refused with a clear message.
 
     >>> as_path(3, "the release")
     Traceback (most recent call last):
@@ -109,10 +109,11 @@ def publish_folder(
 ) -> None:
     """Let ``write`` fill a temporary folder, then make it appear as ``final`` in one step.
 
-    An existing target is refused. With ``replaces`` a folder that it does not refuse is replaced: a mistyped path never
-    costs a user's files. The old folder is renamed aside before the new one is renamed in. It is removed only after
-    that, and only if ``replaces`` still finds nothing else in it. A process that dies in between leaves both on the
-    disk, the old one as ``NAME.replaced-*``. ``private`` folders are for their owner alone, and so is each file.
+    An existing target is refused. With ``replaces`` a folder is replaced only if ``replaces`` accepts it, so that a
+    mistyped path never deletes a user's files. The old folder is renamed aside before the new one is renamed in. It is
+    removed only after that, and only if ``replaces`` still finds nothing else in it. A process that dies in between
+    leaves both on the disk, the old one as ``NAME.replaced-*``. ``private`` folders are for their owner alone, and so
+    is each file.
 
     Why a rename and no lock file: renaming onto a folder that is not empty fails in the kernel, so of several processes
     exactly one wins even without cooperation, and no lock can be left behind. An advisory lock on the parent folder,
@@ -142,9 +143,9 @@ def publish_folder(
 
 
 def check_target(final: Path, replaces: MayReplace | None) -> tuple[int, ...] | None:
-    """Refuses a target that is taken: anything at all, or with ``replaces`` anything that this refuses.
+    """Refuses a target that exists; with ``replaces`` only one that ``replaces`` refuses.
 
-    Says which folder stands there, if any: enough to notice that another process replaced it.
+    Gives the identity of the existing folder, if any, so that a replacement by another process is noticed.
     """
     try:
         found = os.lstat(final)

@@ -56,7 +56,7 @@ class Draw:
     counts: NDArray[np.int64]
     mechanisms: tuple[dict[str, str], ...]  # one, or one per stratum
     label: str = ""
-    sizes: tuple[int, ...] | None = None  # of the strata, where they are public: what the cost of each draw rests on
+    sizes: tuple[int, ...] | None = None  # of the strata, if they are public; the cost of each draw depends on them
 
     def to_json(self) -> dict[str, object]:
         """What a release says about the draw: how it was made, and no cell of it."""

@@ -1,8 +1,8 @@
 """What a long computation is doing, for whoever watches: the phase, what is done of it, and of how much.
 
-Loops deep inside (rounds, a fit, rows, attacks, an inference) say where they are with ``tell``. Who wants to hear it
-says so with ``told_to``; nobody hears it otherwise, and nothing is computed differently. What is told are public
-numbers of steps, never a value.
+Inner loops (rounds, a fit, rows, attacks, an inference) report their progress with ``tell``. ``told_to`` sets a
+listener. Without one nothing is reported, and the computation is the same. Only public numbers of steps are reported,
+never a value.
 """
 
 from __future__ import annotations

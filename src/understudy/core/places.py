@@ -24,8 +24,8 @@ ELSEWHERE_CODE = -1
 ORIGIN, DESTINATION = "origin", "destination"
 PAIR = (ORIGIN, DESTINATION)
 MOST_PLACES = 2**31 - 2
-UNINHABITED_SOUTH = -60.0  # no community lives south of it: coordinates there are swapped
-POLE = 89.9  # and none so near to the other pole
+UNINHABITED_SOUTH = -60.0  # nobody lives south of this latitude: such coordinates are probably swapped
+POLE = 89.9  # nobody lives north of this latitude
 
 Bytes = NDArray[np.bytes_]
 

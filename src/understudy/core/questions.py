@@ -26,7 +26,7 @@ from understudy.core.terms import hide_quoted
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
 FAMILIES = ("linear", "logit", "probit", "poisson", "multinomial", "ordered")
-OF_EVENTS = ("logit", "probit")  # families of an outcome that is one level or not
+OF_EVENTS = ("logit", "probit")  # families with a binary outcome: one level or not
 OF_COUNTS = ("count", "sum")  # of the records, and not of the population they are a sample of
 NUMBERS = ("mean", "sum", "std", "variance", "quantile", "gini")  # of one attribute with numbers
 SINGLE = ("proportion", "count", *NUMBERS, "correlation")  # one quantity, which can be asked for by groups

@@ -160,7 +160,7 @@ class EvaluationRequest:
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is asked for that only tables of people have."""
+        """Whether everything that is asked for exists for commutes too, and not only for tables of people."""
         special = self.holdout is not None or self.models or self.keys or self.targets or tuple(self.ways) != WAYS
         return not special and "utility" in self.parts
 

@@ -99,7 +99,7 @@ class Attribute:
     cuts: tuple[Edge, ...] = ()
     """With ``bounds``: values at which a bin must begin. Those of structural zeros and derived attributes are added."""
     found: bool = False
-    """Whether ``edges`` were found privately, inside the budget of a release. No schema of yours says so."""
+    """Whether ``edges`` were found privately, inside the budget of a release. Do not set it in your own schema."""
     inside: tuple[tuple[Edge, float], ...] = ()
     """Of bins that were ``found``: where each cell of the grid begins, and its share, from noisy counts."""
 
@@ -351,7 +351,7 @@ class Attribute:
 
 
 def _check_text_code(where: str, code: str, *, beside_dates: bool) -> None:
-    """A text stands beside numbers only, and must be told apart from every number and from a missing value."""
+    """A text may stand only beside numbers, and must differ from every number and from a missing value."""
     if beside_dates:
         raise SchemaError(f"{where}: a special code beside dates must be a date.")
     if not code.strip() or code != code.strip() or code == MISSING or as_number(code) is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-# With what a formula begins; a tab or a new line before it is dropped on import, and the wide forms count as narrow.
+# The beginning of a formula. A tab or new line before it is dropped on import, and wide forms count as narrow ones.
 BEGINS = "'*[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]"  # also understood by RE2, which Arrow uses
 NUMBER = "[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][+-]?[0-9]+)?"
 _BEGINS, _NUMBER = re.compile(BEGINS), re.compile(NUMBER)

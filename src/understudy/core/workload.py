@@ -22,7 +22,7 @@ Margin = tuple[str, ...]
 PREDICT, PAIRS = "predict", "pairs"
 MOST_NEEDS = 500
 COMMENT = "#"
-SUMMED = 2  # a table is left out where one that holds it has at most so many cells for each of its own
+SUMMED = 2  # a table is left out if a larger table contains it and has at most this many times its cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def quoted(name: str) -> str:
 
 
 def read_needs(schema: Schema, texts: Iterable[str]) -> tuple[Need, ...]:
-    """The needs that some lines say, each with its tables; the line is named where it cannot be read."""
+    """The needs in some lines, each with its tables. A line that cannot be read is named in the error."""
     found: dict[str, Need] = {}
     for text in texts:
         if text in found:
@@ -64,7 +64,7 @@ def read_needs(schema: Schema, texts: Iterable[str]) -> tuple[Need, ...]:
 
 
 def needs_of(schema: Schema, texts: Iterable[str] = ()) -> tuple[Need, ...]:
-    """All that must be answerable: what the schema says and what is said beside it."""
+    """All that must be answerable: the workload of the schema, and further lines."""
     marked = (
         Need(text=f"{quoted(one.name)} with every other attribute", tables=_star(schema, one.name))
         for one in schema.attributes
@@ -97,8 +97,8 @@ def tables_of(schema: Schema, question: Question) -> tuple[Margin, ...]:
     """The tables that determine the answer to a question.
 
     One table of all its attributes always does. A linear regression needs no more than the products of two terms: the
-    cross-products of its columns are sums over such tables. The score of any other regression needs how the predictors
-    go together, and the outcome with each term. The tables are taken that leave less noise in those products.
+    cross-products of its columns are sums over such tables. The score of any other regression needs the joint table of
+    the predictors, and the outcome with each term. Of these ways, the one with less noise in the products is taken.
     """
     whole = (schema.margin(question.used),)
     atom = question.atoms[0]
@@ -124,8 +124,8 @@ def _products(schema: Schema, formula: Formula, beside: Margin, *, linear: bool)
 def _noise(schema: Schema, tables: Sequence[Margin], wanted: Sequence[Margin]) -> float:
     """Noise variance over the cells of the wanted tables, when some tables share one budget of Gaussian noise.
 
-    The best shares are in proportion to the root of the cells, and leave (sum of roots)^2 over all; one table for all
-    is summed to each of the wanted, and its cells are in each of the sums.
+    The best shares are in proportion to the square root of the cells, and give a total of (sum of roots)^2. A single
+    table is summed to each wanted table, so all its cells are in each of the sums.
     """
     if len(tables) == 1:
         return float(len(wanted) * schema.cells(tables[0]))
@@ -133,7 +133,7 @@ def _noise(schema: Schema, tables: Sequence[Margin], wanted: Sequence[Margin]) -
 
 
 def required_tables(schema: Schema, needs: Iterable[Need]) -> tuple[Margin, ...]:
-    """The tables that all needs together ask for, without those that another gives nearly as well by a sum."""
+    """The tables for all needs together, without those that are nearly as well computed as sums of another."""
     asked = list(dict.fromkeys(table for need in needs for table in need.tables))
 
     def spared(table: Margin) -> bool:

@@ -137,7 +137,7 @@ def events_add_up(provenance: Provenance, statement: Statement) -> str:
         raise InputError("a guarantee is stated but no event is recorded.")
     plan = provenance.plan
     if plan is not None and plan.adaptive and stated != plan.budget:
-        # What it happened to spend was chosen by its answers: a statement about that is not a guarantee.
+        # What the run spent depends on its noisy answers, so a statement about it is not a guarantee.
         raise InputError(f"an adaptive run guarantees the budget of its plan, {plan.budget}, not {stated}.")
     if not satisfies(compose(provenance.events, statement.unit, by=provenance.by), stated):
         raise InputError(f"the recorded events cost more than the stated {stated}.")

@@ -32,7 +32,7 @@ SYNTHETIC_MARK = {"description": NO_PERSON}  # in the metadata of every Parquet 
 TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
 
 
-# How files that say anything but what a release says make themselves felt while they are read.
+# The errors that reading raises if a file does not say what a release says.
 NOT_COMPLETE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, OSError,
                 pa.ArrowException)  # fmt: skip
 
@@ -129,12 +129,12 @@ def check_belongs(path: Path, manifest: dict[str, Any]) -> dict[str, Any]:
             )
         if file.is_symlink() or not file.is_file():
             raise InputError(f"'{file.name}' in {path} is not a plain file; a release holds nothing else.")
-    read_signature(path)  # of its own form, or refused: nothing can hide under its name
+    read_signature(path)  # refuses any other form, so that nothing can hide under its name
     return files
 
 
 def require_replaceable(path: Path) -> None:
-    """Refuses to have a folder deleted that is not wholly a release: by its format, and by the files it lists.
+    """Refuses to delete a folder that is not wholly a release, judged by its format and the files it lists.
 
     The hashes are not compared: a release whose own files were edited or lost is replaced, as ``overwrite`` asks for.
     """

@@ -127,7 +127,7 @@ SourceT = TypeVar("SourceT")
 GateT = TypeVar("GateT", bound=ChargingGate)
 ReleaseT = TypeVar("ReleaseT", bound=AnyRelease)
 Check = tuple[str, Callable[[ReleaseT], str]]  # its name, and what says what was found or raises
-Shape = Callable[[tuple[str, ...], str, int], tuple[int, ...]]  # of a measurement: from its margin, cells and length
+Shape = Callable[[tuple[str, ...], str, int], tuple[int, ...]]  # of a measurement, from its margin, cells and length
 
 
 class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
@@ -135,12 +135,12 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
 
     name: ClassVar[str]
     record: ClassVar[str]  # what a record of the data is called, of which a unit has one or several
-    uses: ClassVar[str]  # what such a release is for, told where a verb is for tables only
+    uses: ClassVar[str]  # what such a release is for, told if a verb works on tables only
     other_domain: ClassVar[str]  # for a plan that was made for another domain than that of the data
     domain_file: ClassVar[str]  # in a release folder
     resumed_with: ClassVar[str]  # further options that ``understudy resume`` needs
 
-    # Its values, told apart without touching any data.
+    # Its values, recognised without touching any data.
 
     def is_domain(self, value: object) -> bool: ...
 
@@ -204,7 +204,7 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
         ...
 
     def check(self, plan: Plan, domain: DomainT, gate: GateT, *, i_know: bool) -> None:
-        """Refuses, before the charge, what the data or the machine make impossible, or senseless unless they know."""
+        """Refuses, before the charge, what the data or the machine forbid; without ``i_know`` also what is unwise."""
         ...
 
     def make(self, domain: DomainT, gate: GateT, work: Workshop) -> ReleaseT:
@@ -266,7 +266,7 @@ def kind_of_domain(value: object) -> AnyKind | None:
 
 
 def kind_of_source(value: object) -> AnyKind:
-    """The kind of confidential data; what no other kind knows is taken for a table."""
+    """The kind of confidential data. It is a table if no other kind recognises it."""
     return next((kind for kind in every_kind() if kind.is_source(value)), None) or kinds[DEFAULT]()
 
 

@@ -100,8 +100,8 @@ def read_manifest(path: str | Path) -> dict[str, Any]:
     return manifest
 
 
-# What follows reads a manifest that may say anything: a KeyError or TypeError means that it is not complete, and the
-# reader of the folder turns it into words.
+# The functions below read a manifest that may say anything. A KeyError or TypeError means that it is not complete; the
+# reader of the folder turns it into a message.
 
 
 def statement_of(manifest: Mapping[str, Any], record: str = "row") -> Statement:

@@ -1,4 +1,4 @@
-"""Texts of others inside Markdown: names, labels, notes and warnings say what they say and do nothing.
+"""Texts of other people inside Markdown: names, labels, notes and warnings are shown as text and do nothing else.
 
 A README of a release is shown by web pages and editors that follow links and pass HTML on. A schema may come from
 anybody, and so may the release that a sample is drawn from.

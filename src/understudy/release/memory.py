@@ -10,7 +10,7 @@ BYTES_PER_ROW = 48  # the cell of a row while rows are drawn and shuffled
 
 
 def available_memory() -> int:
-    """Bytes a new table may take: what Linux calls available (file caches give way), else all there is."""
+    """Bytes a new table may take: what Linux calls available (file caches can be freed), otherwise the whole memory."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):

@@ -24,7 +24,7 @@ from understudy.models.published_model import Fitted, FittedPart
 from understudy.models.sample import ROWS_BY
 
 KEY = b"understudy_model"
-VERSIONS = (1, 2)  # merged bins came with the second, and only files that have some say so
+VERSIONS = (1, 2)  # version 2 added merged bins; files without merged bins still state version 1
 CLOSE = 1e-6  # clique tables add up to one
 
 
@@ -122,7 +122,7 @@ def read_model(file: Path, schema: Schema) -> Fitted:
 
 
 def _hangs_together(tree: JunctionTree) -> bool:
-    """Whether every table but the first hangs on an earlier one and shares nothing with others beyond that."""
+    """Whether every table but the first is joined to an earlier one and shares no other attribute with the others."""
     seen: set[str] = set()
     for place, (clique, parent) in enumerate(zip(tree.cliques, tree.parents, strict=True)):
         if not (0 <= parent < place if place else parent == -1):

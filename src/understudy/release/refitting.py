@@ -29,7 +29,7 @@ def refitting(release: Release) -> dict[str, Any]:
     if plan is None:
         return {"no_refit": "there is no holdout, and the release was not made here, so it cannot be made again"}
     if plan.unit.unit_id is not None or plan.unit.rows_per_unit > 1:
-        return {"no_refit": "there is no holdout, and persons have several rows, which random halves would tear apart"}
+        return {"no_refit": "there is no holdout, and persons have several rows, which random halves would separate"}
     try:
         configure(plan.method, plan.options)
     except (InputError, UnsupportedError, UnknownNameError) as problem:
@@ -53,9 +53,9 @@ def refitting(release: Release) -> dict[str, Any]:
 
 
 def synthesizing(rows: pa.Table, schema: Schema, method: str) -> Callable[[str, float], Release]:
-    """How rows are synthesized by a method at some epsilon, for comparison: with as many rows, and the replace unit.
+    """A function that synthesizes rows by a method at some epsilon, for comparison: as many rows, and the unit replace.
 
-    Whether the method can do that is asked first; if not, nothing is computed.
+    It is first checked that the method can do that; if not, nothing is computed.
     """
 
     def planned(name: str, epsilon: float) -> Any:

@@ -1,6 +1,6 @@
 """One run, from a reviewed plan to a release of any kind: refuse early, charge, draw, journal, publish.
 
-The order is the promise. Everything that can be refused is refused before the charge; the charge comes before the
+The order of the steps matters. Everything that can be refused is refused before the charge; the charge comes before the
 first draw and is journaled; every noisy value is on disk before it is used; the folder appears whole. A run that dies
 after the charge is finished by ``resume`` from its run folder, without new noise for what was measured and without a
 new charge. A resumed run must be the one that the ledger knows, with the data it was started with
@@ -87,7 +87,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """A run under way: its name, and its journal unless it has no place to lie."""
+    """A run in progress: its name, and its journal if there is a folder for it."""
 
     name: str
     plan: Plan
@@ -122,13 +122,13 @@ class Run:
         return charge
 
     def follow(self, ledger: Ledger | None) -> None:
-        """From where the ledger knows the journal: no answer is handed out before it knows of that answer too."""
+        """From now on the ledger follows the journal: no answer is handed out before the ledger knows of it."""
         if self.journal is not None and ledger is not None:
             self.journal.follow(lambda known, head: ledger.advance(run=self.name, known=known, head=head))
 
     @contextmanager
     def kept_if_it_fails(self, needs: str = "") -> Iterator[None]:
-        """Says, with a problem that comes after the charge, how the run is finished; ``needs`` are further options."""
+        """If a problem comes after the charge, says how to finish the run; ``needs`` are further options."""
         try:
             yield
         except UnderstudyError as problem:

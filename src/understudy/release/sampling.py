@@ -44,7 +44,7 @@ BLOCK_ROWS = 2**20
 PART_BLOCKS = 8  # one fit serves a whole part, and the codes of its blocks are in memory together
 LARGEST_SAMPLE = 10**12
 NOTE = "Drawn again from its measurements."
-SHARED_BY_BLOCKS = "bootstrap"  # words that only the fit uses: the same for every part, so that all have one model
+SHARED_BY_BLOCKS = "bootstrap"  # random words for the fit alone: the same for every part, so all have one model
 
 
 def sample_again(release: Release, *, rows: int, copies: int, stream: Stream, **size: int) -> Release:
@@ -198,7 +198,7 @@ class Recipe:
         for rows, copies in ((self.block_rows, whole), (rest, 1)):
             if not rows or not copies:
                 continue
-            own = PartStream(key.stream(), copy, part, rows)  # the rest is another draw than the first whole block
+            own = PartStream(key.stream(), copy, part, rows)  # the incomplete block is another draw than a whole one
             for table in self.tables(rows, copies, own):
                 number += 1
                 yield decode(table, stream, "decode", number)  # type: ignore[arg-type]  # words are all it takes

@@ -3,7 +3,7 @@
 The manifest has the hash of every file, so a signature of the manifest's bytes covers the folder. Ed25519 by the
 ``cryptography`` package: small keys, no parameters to choose, and no randomness while signing that could go wrong. The
 private key is a file of its owner's alone (mode 0600); it is never in a release, a message or a log. A public key is
-never taken from the release itself, for a forger would put his own there.
+never taken from the release itself, because a forger would put their own key there.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def read_public_key(file: Path) -> Ed25519PublicKey:
 
 
 def _loaded(load: Any) -> Any:
-    """A key, or None: what the package says about a file that is none may quote it, so it is not passed on."""
+    """A key, or None. The error of the package may quote the file, so it is not passed on."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
@@ -241,7 +241,7 @@ def _require_outside(file: Path) -> None:
 
 
 def _write_new(file: Path, data: bytes, mode: int) -> None:
-    """A new file with its mode from the first moment, whole or not at all, forced to the disk."""
+    """A new file that has its mode from the start, is there whole or not at all, and is forced to the disk."""
     with explained_disk_errors(file):
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)

@@ -60,7 +60,7 @@ class Statement:
 
 
 def of_the_raw_draw(guarantee: Definition) -> str | None:
-    """Over what Definition 6 is a probability, and what it is not a statement about; for other guarantees nothing."""
+    """What the probability of Definition 6 is over, and what it does not say; nothing for other guarantees."""
     if not isinstance(guarantee, ProbabilisticDP):
         return None
     factor, delta = f"e^{show_up(guarantee.epsilon)}", show_up(guarantee.delta)

@@ -81,7 +81,7 @@ class StoredTables(Sequence[pa.Table]):
             yield restore_types(pa.Table.from_batches([batch]), self._schema)
 
     def check_rows(self, place: int) -> None:
-        """Refuses values outside the schema, structural zeros, and derived values off their rule; counts them all."""
+        """Refuses values outside the schema, structural zeros, and wrong derived values; counts them all."""
         encoder = Encoder(self._schema)
         for batch in self._raw_batches(place):
             encoder.encode(batch)

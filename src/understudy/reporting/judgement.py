@@ -105,13 +105,13 @@ def _promise(subject: Summary) -> Card:
         sentence = "No limit is promised to what somebody can learn about one person."
         return Card(title="The promise", number="none", unit="", sentence=sentence, tone="problem")
     whole = subject.statement.unit.kind == "add_remove"
-    what = "that one person is in the data" if whole else "about anything of one person"
+    what = "that one person is in the data" if whole else "about one person"
     return Card(
         title="The promise",
         number=f"× {short_factor(odds.factor)}",
         unit="at most, on an intruder's odds",
-        sentence=f"By no more the release changes the odds {what}, even for somebody who knows everybody else "
-        f"({subject.statement.guarantee}).",
+        sentence=f"The release changes the odds {what} by at most this factor, even for somebody who knows everybody "
+        f"else ({subject.statement.guarantee}).",
         tone=label.tone,
     )
 

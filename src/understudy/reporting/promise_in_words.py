@@ -20,7 +20,7 @@ from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, No
 from understudy.release.statement import NOT_TRACKED, of_the_raw_draw
 from understudy.release.summary import Summary
 
-READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is read
+READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is converted to one
 PRIORS = (0.001, 0.01, 0.1, 0.25, 0.5)
 LARGE, VERY_LARGE = 4.0, 10.0  # from these epsilons on, the reader is told that the promise is weak
 POINTS = 60
@@ -241,7 +241,7 @@ def loss_text(loss: Loss) -> str:
     if loss.epsilon is not None and loss.epsilon > 0:
         parts.append(f"epsilon {show_up(loss.epsilon)}{' in all' if loss.rho else ''}")
     if loss.mu_squared and loss.epsilon is None and loss.by != "concentrated":
-        parts.append(f"mu^2 {show_up(loss.mu_squared)}, read by the profile of Gaussian noise")
+        parts.append(f"mu^2 {show_up(loss.mu_squared)}, converted by the profile of Gaussian noise")
     elif loss.rho and parts:
         parts.append(f"which is also within rho {show_up(loss.rho)} (zero-concentrated)")
     elif loss.rho:
@@ -255,8 +255,8 @@ def profile_of(subject: Summary) -> list[dict[str, float]]:
     """For every epsilon, the smallest delta that the recorded events prove. Empty if nothing is promised.
 
     A pure promise of epsilon proves (e^epsilon - e^x) / (1 + e^epsilon) at x (randomised response attains it: Kairouz,
-    Oh and Viswanath 2015); rho by the conversion of Canonne, Kamath and Steinke 2020; Gaussian noise fixed in advance
-    by its exact profile. For an adaptive run it is what its budget allows, however little it spent.
+    Oh and Viswanath 2015). Rho is converted as in Canonne, Kamath and Steinke 2020. Gaussian noise that was fixed in
+    advance is converted by its exact profile. An adaptive run is shown with its whole budget, however little it spent.
     """
     events = subject.provenance.events
     if not events or isinstance(subject.statement.guarantee, NonPrivate):

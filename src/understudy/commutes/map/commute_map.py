@@ -266,7 +266,7 @@ def _map_flows(
     origin, destination, jobs = table
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
-    if law is not None:  # a large workplace may have more cells than there are places, and tells no more homes apart
+    if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
         law = replace(law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy))
     return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, why_no_law=why)
 

@@ -62,10 +62,10 @@ def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: I
 
 
 def off_alike(release: CommuteRelease, copy: int) -> float | None:
-    """How far what follows the model may be off for all workplaces alike, from the release's noisy jobs by home area.
+    """How large the error of the model may be that all workplaces share, from the noisy jobs by home area.
 
-    Twice the root of ``error_at_most``, for the jobs that follow the model in an area. Nothing is charged: the noisy
-    counts were measured and are part of the release.
+    It is twice the square root of ``error_at_most``, for the jobs that follow the model in an area. Nothing is charged:
+    the noisy counts were measured and are part of the release.
     """
     found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
     if found is None or not isinstance(found.mechanism, Geometric):
@@ -96,9 +96,10 @@ def off_alike(release: CommuteRelease, copy: int) -> float | None:
 
 
 def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:
-    """The mean squared error, at most, of counts z that were made from noisy counts y = x + noise of a variance v.
+    """An upper bound on the mean squared error of counts z made from noisy counts y = x + noise of variance v.
 
-    By Stein's identity it is the mean of (z - y)^2 - v + 2v times the slope of z in y, which lies between 0 and 1.
+    By Stein's identity (exact for normal noise) it is the mean of (z - y)^2 - v + 2v times the slope of z in y.
+    The slope lies between 0 and 1.
     """
     return float(np.mean((shown - noisy) ** 2 + variance))
 
@@ -109,8 +110,8 @@ def urn_law(
     """Dirichlet-multinomial draws of ``times`` rows for each of n jobs from an urn with a prior of total size A.
 
     A count of m rows in a group of zones is beta-binomial: variance m p (1 - p) (N + m) / (N + 1) with N = n + A.
-    Multiplied by N / m it estimates the balls of the group. Placed are the drawn rows as far as they are believed, so
-    believed n / (n + A) of the jobs tell of workers, and the rest follows the model.
+    Multiplied by N / m it estimates the balls of the group. Drawn rows are used only by the share to which they are
+    believed. So believed n / (n + A) of the jobs describe workers, and the rest follows the model.
     """
     jobs = np.maximum(sizes, 1).astype(np.float64)
     urn, rows = jobs + prior, jobs * times
@@ -122,9 +123,9 @@ def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
     """What the law of each size leaves unsure.
 
     An answer is true with probability t = 1 / (1 + K a): the true count of a group is estimated with a variance of
-    (1 - t^2) / t^2 for each job. Noise of variance v in each of K zones is v K / n for each of n jobs, before counts
-    are guessed with the model, which makes it smaller. What the guess takes from the model follows the model: the share
-    of the variance of a count that noise hides.
+    (1 - t^2) / t^2 for each job. Noise of variance v in each of K zones is v K / n for each of n jobs. It falls when
+    counts are estimated with the model. The share that follows the model is the share of the variance of a count that
+    noise hides.
     """
     laws, cells = mechanism.laws.of(sizes)
     jobs = np.maximum(sizes, 1).astype(np.float64)
@@ -148,8 +149,9 @@ def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
 def noise_law(sizes: Integers, cells: Integers, scale: float) -> MapLaw:
     """Geometric noise on every zone, cut off at zero, and as many rows as there are jobs in proportion.
 
-    A zone has variance 2 s^2, so a group of p of all jobs, about p K zones, has 2 s^2 K / n for each of its n p jobs,
-    and once more for real homes. What noise adds above zero, about s/2 for each zone, follows the zones' equal masses.
+    A zone has variance 2 s^2. A group with a share p of all jobs has about p K zones: 2 s^2 K / n for each of its n p
+    jobs, and the same again for real homes. The noise that is left above zero, about s/2 for each zone, is spread over
+    the zones by their equal masses.
     """
     jobs = np.maximum(sizes, 1).astype(np.float64)
     added = cells * scale / 2

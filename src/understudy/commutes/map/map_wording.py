@@ -56,7 +56,7 @@ def plain_words(statements: Mapping[str, Statement]) -> str:
 
 
 def _odds(guarantee: Definition, unit: Unit) -> str:
-    """How far the odds can move for somebody who knows everything else.
+    """How far the odds can change for somebody who knows everything else.
 
     Under ``add_remove`` the promise is about a job that is there or not. Another home is then one job removed and
     another added: two steps.
@@ -64,7 +64,7 @@ def _odds(guarantee: Definition, unit: Unit) -> str:
     if isinstance(guarantee, NonPrivate):
         return "There is no privacy guarantee: treat the map as if it were confidential."
     if isinstance(guarantee, ZCDP):
-        return "The map tells hardly more about any one worker than if that worker's data were others."
+        return "The map tells hardly more about any one worker than if that worker's data were different."
     epsilon: Fraction = getattr(guarantee, "epsilon")  # noqa: B009 - every other guarantee has one
     delta: Fraction | None = getattr(guarantee, "delta", None)
     allowance = f", except for a probability of {show_up(delta)} (delta)" if delta else ""
@@ -76,7 +76,7 @@ def _odds(guarantee: Definition, unit: Unit) -> str:
             f"that a worker is in the data at most {_factor(float(epsilon))}-fold, and {between} at most "
             f"{_factor(2 * float(epsilon))}-fold"
         )
-    return f"For somebody who knows everything else, the map moves the odds {what}{allowance}."
+    return f"For somebody who knows everything else, the map changes the odds {what}{allowance}."
 
 
 def _factor(epsilon: float) -> str:

@@ -44,8 +44,8 @@ class MapPlaces:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapLaw:
     """How the counts of each place as a workplace came about: the share of its jobs that follows the public model, the
-    variance of a count in units of a binomial one, and how many zones of homes it tells apart. ``off`` is how far what
-    follows the model may be off for all workplaces alike, where the release has measured it."""
+    variance of a count in units of a binomial one, and how many zones of homes it tells apart. ``off`` is the possible
+    error of the model that all workplaces share, where the release has measured it."""
 
     model: Floats
     noise: Floats

@@ -66,9 +66,9 @@ from understudy.synth.shared.method import Request, planned
 
 THEOREM = "docs/theory/commute.md"
 SIZES_LABEL = "jobs by destination"
-SIZES_SHARE = Fraction(3, 10)  # of epsilon for the sizes of private destinations
+SIZES_SHARE = Fraction(3, 10)  # the share of epsilon for the sizes of private destinations
 COARSENINGS = ("rings", "none")
-FITS = 2  # of masses to homes and decays to distances, in turn
+FITS = 2  # how often masses are fitted to homes and decays to distances, in turn
 ROWS_DRAWN = {
     "auto": "by the law that the size of each destination asks for",
     "urn": "from the Dirichlet posterior of each destination",
@@ -78,7 +78,7 @@ SPREAD = 0.1  # variance between destinations of an area, in units of the varian
 
 
 def _scale(moved: int, epsilon: Fraction) -> Fraction:
-    """A noise scale that a float holds exactly, rounded up: what is charged is what is drawn."""
+    """A noise scale that a float holds exactly, rounded up, so that the charge is for the noise that is drawn."""
     return Fraction(float_up(moved / epsilon))
 
 
@@ -160,7 +160,7 @@ class Commute:
         if shrinking is not None and self.rule == "accept_reject":
             raise InputError("accept/reject and shrink have no guarantee together; choose one.")
         if self.coarsen == "none" and shrinking is None and self.mechanism == "geometric":
-            raise InputError("geometric noise on every single place would swamp everything; coarsen the domain.")
+            raise InputError("geometric noise on every single place would hide everything; coarsen the domain.")
         if self.cut_miles:
             positive(self.cut_miles, "cut_miles")
             if shrinking is not None:
@@ -174,7 +174,7 @@ class Commute:
 
     @property
     def law(self) -> str:
-        """``auto`` where each destination gets a law by its size. A prior asked for is one of the urn."""
+        """``auto`` if each destination gets a law by its size. A prior that was asked for means the urn."""
         mixed = self.coarsen == "rings" and self.rule == "exact" and self.prior_share == "auto"
         return self.mechanism if mixed or self.mechanism != "auto" else "urn"
 
@@ -328,7 +328,7 @@ class Commute:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def check_sizes(self, plan: Plan, places: Places, sizes: Integers) -> None:
-        """Refuses, before the charge, what public sizes make impossible: the draw is built and asked for its cost."""
+        """Refuse, before the charge, what public sizes make impossible. The draw is built, and its cost is computed."""
         event = next(step.event for step in plan.steps if step.action == "draw")
         rings = RingCells(cells=np.ones_like(sizes), cut=self.cut)
         mechanism, division, _ = build_mechanism(
@@ -390,7 +390,7 @@ class Commute:
     def drawn_cells(self, places: Places, destinations: Integers, chosen: Integers, division: int) -> Integers:
         """Over how many cells each destination draws, ``elsewhere`` included: from public facts, for ``verify``.
 
-        ``chosen`` are the cells that a release states; they matter where rings are made to measure.
+        ``chosen`` are the cells that a release states; they matter only for rings.
         """
         regions = self._areas(places)
         if regions is not None:

@@ -1,9 +1,8 @@
-"""Flows between areas: noisy counts on the public hierarchy, a gravity model, and each flow as far as its noisy value
-can be trusted.
+"""Flows between areas: noisy counts on the public hierarchy, shrunk towards a gravity model by how noisy they are.
 
-For private destinations, and wherever flows between areas matter more than the workers of a single block. Near pairs of
-areas are measured finely and far ones coarsely, so long commutes are modelled apart. Everything after the measurements
-is post-processing. See docs/theory/commute-tree.md.
+This is for private destinations, and wherever flows between areas matter more than the workers of a single block. Near
+pairs of areas are measured finely and far ones coarsely, so long commutes are modelled separately. Everything after the
+measurements is post-processing. See docs/theory/commute-tree.md.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ WORKPLACES = "jobs by workplace"
 # Parts of the budget. The margins are large numbers and need little; what is left goes to the pairs.
 SHARES = {ORIGINS: Fraction(3, 100), DISTANCES: Fraction(1, 100), WORKPLACES: Fraction(1, 5)}
 EDGES = np.geomspace(0.5, 500, 24)  # miles between areas
-DENSE_CELLS = 2_000_000  # beyond it only cells above a threshold are reported
-REPORTED_EMPTY = 1_000_000  # empty cells that are then expected to be
+DENSE_CELLS = 2_000_000  # with more cells only those above a threshold are reported
+REPORTED_EMPTY = 1_000_000  # the expected number of empty cells that are then reported too
 
 
 @flow_synthesizers.add
@@ -67,7 +66,7 @@ class CommuteTree:
         left = 1 - sum((SHARES.get(table.label, Fraction(0)) for table in tables), Fraction(0))
         shares = [SHARES.get(table.label, left) for table in tables]
         sensitivities = [flow_sensitivity(table, request.unit) for table in tables]
-        # Which law is chosen by what it does to pairs and places: the margins are large numbers whatever their noise.
+        # The law is chosen by its noise on pairs and places. Margins are large numbers, so their noise hardly matters.
         weights = [table.cells if table.label in (PAIRS, WORKPLACES) else 1 for table in tables]
         noises = noise_for(spent, sensitivities, shares=shares, cells=weights)
         steps = tuple(
@@ -111,8 +110,8 @@ class CommuteTree:
 
 
 def _tables(pairs: AreaPairs, places: Places, unit: Unit) -> list[FlowTable]:
-    """What is measured, in order; every job is in one cell of each. What classifies may travel to a cluster, so it
-    holds no list of all cells, but for one byte of distance for each."""
+    """What is measured, in order; every job is in one cell of each. The classifier may be sent to a cluster, so it
+    holds no list of all cells, only one byte of distance for each."""
     area_of_place, lookup = pairs.finest.area_of_place, pairs.lookup
     classes = distance_classes(pairs).astype(np.int8)
     tables = [
@@ -204,8 +203,8 @@ def _scaled(noisy: NDArray[np.int64] | Floats, total: int) -> Floats:
 
 
 def _workplaces(pairs: AreaPairs, expected: Floats, noisy: Measurement, total: int, stream: Stream) -> Integers:
-    """Whole jobs at every place where destinations are private: the area's jobs over its places, as far as the noisy
-    counts of places can be trusted."""
+    """Whole jobs at every place where destinations are private: the jobs of an area are divided over its places by
+    their noisy counts, as far as these can be trusted."""
     area = pairs.finest.area_of_place
     share = _scaled(np.bincount(area, np.maximum(noisy.values, 0), len(pairs.finest)), total)
     by_area = np.zeros(len(pairs.finest))
@@ -322,8 +321,8 @@ def steps_of_one(
 ) -> Integers:
     """Whole numbers whose expectations are given: systematic sampling within each group of entries.
 
-    Group g is ``expected[bounds[g]:bounds[g + 1]]``. With ``totals`` its sum is a whole number known exactly, whatever
-    was lost in adding up.
+    Group g is ``expected[bounds[g]:bounds[g + 1]]``. ``totals`` gives its sum as an exact whole number, so that
+    rounding errors of the addition do not matter.
     """
     groups = len(bounds) - 1
     sums = np.concatenate(([0.0], np.cumsum(expected)))

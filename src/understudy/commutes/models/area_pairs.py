@@ -39,7 +39,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CellLookup:
-    """The cell of a pair of places, without the list of cells: small enough to go along to a cluster.
+    """Finds the cell of a pair of places without the list of cells: small enough to be sent to a cluster.
 
     Of each level but the finest it knows the pairs that stay whole (in order) and the pairs that are split.
     """

@@ -1,8 +1,8 @@
 """How commuting falls with distance: a decay for each group of destinations, fitted to noisy counts by distance.
 
 The counts are by band of distance and group of destinations (an area, or all). A decay is fitted so that the gravity
-model expects, summed over destinations, the counted shares (iterative scaling). Counts that the noise has made unsure
-lean on the whole. Everything here is post-processing of noisy counts and public sizes.
+model expects, summed over destinations, the counted shares (iterative scaling). Counts with much noise are shrunk
+towards the decay of all groups together. Everything here is post-processing of noisy counts and public sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BAND_EDGES = 2.0 ** np.arange(-2, 7.01, 0.5)  # miles; the first band begins at 
 BANDS = len(BAND_EDGES) + 1
 ROUNDS = 30
 DAMPING = 0.7
-EFFECTS = (0.02, 50.0)  # no group differs from the whole by more
+EFFECTS = (0.02, 50.0)  # limits of the factor by which a group differs from the whole
 MOST_EXAMPLES = 40_000  # destinations whose surroundings are looked at, of all groups together
 LEAST_EXAMPLES = 4  # of each group, however many there are
 
@@ -36,8 +36,9 @@ def band_middles() -> Floats:
 def choose_examples(tree: GravityTree, groups: Integers, weights: Integers, count: int) -> tuple[Integers, Floats]:
     """Destinations whose surroundings stand for those of their group, and how many jobs each of them stands for.
 
-    All of a group, if there is room. Else a systematic sample of its jobs in the order of the tree, so that each part
-    of the group is looked at as often as it has jobs. The largest destinations alone lie in the middle of a city.
+    They are all destinations of a group, if there is room. Otherwise they are a systematic sample of its jobs in the
+    order of the tree, so that each part of the group counts by its jobs. The largest destinations would not do: they
+    lie in the middle of a city.
     """
     filled = tree.order[weights[tree.order] > 0].astype(np.int64)
     room = max(MOST_EXAMPLES // count, LEAST_EXAMPLES)
@@ -46,7 +47,7 @@ def choose_examples(tree: GravityTree, groups: Integers, weights: Integers, coun
     members = np.bincount(groups[order], minlength=count)
     total = np.bincount(groups[order], weights=jobs, minlength=count)
     before = np.concatenate(([0.0], np.cumsum(total)))[groups[order]]
-    interval = (total / room)[groups[order]]  # jobs between two that are taken; the first is half of it from the start
+    interval = (total / room)[groups[order]]  # jobs from one taken to the next; the first is half of it from the start
     upto = np.floor((np.cumsum(jobs) - before) / interval + 0.5 - 1e-9)
     taken = np.diff(upto, prepend=0.0)
     new_group = np.diff(groups[order], prepend=-1) != 0
@@ -82,11 +83,11 @@ def fit_decays(
 
 
 def leaned(counts: Floats, model: Floats, noise: float) -> Floats:
-    """The best linear estimate of each count between what was counted with noise and what a model expects.
+    """The best linear estimate of each count between its noisy value and what a model expects.
 
-    A true count is its expected one times an effect of mean 1, whose variance is estimated from all counts; a noisy one
-    adds twice the squared scale of the noise. Where next to nobody is expected next to nobody is found: counts cut off
-    at zero instead would invent long commutes in every group.
+    A true count is the expected count times an effect of mean 1. The variance of the effect is estimated from all
+    counts. Noise adds twice its squared scale. If almost nobody is expected, the estimate is almost zero. Cutting
+    noisy counts off at zero instead would invent long commutes in every group.
     """
     model = np.maximum(model, 1e-9)
     variance = (2.0 * noise**2 + model) / model**2
@@ -131,8 +132,8 @@ def _expected(strengths: Floats, seen: Floats, share: Floats, group: Integers) -
 
 
 def _bands_of_knots() -> Floats:
-    """Which share of what is seen at each knot lies in each band. A knot stands for what lies around it, so of a knot
-    on an edge one half is in either band. All of it in the outer one would make every fitted commute too short."""
+    """The share of what is seen at each knot that lies in each band. A knot stands for what lies around it, so a knot
+    on an edge is half in either band. If all of it were in the outer band, every fitted commute would be too short."""
     around = knots()[:, None] * 2.0 ** (np.array([-0.25, 0.25]) / KNOT_OCTAVES[1])
     into = np.zeros((len(around), BANDS))
     np.add.at(into, (np.arange(len(around))[:, None], band_of(around**2)), 0.5)

@@ -1,12 +1,11 @@
-"""Expected jobs in each cell of area pairs, from noisy counts: a gravity model, and each cell's own noisy value as far
-as it can be trusted.
+"""Expected jobs in each cell of area pairs: the noisy count of each cell, shrunk towards a gravity model.
 
-Two steps, both of noisy values and public facts alone. A gravity model (origin x destination x distance) is fitted to
-the noisy margins by proportional fitting. Then each cell is a count that varies around its gravity value, more than
-Poisson: a negative binomial, seen through the noise. How much cells vary is found by the likelihood of the noisy
-values, class by class of gravity value; the estimate is the posterior mean. Where noise is small it is the noisy value
-itself, where noise is large it is the gravity model: nothing is tuned by hand. A cell that was not reported because it
-is below a threshold counts as that observation. See docs/theory/commute-tree.md.
+Both steps use noisy values and public facts alone. A gravity model (origin x destination x distance) is fitted to the
+noisy margins by proportional fitting. Each cell is then a count that varies around its gravity value more than a
+Poisson count: a negative binomial, observed with noise. How much cells vary is found by the likelihood of the noisy
+values, for each class of gravity values. The estimate is the posterior mean. With little noise it is the noisy value
+itself, with much noise it is the gravity model: nothing is tuned by hand. For a cell that was not reported, the
+observation is that it is below the threshold. See docs/theory/commute-tree.md.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from understudy.core.mechanism import Mechanism
 ROUNDS = 30  # of proportional fitting; it stops when no margin moves by more than TOLERANCE
 TOLERANCE = 1e-3
 LARGEST_STEP = 50.0  # by which one round may multiply a cell
-LEAST = 1e-6  # expected jobs of a cell: nothing possible is ruled out
+LEAST = 1e-6  # the least expected jobs of a cell: nothing possible is ruled out
 SHAPES = np.geomspace(0.02, 50, 18)  # of the negative binomial; large means Poisson
-CLASSES = 12  # of gravity values with a shape of their own
+CLASSES = 12  # classes of gravity values, each with its own shape
 STEPS = 8  # grid points per class
-LARGEST_TABULATED = 150  # above it the posterior mean is that of two normals
+LARGEST_TABULATED = 150  # for larger counts the posterior mean is computed from two normal laws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from understudy.core.arrays import Floats
 from understudy.core.places import Places
 from understudy.errors import InputError
 
-OPENNESS = 0.04  # a node is opened while its radius is above a fifth of its distance
+OPENNESS = 0.04  # a node is opened if its radius is above a fifth of its distance
 NODE_ROOM = 1 << 15  # nodes one destination may see
 KNOT_OCTAVES = (-5, 8, 144)  # smallest octave, knots per octave, knots: as in gravity_compiled
 

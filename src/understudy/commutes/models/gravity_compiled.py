@@ -208,10 +208,10 @@ def view(  # noqa: PLR0917
 ) -> int:
     """The closed nodes that the destination at a position sees, by distance, and how many they are.
 
-    The same nodes as ``look_around`` closes, but that the destination's own place is never inside a closed one, far as
-    it may be from the middle of all. Fills their ranges (``lows`` to ``highs``),
-    squared distances and summed pulls. Nodes farther than ``farthest`` (squared) are left out. ``spare`` is room for
-    four numbers of each node. They are sorted by the eighth of an octave, which their pull needs anyway, and then by
+    They are the nodes that ``look_around`` closes, with one exception: the destination's own place is never inside a
+    closed node, even if it is far from the centre of that node. Fills their ranges (``lows`` to ``highs``), squared
+    distances and summed pulls. Nodes farther than ``farthest`` (squared) are left out. ``spare`` is room for four
+    numbers of each node. Nodes are sorted by the eighth of an octave, which their pull needs anyway, and then by
     insertion, which moves a node by a few steps.
     """
     at = points[position]
@@ -252,7 +252,7 @@ def view(  # noqa: PLR0917
         closed += 1
     for knot in range(KNOTS):
         ends[knot + 1] += ends[knot]
-    for number in range(closed):  # ``totals`` holds who comes where until the sums are taken
+    for number in range(closed):  # ``totals`` holds the sorted order until the sums are taken
         knot = int(squares[number])
         totals[ends[knot]] = number
         ends[knot] += 1

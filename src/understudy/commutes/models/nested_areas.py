@@ -36,9 +36,10 @@ class AreaStep:
 class NestedAreas:
     """Areas of several levels, each inside one area of the next coarser level, opened towards each destination.
 
-    ``steps`` go from coarse to fine and end at single places or at the finest areas that are used. An area is opened if
-    a ball around its middle that holds all of it comes nearer than its step's distance: so every place within that
-    distance is in a cell of a finer level. With ``cut``, areas whose ball lies beyond so many miles are ``elsewhere``.
+    ``steps`` go from coarse to fine and end at single places or at the finest areas that are used. Each area has a ball
+    around its centre that holds all of it. The area is opened if its ball comes nearer than the distance of its step,
+    so every place within that distance is in a cell of a finer level. With ``cut``, areas whose ball lies beyond so
+    many miles are ``elsewhere``.
 
     The places are put in the order of their areas, so that an area is a range of positions and a division is a list of
     positions at which cells begin.
@@ -144,7 +145,8 @@ class NestedAround:
 
 
 def _check_nested(coarse: Integers, fine: Integers, above: str, below: str) -> None:
-    """Sorted by coarse and then fine areas, a fine area that comes back lies in two coarse ones."""
+    """Refuses levels that do not nest. In the order of coarse and then fine areas, a fine area that occurs again lies
+    in two coarse ones."""
     first = np.concatenate(([True], (fine[1:] != fine[:-1]) | (coarse[1:] != coarse[:-1])))
     runs = fine[first]
     split = len(runs) - len(np.unique(runs))
@@ -156,7 +158,7 @@ def _check_nested(coarse: Integers, fine: Integers, above: str, below: str) -> N
 
 
 def _balls(points: Floats, starts: Integers) -> Floats:
-    """For each range of points a middle and a radius that reaches all of them, a little more against rounding."""
+    """For each range of points a centre and a radius that reaches all of them, slightly enlarged against rounding."""
     counts = np.diff(np.append(starts, len(points)))
     middles = np.add.reduceat(points, starts, axis=0) / counts[:, None]
     apart = np.sqrt(((points - np.repeat(middles, counts, axis=0)) ** 2).sum(axis=1))

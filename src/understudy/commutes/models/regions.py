@@ -20,8 +20,8 @@ from understudy.errors import InputError
 from understudy.privacy.mechanisms.place_bands import beyond_cut, squared_cut
 from understudy.privacy.randomness.draws import indexed_words
 
-RINGS_ONLY = 8  # cells up to which only distance is told apart, and no direction
-DIVISION = 2  # of rings and sectors, as releases state it; the first one is in ``cells_of_first_division``
+RINGS_ONLY = 8  # up to so many cells only distances are distinguished, and no directions
+DIVISION = 2  # version of the division into rings and sectors; the first is in ``cells_of_first_division``
 
 
 def _sectors(cells: Integers) -> Integers:
@@ -33,7 +33,7 @@ def _sectors(cells: Integers) -> Integers:
 def usable_cells(cells: Integers) -> Integers:
     """The largest number of cells, up to a given one, that is a whole number of rings times its sectors.
 
-    What is usable stays as it is: it does not matter how often, or where, a number was made usable.
+    A usable number stays the same, so the function may be applied several times.
 
     >>> usable_cells(np.array([2, 8, 15, 17, 50])).tolist(), usable_cells(np.array([48, 44])).tolist()
     ([2, 8, 15, 16, 48], [48, 44])
@@ -58,8 +58,8 @@ def rings_and_sectors(cells: Integers) -> tuple[Integers, Integers]:
 
 
 def cells_of_first_division(cells: Integers) -> Integers:
-    """What the first released versions drew over when they stated ``cells``. Their rounding did not keep a number that
-    was rounded already, so this can be fewer, and ``verify`` must know.
+    """The number of cells that the first released versions drew over when they stated ``cells``. They rounded a rounded
+    number once more, so it can be smaller, and ``verify`` must know it.
 
     >>> cells_of_first_division(np.array([8, 48, 44])).tolist()
     [8, 40, 40]
@@ -162,10 +162,10 @@ class RingsAround:
 def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | int = 1) -> Floats:
     """How far to believe the drawn rows of a destination: the weight with the least expected squared error of a mean.
 
-    In units of the variance between workers: the truth differs from the gravity model by ``spread`` between
-    destinations and 1/n by its few workers; the draw shows n/(n + A) of that difference (A the prior mass) with the
-    variance of a Dirichlet-multinomial mean of ``times`` n rows, about an urn in which that much less than 1 is left
-    between balls. A function of public numbers, so this is post-processing.
+    Variances are in units of the variance between workers. The truth differs from the gravity model by ``spread``
+    between destinations, and by 1/n because it has few workers. The draw shows n/(n + A) of that difference, where A is
+    the prior mass. Its noise is the variance of a Dirichlet-multinomial mean of ``times`` n rows, from an urn whose
+    balls have the variance 1 minus that of the shown difference. All numbers are public, so this is post-processing.
 
     >>> belief(np.array([1, 10, 1000]), np.array([0.4, 2.5, 250.0]), 0.1).round(2).tolist()
     [0.79, 0.59, 1.0]

@@ -24,7 +24,7 @@ from understudy.privacy.mechanisms.place_tree_compiled import is_beyond, squared
 
 OPENNESS = 0.04
 ROOM = 1 << 15
-NODES_PER_CELL = 6  # a destination looks finer until it sees so many
+NODES_PER_CELL = 6  # nodes are opened until a destination sees so many for each cell
 MOST_LOOKS = 5
 
 
@@ -46,8 +46,8 @@ def divide(  # noqa: PLR0917  (numba passes arguments by position)
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:  # fmt: skip
     """Divides the nodes that one destination sees into rings of equal pull, and each ring into sectors of equal pull.
 
-    A node is in the part that holds the middle of its pull. Sectors begin in the south and turn by the west. Gives the
-    cell of each node, the nodes by cell (nearest first), their summed pulls in that order, and where each cell begins.
+    A node is in the part that holds the middle of its pull. Sectors begin in the south and go round by the west. Gives
+    the cell of each node, the nodes by cell (nearest first), their summed pulls in that order, and the start of cells.
     """
     closed, cells = len(totals), rings * sectors
     cell_of, pulls = np.empty(closed, np.int64), np.empty(closed)
@@ -175,7 +175,7 @@ def encode(  # noqa: PLR0917
                 before = np.searchsorted(begins, origins[pair], side="right") - 1
                 node = by_low[max(before, 0)]
                 inside = before >= 0 and origins[pair] < highs[first + node]
-                # A node whose middle is beyond the cut is not seen; what of it is nearer goes with the last cell.
+                # A node whose centre is beyond the cut is not seen. Its places that are nearer go to the last cell.
                 found[pair] = cell_of[node] if inside else count * sectors - 1
 
 
@@ -195,9 +195,9 @@ def place(  # noqa: PLR0917
 ) -> None:  # fmt: skip
     """A position for each row; -1 for elsewhere. ``drawn`` may hold more rows than are placed.
 
-    A destination believes its drawn rows by a share and the gravity model by the rest. The rows take the middles of as
-    many strata of the blended distribution, cell by cell and inside a cell by distance, so that the mean distance has
-    no noise of its own. Which place of a node is taken is random.
+    The distribution is a mixture of the drawn rows, with the share by which they are believed, and the gravity model.
+    It is divided into as many strata as there are rows, cell by cell and inside a cell by distance. Each row takes the
+    middle of a stratum, so that placing adds no noise to the mean distance. The place inside a node is random.
     """
     for d in range(len(positions)):
         at = points[positions[d]]

@@ -1,7 +1,7 @@
-"""What ``commute`` measures on the way: how commuting falls with distance, and where workers live at all.
+"""What ``commute`` measures before it draws: how commuting falls with distance, and where workers live.
 
-Which groups of destinations get a decay of their own, which areas of homes are counted, and what is fitted to the noisy
-counts.
+This file decides which groups of destinations get their own decay and which areas of homes are counted, and fits the
+model to the noisy counts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ DISTANCES_LABEL = "jobs by distance"
 JOBS_PER_CELL = 0.8  # a level is used if a cell of its table has at least this many jobs, in units of the noise scale
 MOST_GROUPS = 5_000
 HOMES_LABEL = "jobs by home area"
-JOBS_PER_AREA = 12.0  # an area of homes has at least so many jobs on average, in units of the noise scale
-JOBS_PER_NAMED_AREA = 3.0  # the same where it is an area that people ask for
+JOBS_PER_AREA = 12.0  # the least average number of jobs in an area of homes, in units of the noise scale
+JOBS_PER_NAMED_AREA = 3.0  # the same for areas that people ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,8 +101,8 @@ def measure_decays(
 
 
 def home_areas(tree: GravityTree, scale: float, jobs: float) -> tuple[Integers, int]:
-    """The home area of each place: the finest level that can be counted well, each area cut into as many runs of
-    neighbours as can be; runs of neighbours alone where no level is coarse enough."""
+    """The home area of each place. It is the finest level that can be counted well, with each area cut into as many
+    runs of neighbours as possible. If no level is coarse enough, there are only runs of neighbours."""
     places = tree.places
     most = max(int(jobs / (JOBS_PER_AREA * scale)), 1)
     area, number = np.zeros(len(places), dtype=np.int64), 1
@@ -131,10 +131,10 @@ def measure_homes(gate: FlowGate, areas: Integers, number: int, scale: Fraction)
     return gate.measure(table, Geometric(scale=scale))
 
 
-# Where workers live, whatever they do: masses of places fitted to noisy counts of jobs by the area of the home.
+# Where workers live, wherever they work: masses of places fitted to noisy counts of jobs by the area of the home.
 #
 # Public residents are not workers, and often there is no public number at all. The jobs by home area, measured with
-# noise and charged, mend that: masses inside an area are multiplied by one factor until the gravity model expects the
+# noise and charged, correct it: masses inside an area are multiplied by one factor until the gravity model expects the
 # counted jobs of every area, summed over all workplaces (iterative proportional fitting). All of it is
 # post-processing.
 
@@ -179,8 +179,8 @@ def fit_homes(
 
 
 def _centres(tree: GravityTree, rows: Integers, groups: Integers) -> tuple[Integers, Floats, Integers]:
-    """Workplaces, or where there are very many the largest of each run of neighbours for all of it: positions, jobs and
-    groups."""
+    """Positions, jobs and groups of workplaces. If there are very many, the largest of each run of neighbours stands
+    for the whole run."""
     jobs = rows[tree.order].astype(float)
     filled = np.flatnonzero(jobs)
     if len(filled) == 0:

@@ -83,7 +83,7 @@ def plan_commutes(
     records: int | None,
     options: Mapping[str, Option],
 ) -> Plan:
-    """A plan for commutes. "replace" fixes the destination, as the published method does; a Unit says it all itself."""
+    """A plan for commutes. "replace" fixes the destination, as the published method does; a Unit is taken as it is."""
     if not isinstance(budget, Definition):
         raise InputError("budget must be PureDP, ApproxDP, ProbabilisticDP, ZCDP or NonPrivate.")
     who = Unit(kind="replace", fixed=(DESTINATION,)) if unit == "replace" else read_unit(unit)

@@ -3,7 +3,7 @@
 The error is that of the mean commute of a destination, its distance and its direction, in units of the variance between
 workers. It is expected under a public model: homes fall off with distance exponentially and lie in all directions, and
 destinations differ from one another as in ``cell_estimates``. Nothing here looks at the data.
-See docs/theory/commute.md, "Which law", also for what little was chosen by looking at files.
+See docs/theory/commute.md, "Which law", also for the few numbers that were chosen by looking at files.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, NOISE,
 from understudy.privacy.promise.calibrate_dirichlet import pure_prior, round_prior
 
 MOST_CELLS = 256
-MOST_BALANCED = 12  # cells up to which noise that adds up to 0 is clearly smaller, and quickly drawn
+MOST_BALANCED = 12  # up to so many cells, noise that adds up to 0 is clearly smaller and quickly drawn
 TRIED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256)
-MOST_EXACT_CELLS = 16  # beyond it a guess that expects few workers in most cells is not counted on
-SIZE_STEPS = 1.15  # sizes of which the law is decided
-BY_DIRECTION = 0.02  # what a squared error of the direction counts beside one of the distance
+MOST_EXACT_CELLS = 16  # with more cells the exact error of a guess is not relied on
+SIZE_STEPS = 1.15  # ratio of neighbouring sizes for which the law is decided
+BY_DIRECTION = 0.02  # weight of a squared error of the direction beside one of the distance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def choose_laws(sizes: Integers, budget: Budget) -> SizedLaws:
 
 @lru_cache(maxsize=65536)
 def best_law(size: int, budget: Budget) -> tuple[int, int]:
-    """The law with the least expected error, and its number of cells, of which there are never more than places."""
+    """The law with the least expected error, and its number of cells, which is never above the number of places."""
     most = max(min(budget.places, MOST_CELLS, 16 * size + 8), 2)
     cells = np.unique(usable_cells(np.array([number for number in TRIED if number <= most])))
     candidates = []
@@ -89,8 +89,8 @@ def expected_error(size: int, cells: int, law: int, budget: Budget) -> float:
 def _error(size: int, part: float, concentration: float, unknown: float) -> float:
     """The squared error of one mean, if cells tell ``part`` of its variance and noise hides ``unknown`` of that.
 
-    Single workers are spread over all cells; what is special about a destination is a slope over them, which cells
-    tell from the square of their part on.
+    Single workers are spread over all cells. The difference of a destination from the others is a slope over the cells,
+    of which they show the square of their part.
     """
     alone, together = 1 / size, (1 - 1 / size) / (concentration + 1)
     known = (part * alone + part**2 * together) * unknown
@@ -111,7 +111,7 @@ def _off(size: int, cells: int, scale: Fraction, balanced: bool, kind: int) -> f
 def explained(cells: int) -> tuple[tuple[float, float], tuple[float, float]]:
     """For distance and for direction: their weight, and the part of their variance that lies between cells."""
     rings, sectors = (int(part[0]) for part in rings_and_sectors(np.array([cells])))
-    left = 1 - np.arange(rings + 1) / rings  # of all workers beyond each edge; distances are -log of it
+    left = 1 - np.arange(rings + 1) / rings  # the share of workers beyond each edge; distances are -log of it
     beyond = left * (1 - np.log(np.maximum(left, 1e-300)))  # what they add to the mean distance
     means = (beyond[:-1] - beyond[1:]) * rings
     angle = np.pi / sectors

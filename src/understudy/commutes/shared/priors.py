@@ -49,7 +49,7 @@ from understudy.synth.shared.method import Request
 if TYPE_CHECKING:
     from understudy.commutes.methods.commute import Commute
 
-SURELY = 0.999  # a breach probability above it is not told more precisely
+SURELY = 0.999  # a breach probability above this is not stated more precisely
 BREACH_NOTE = (
     "Breach probabilities add over destinations and copies; delta is that of all together. Priors are larger, and "
     "cells fewer, than under approx with the same delta (docs/theory/probabilistic-dp.md has a table)."
@@ -57,7 +57,7 @@ BREACH_NOTE = (
 NO_BREACH_NOTE = (
     "Every destination is drawn by a pure law, which is never breached at its epsilon: Definition 6 holds with delta 0."
 )
-# Beyond it nothing more is asked of the data: a prior for a smaller epsilon protects more, and fits in the urn's words.
+# A larger epsilon gets the prior of this one: it protects more, and fits into the words that the urn draws with.
 LARGEST_CALIBRATED = Fraction(16)
 LAW_NAMES = ("an answer for each job", "noise that adds up to 0", "noise on every cell")  # in the order of LAWS
 AnyDivision = TypeVar("AnyDivision", bound=Division)
@@ -68,8 +68,8 @@ def build_mechanism(
 ) -> tuple[FlowMechanism, AnyDivision, tuple[str, ...]]:
     """The mechanism, the division that it draws over, and notes about what it rests on.
 
-    Here priors and cells are chosen. What the draw then costs is not taken from here: the gate asks the division how
-    many cells it has, and the mechanism what a draw over so many costs.
+    Priors and cells are chosen here. The cost of the draw is not: the gate asks the division for its number of cells,
+    and the mechanism for the cost of a draw over so many cells.
     """
     if method.law == "auto" and isinstance(event, PureLoss):
         return _mixture(method, plan, places, rows, event=event, regions=regions)
@@ -207,8 +207,8 @@ def _probabilistic(
 
 
 def _fewest(rows: Integers, cells: Integers) -> dict[int, int]:
-    """The fewest cells of a destination for each step of sizes, by its least size: a prior that suffices there suffices
-    with more cells (docs/theory/commute.md, Theorem 2)."""
+    """The fewest cells of a destination for each step of sizes, by the least size of the step. A prior that is enough
+    for the fewest cells is enough for more cells (docs/theory/commute.md, Theorem 2)."""
     sizes, which = np.unique(rows[rows > 0], return_inverse=True)
     least = np.full(len(sizes), np.iinfo(np.int64).max)
     np.minimum.at(least, which, cells[rows > 0])
@@ -225,7 +225,7 @@ def noisy_cells(rows: Integers, moved: Fraction | int, scale: Fraction) -> Integ
 
 
 def _usable(places: int, cells: int) -> int:
-    """The cells that rings can have, up to so many. More than there are places would only tell nobody from nobody."""
+    """The largest possible number of ring cells up to ``cells``. It is useless to have more cells than places."""
     return int(usable_cells(np.array([min(cells, max(places, FEWEST_CELLS))]))[0])
 
 
@@ -297,7 +297,7 @@ def _definition_6(
     if isinstance(loss, PureLoss):
         return ("Every destination is pure; nothing adds over destinations (docs/theory/commute.md, Theorem 1).",)
     total, largest, surest = 0.0, 0.0, 0.0
-    none = 0.0  # the log of the most that the chance of no breach can be
+    none = 0.0  # log of an upper bound on the probability of no breach
     level = min(float_down(loss.epsilon), LARGEST_EXPONENT)
     for law in breach_laws(priors, _facts(rows, regions)):
         found = breach_bounds(float_down(law.prior), law.cells, law.records, law.rows, level)
@@ -308,7 +308,7 @@ def _definition_6(
         f"delta {show_up(loss.delta)} for each copy.",
         "Breach probability of the raw draw at the same epsilon in the sense of Definition 6, for the worst table of "
         f"these public sizes: {_between(surest, largest)} for one destination, and "
-        f"{_between(-math.expm1(none), total)} for all together, because there it adds.",
+        f"{_between(-math.expm1(none), total)} for all together, because there probabilities add.",
     )
 
 

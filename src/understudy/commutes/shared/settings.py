@@ -59,7 +59,7 @@ def read_shrinking(text: str) -> Shrinking | None:
         if not 0 < keep <= 1:
             raise InputError(
                 f"a probability of shrink ({probability.strip()}) must be above 0 and at most 1: a place that is never "
-                "retained when empty would betray the worker who lives there."
+                "retained when empty would reveal the worker who lives there."
             )
         miles.append(positive(end.strip(), "a distance of shrink"))
         keeps.append(-(-keep.numerator * RETAIN_ONE // keep.denominator))

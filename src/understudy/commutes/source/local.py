@@ -87,7 +87,7 @@ class CommuteSource:
         return self.flows().total()
 
     def identify(self, key: bytes) -> None:
-        """Know the jobs by this key from now on."""
+        """Use this key for the fingerprint from now on."""
         self._fingerprint_key = key
 
     def fingerprint(self) -> str:
@@ -120,7 +120,7 @@ class CommuteSource:
             if kept is not None:
                 kept.append((origins, destinations, jobs))
                 if held > KEPT_ROWS:
-                    kept = None  # too many to hold twice: they are read again instead
+                    kept = None  # too many to hold twice, so they are read again
         starts = np.concatenate(([0], np.cumsum(sizes)))
         origin_of, jobs_of = np.empty(held, dtype=np.int32), np.ones(held, dtype=np.int32)
         following = starts[:-1].copy()
@@ -165,7 +165,7 @@ class CommuteSource:
         found: Problems = Counter() if problems is None else problems
         for coded, bad in in_order(self._coded, self._reader.batches(self.columns)):
             found.update(bad)
-            if not found:  # the codes of a table that is going to be refused are of no use
+            if not found:  # the codes of a table that will be refused are not needed
                 yield coded
         if problems is None:
             refuse(found)
@@ -187,7 +187,7 @@ KEPT_ROWS = 20_000_000
 
 
 def refuse_repeated(rows: int) -> None:
-    """Raises if so many rows of counted pairs name a pair that another row has counted."""
+    """Raises if any row of counted pairs names a pair that another row has counted; ``rows`` is their number."""
     if rows:
         raise InputError(
             f"{rows:,} row(s) of the commutes give jobs for a pair of places that another row gives jobs for. Which is "
@@ -222,7 +222,7 @@ def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Code
 
 
 class _Lookup:
-    """From ids to codes: numbers one by one from where the last was found, texts by the distinct ones of a batch."""
+    """From ids to codes. The search for a number starts where the last was found; texts are looked up once a batch."""
 
     def __init__(self, places: Places) -> None:
         self._ids = places.ids
@@ -282,14 +282,14 @@ class _Lookup:
 
 
 def refuse(problems: Problems) -> None:
-    """Raises what is wrong with rows, with their numbers over the whole table; values are confidential, not shown."""
+    """Raises what is wrong with rows, with their number in the whole table. Values are confidential and not shown."""
     if problems:
         told = "; ".join(f"{what.replace('ROWS', f'{rows:,} row(s)')}" for what, rows in sorted(problems.items()))
         raise InputError(f"{told} (values are confidential and not shown).")
 
 
 def _whole_jobs(column: pa.Array, name: str, bad: Problems) -> Codes:
-    """Numbers of jobs; rows whose number is none are counted in ``bad``, and then the numbers mean nothing."""
+    """Numbers of jobs. Rows without a valid number are counted in ``bad``, and their numbers mean nothing."""
     if column.null_count:
         bad[NO_JOBS.format(name=name)] += column.null_count
         column = column.drop_null()

@@ -97,7 +97,7 @@ def places_table(places: Places) -> pa.Table:
 
 
 def find_column(columns: Sequence[str], names: Iterable[str], where: str) -> str:
-    """The one column with an understood name; several would leave it open which is meant."""
+    """The one column with a known name. Several are refused, because it is not clear which is meant."""
     known = tuple(names)
     hits = [name for name in known if name in columns]
     if not hits:

@@ -34,7 +34,7 @@ PAIRS = "destination long, origin long, jobs long"
 BLOCKS = "block long, data binary"
 CLASSES = "part long, cell long, jobs long"
 NOISY = "cell long, noisy long"
-HELD_JOBS = 2**20  # classes of rows that are put together before they are sent on
+HELD_JOBS = 2**20  # rows whose classes are added up before they are sent on
 
 Pairs = tuple[NDArray[np.int32], NDArray[np.int32], Integers]  # origins, destinations, jobs
 
@@ -134,11 +134,11 @@ class BlockTask:
 
     def _drawn(self, number: int, destinations: Integers, origins: Integers, jobs: Integers) -> pa.RecordBatch:
         order: DrawOrder = self.order.value
-        stream: Any = self.key.stream()  # words only: noise of the operating system is never drawn in a task
+        stream: Any = self.key.stream()  # words only: a task never draws randomness from the operating system
         inside = order.inside(*order.blocks()[number])
         starts = np.searchsorted(destinations, np.append(inside, np.iinfo(np.int64).max))
         if starts[-1] - starts[0] != len(destinations) or not np.isin(destinations, inside).all():
-            kept = np.isin(destinations, inside)  # records where, by noisy sizes, nobody is to be drawn
+            kept = np.isin(destinations, inside)  # without destinations at which, by noisy sizes, nobody is drawn
             destinations, origins, jobs = destinations[kept], origins[kept], jobs[kept]
             starts = np.searchsorted(destinations, np.append(inside, np.iinfo(np.int64).max))
         drawn = order.draw(inside, starts, origins.astype(np.int32), jobs.astype(np.int32), stream)
@@ -232,7 +232,7 @@ class SparkCommuteSource:
         return int(self.sizes().sum())
 
     def identify(self, key: bytes) -> None:
-        """From now on know the jobs by this key: the next count hashes them on its way, on the executors."""
+        """Use this key for the fingerprint from now on: the next count also hashes the jobs, on the executors."""
         self._fingerprint_key, self._fingerprint = key, None
 
     def fingerprint(self) -> str:

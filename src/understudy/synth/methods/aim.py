@@ -57,11 +57,12 @@ from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
 MODEL_CELLS = 1_000_000
-# Records for independence while choosing. With many records a fixed number is next to none, and the fit between two
-# choices would not end (near-deterministic sequences of 100,000 records: 100 records left 15.9, 1,000 left 11.0).
+# Prior strength towards independence while choosing, in records. A fixed number is too weak for many records: the fit
+# between two choices would not end (near-deterministic sequences of 100,000 records: 100 left 15.9, 1,000 left 11.0).
 LEAST_PRIOR, PRIOR_SHARE = 100.0, 0.01
 MOST_ATTRIBUTES = 100
-# By which a round grows. Many small parts of epsilon add up to less than one large one (Laplace noise), of rho not.
+# The factor by which a round grows. With Laplace noise, many small parts of epsilon achieve less than one large part;
+# with rho they achieve as much.
 MORE_RHO, MORE_EPSILON = Fraction(7, 5), 2
 
 
@@ -213,7 +214,7 @@ class Aim(ChoosingMethod):
         return [*strata.joined_all([(name,) for name in strata.inner]), *self._affordable(strata, unit)]
 
     def _affordable(self, strata: Strata, unit: Unit) -> list[Margin]:
-        """Candidates with which alone a model would fit, structural zeros included; in strata, joined with them."""
+        """Candidates that fit into a model one by one, structural zeros included. Strata are joined to each of them."""
         schema = strata.schema
         sizes = dict(zip(schema.names, schema.shape(), strict=True))
         zeros = structural_groups(schema)
@@ -226,9 +227,9 @@ class Aim(ChoosingMethod):
         ]
 
     def _choose(self, state: _Run, part: Fraction) -> tuple[Margin, NDArray[np.float64]] | None:
-        """The margin the model gets most wrong beyond what its measurement's noise would hide, chosen privately.
+        """Choose privately the margin whose error in the model is largest beyond the noise of measuring it.
 
-        With the counts that the model expects there.
+        It comes with the counts that the model expects there.
         """
         tracker, currency, plan = state.tracker, state.currency, state.plan
         # The model may grow in step with what was spent, so that early rounds cannot use up the room.
@@ -257,7 +258,7 @@ class Aim(ChoosingMethod):
 
 
 def _expected(model: Model, margins: Sequence[Margin]) -> dict[Margin, NDArray[np.float64]]:
-    """What a model expects of some margins; without those that would need too large a table on the way."""
+    """The counts that a model expects in some margins, without those that need too large a table to compute."""
     pairs = PairMargins(model).tables(margin for margin in margins if len(margin) == 2)
     found = {}
     for margin in margins:

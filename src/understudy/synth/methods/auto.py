@@ -31,16 +31,17 @@ from understudy.synth.shared.required import (
 )
 
 CLEARLY_BETTER = 0.5
-# Noise on all cells of the full table together, at most, of the records: beyond, noise drowns the many small cells.
+# The most noise on all cells of the full table together, as a share of the records. More noise hides the small cells.
 # Chosen on 14 cuts and generated tables of NLTCS, S7, MA, trees, classes and dense ones, with 32 to 1,750 cells.
 SPARSE = 0.1
-# From which on choosing is taken for better than measuring all pairs, which leaves every answer valid.
+# Choosing is preferred where its expected error is below this part of the error of measuring all pairs. Measuring all
+# pairs leaves every answer valid.
 CLEARLY_LESS = 0.8
-MISSED = 1.25  # times the error of a look, with strong dependences, that one-way margins may have
-STRONG = 0.5  # of the largest dependence that is possible: pairs rarely have more on average
+MISSED = 1.25  # with strong dependences, one-way margins may have this many times the error of a look
+STRONG = 0.5  # a part of the largest possible dependence: pairs rarely have more on average
 MOST_ATTRIBUTES = 16
 MODEL_CELLS = 500_000
-MOST_CHOSEN = 60  # attributes whose pairs are all looked at; beyond, a tree of pairs is all that is looked for
+MOST_CHOSEN = 60  # attributes of which all pairs are looked at; with more attributes only a tree of pairs is chosen
 
 
 @synthesizers.add
@@ -49,11 +50,11 @@ class Auto:
     """Picks ``histogram``, ``ipf``, ``independent``, ``one_look`` or ``mst`` by schema, unit and budget.
 
     The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
-    two-way tables themselves, and small beside the number of records. Else the least expected error decides, from
-    public facts and the dependence that surveys usually have: all two-way tables where one model holds them; one-way
-    margins alone where noise would hide even strong dependences; otherwise ``one_look``, which learns inside its run
-    and for a charge how strong dependences are, and ends with one-way margins, a tree or more. Where attributes are
-    very many, a tree is looked for. The plan it makes is the chosen method's own.
+    two-way tables themselves, and small beside the number of records. Otherwise the least expected error decides. It is
+    computed from public facts and the dependence that surveys usually have. The choices are: all two-way tables, where
+    one model holds them; one-way margins alone, where noise would hide even strong dependences; or ``one_look``.
+    ``one_look`` spends budget inside its run to learn how strong dependences are, and ends with one-way margins, a tree
+    or more. For very many attributes a tree is chosen. The plan is the plan of the chosen method.
     """
 
     name: ClassVar[str] = "auto"
@@ -99,7 +100,7 @@ class Auto:
         if pairs is not None and (self.draws == "posterior" or self.refine):
             return _with_reason(pairs, "ipf: all two-way tables fit in one model, so all are measured and none chosen.")
         if len(schema.names) > MOST_CHOSEN:
-            reason = f"mst: more than {MOST_CHOSEN} attributes; a tree of pairs is all that is looked for."
+            reason = f"mst: more than {MOST_CHOSEN} attributes; only a tree of pairs is chosen."
             return _with_reason(self._with_answers(Mst, schema, request), reason)
         return self._by_expected_error(schema, request, pairs)
 
@@ -118,9 +119,9 @@ class Auto:
             single = Independent(rows_by=rows_law(self.draws, self.rows_by), **self._musts).plan(schema, request)
             hidden = nothing_to_choose(looking, schema, STRONG)
             alone = 0.0 if hidden else forecast(single, schema) or inf
-        # One-way margins forgo every dependence; they are taken only where strong ones would not be missed much either.
+        # One-way margins hold no dependence. They are taken only where even strong dependences would hardly be missed.
         if alone <= min(chosen, together) and (hidden or self._little_missed(single, looking, schema)):
-            reason = "independent: with this budget and so few rows, noise would hide what two-way tables have to say."
+            reason = "independent: with this budget and so few rows, noise would hide what two-way tables add."
             return _with_reason(single, reason)
         if pairs is not None and CLEARLY_LESS * together <= chosen:
             reason = "ipf: one model holds all two-way tables, and choosing would not leave clearly less error."
@@ -183,8 +184,8 @@ class Auto:
 def _whole_is_clearer(schema: Schema, whole: Plan, pairs: Plan | None) -> bool:
     """Whether the full table, summed to two-way tables, is clearly less noisy than those measured by themselves.
 
-    Where no one model holds all pairs there are so many cells that the sum over them drowns every pair, unless the full
-    table is the only pair there is.
+    If no single model holds all pairs, there are so many cells that the noise in their sums hides every pair, unless
+    the full table is itself the only pair.
     """
     if pairs is None:
         return len(schema.names) <= 2
@@ -192,7 +193,7 @@ def _whole_is_clearer(schema: Schema, whole: Plan, pairs: Plan | None) -> bool:
 
 
 def _sparse(schema: Schema, whole: Plan, request: Request) -> bool:
-    """Whether the full table has so many cells for so few records that noise hides them, if their number is public.
+    """Whether the full table has so many cells and so few records that noise hides them. Needs a public number of rows.
 
     Cells cannot be negative, so noise does not cancel in sums over many empty cells.
     """

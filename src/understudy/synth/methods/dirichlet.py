@@ -1,8 +1,8 @@
 """Multinomial-Dirichlet synthesis (Abowd and Vilhuber; Machanavajjhala et al., Algorithm 1; Charest).
 
-Every copy is a fresh draw from the posterior predictive of the data themselves: the prior is the protection, and the
-budget is split over copies. The beta-binomial synthesizer is its two-cell case. What is released is the draw; the
-posterior is the data and is never saved, so no further rows can be drawn later without paying for them.
+Every copy is a fresh draw from the posterior predictive of the data themselves. The prior protects, and the budget is
+split over copies. The beta-binomial synthesizer is its two-cell case. Only the draw is released. The posterior contains
+the data and is never saved, so further rows need a further charge.
 """
 
 from __future__ import annotations
@@ -193,11 +193,11 @@ class Dirichlet:
         return Synthesis(tables=tables, draws=tuple(draws), rows_drawn=ROWS_DRAWN)
 
     def _records(self, plan: Plan, gate: Gate) -> int:
-        """The number of records where it is public; where it is not, nothing below depends on it."""
+        """The number of records where it is public, else 0: then nothing below depends on it."""
         return gate.records if plan.unit.public_total else 0
 
     def _rows(self, plan: Plan, sizes: list[int], strata: tuple[str, ...]) -> list[int]:
-        """Rows to draw in each stratum: as many as it has, which is public, or its share of the rows asked for."""
+        """Rows to draw in each stratum: its public number of records, or its share of the rows asked for."""
         if plan.rows is None:
             return sizes
         return [int(share) for share in apportion(np.array(sizes), plan.rows)] if strata else [plan.rows]

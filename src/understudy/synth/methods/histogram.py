@@ -1,7 +1,7 @@
 """The noisy full cross-tabulation (Raab's catall, Abowd and Vilhuber's Laplace synthesizer), done well.
 
-Geometric or discrete Gaussian noise on every possible cell, the nearest table of counts, rows from it. Best in the
-field on small crosses; a large sparse cross has more noise than people and belongs to the margin-based methods.
+Every possible cell gets geometric or discrete Gaussian noise. Rows are drawn from the nearest table of counts. This is
+the best method for small cross-tabulations. A large sparse one has more noise than people: use a margin-based method.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Histogram:
                 "everything in this schema is fixed or constant under this unit; nothing is left to protect."
             )
         if unit.public_total and possible == 2:
-            # With a public total one number tells both cells, and one person moves it by half as much.
+            # With a public total one number gives both cells, and one person changes it by half as much.
             sensitivity = margin_sensitivity(schema, schema.names, unit, "first")
             (noise,) = noise_for(request.budget, [sensitivity])
             return (measure_step(label=TABLE, margin=schema.names, noise=noise, sensitivity=sensitivity, cells=1),), (
@@ -154,7 +154,7 @@ class Histogram:
         (whole,) = noise_for(request.budget, [table])
         if unit.public_total or self.postprocess == "published":
             return (measure_step(label=TABLE, margin=schema.names, noise=whole, sensitivity=table, cells=possible),), ()
-        # The sum of the noisy cells estimates the number of rows; a charged total is better once the cells are many.
+        # The sum of the noisy cells estimates the number of rows. With many cells a total measured by itself is better.
         total = margin_sensitivity(schema, (), unit)
         apart = noise_for(request.budget, [table, total], shares=[1 - TOTAL_SHARE, TOTAL_SHARE], cells=[possible, 1])
         if apart[1].variance >= whole.variance * possible:

@@ -56,13 +56,13 @@ from understudy.synth.shared.strata import Fitter, Strata, read_strata, synthesi
 SPLITS = ("optimal", "equal")
 POSTPROCESS = ("joint", "published")
 PRIOR = "1"  # synthpop's default, in records over all cells of a table (Raab 2022, footnote 17)
-MODEL_CELLS = 1_000_000  # up to which rows follow required tables beside the margins
+MODEL_CELLS = 1_000_000  # the largest model in which rows follow required tables beside the margins
 TINY = 1e-6  # what the published method makes of a count that is not positive
 
 SWEEPS = 200
-SETTLED = 1e-6  # of all records, in one cell: the tables hold
-STANDING = 1e-7  # of all records, in one cell: another sweep changes nothing any more
-CHECKED = 200  # sweeps after each of which the tables are compared; then only after every TOGETHER-th
+SETTLED = 1e-6  # largest difference in a cell, as a share of all records, at which the tables hold
+STANDING = 1e-7  # largest change of a cell, as a share of all records, at which sweeps no longer change anything
+CHECKED = 200  # up to so many sweeps the tables are compared after each; later only after every TOGETHER-th
 TOGETHER = 20
 
 
@@ -208,7 +208,7 @@ class Ipf:
     def _steps(
         self, schema: Schema, margins: Sequence[Margin], request: Request, required: Required
     ) -> tuple[Step, ...]:
-        """The margins, with what is left for them, and the required tables; one that is both has both shares."""
+        """The margins with the rest of the budget, and the required tables. A table that is both gets both shares."""
         more = [table for table in required.tables if table not in margins]
         if not isinstance(request.budget, NonPrivate):
             steps = measure_steps(
@@ -307,10 +307,10 @@ def _published_fit(prior: Fraction, sweeps: int) -> Fitter:
 #
 # Each table in turn is made to hold exactly, by multiplying the model with table / current margin; a sweep visits
 # all. Tables that agree with one another lead to the distribution of largest entropy that has them all (Csiszar
-# 1975). Noisy tables contradict one another, and then the sweeps end up going round in a circle: there is no fit to
-# converge to. How far apart the model and the tables still are is measured and handed back, never hidden. The
-# regularised fit (``models.fit``) has no such trouble and is the default; this one is kept for comparison with what
-# was published.
+# 1975). Noisy tables contradict one another. The sweeps then end in a cycle, because there is no fit to converge to.
+# The remaining distance between the model and the tables is measured and always reported. The regularised fit
+# (``models.fit``) does not have this problem and is the default. This fit is kept for comparison with what was
+# published.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +368,7 @@ def fit_ipf(
             times = 1
             before = [belief.copy() for belief in beliefs]
             for host, listed in hosted.items():
-                # Multiplying one clique changes what the others are to agree with.
+                # Multiplying one clique changes the margins that the other cliques must agree with.
                 for factor in _make_hold(tree.cliques[host], beliefs[host], listed):
                     with np.errstate(divide="ignore"):
                         potentials[host] = potentials[host] + np.log(factor)
@@ -408,7 +408,7 @@ class _OneClique:
 
 
 def even_shares(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS) -> list[Floats]:
-    """The margins of equal possible cells, as shares: what a prior count is spread by, so that its tables agree."""
+    """The margins of a table of equal possible cells, as shares. A prior count spread by them has tables that agree."""
     tree = build_tree(schema, list(margins), limit)
     model = Model(tree=tree, beliefs=tuple(Propagation(tree).run(_start(schema, tree))[0]), total=1.0)
     return [model.project(margin) for margin in margins]
@@ -437,7 +437,7 @@ def _start(schema: Schema, tree: JunctionTree) -> list[Floats]:
 
 
 def _make_hold(clique: Margin, belief: Floats, listed: Sequence[tuple[Margin, Floats]]) -> list[Floats]:
-    """Make each table hold in turn, in place; the factors that did it, each spread over the clique."""
+    """Make each table hold in turn, in place. Gives the factors that did it, each spread over the clique."""
     factors = []
     for margin, share in listed:
         factor = spread(_ratio(share, belief.sum(axis=axes_outside(clique, margin))), margin, clique)

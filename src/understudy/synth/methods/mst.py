@@ -1,9 +1,9 @@
 """MST: one-way margins, a maximum spanning tree of pairs chosen privately, and the pairs of that tree (McKenna et al.).
 
-The tree is grown like Kruskal's: among all pairs that would join two parts not yet joined, one is chosen by a noisy
-maximum of how far the truth is from independence, until all attributes hang together. A tree model is small whatever
-the number of attributes, so this is the quick method for very many of them; where attributes depend on one another in
-more ways than a tree has edges, ``aim`` and ``ipf`` are better.
+The tree is grown by Kruskal's algorithm. Each step looks at the pairs that would join two separate parts, and chooses
+the one farthest from independence by a noisy maximum. It ends when all attributes are connected. A tree model is small
+whatever the number of attributes, so this is the quick method for very many of them. Where attributes depend on one
+another in more ways than a tree has edges, ``aim`` and ``ipf`` are better.
 
 McKenna, Miklau and Sheldon (2021), Winning the NIST contest, arXiv:2108.04978, Algorithm 1. The differences: geometric
 noise and permute-and-flip choices under a pure budget, shares of the budget by the size of a table, and the
@@ -80,7 +80,7 @@ class Mst(ChoosingMethod):
     summary: ClassVar[str] = "a privately chosen tree of two-way margins; for very many attributes"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
-    chooses_first: ClassVar[bool] = True  # what is measured after the choice has no part in it
+    chooses_first: ClassVar[bool] = True  # what is measured after the choice does not influence it
 
     model_cells: int = MODEL_CELLS
 
@@ -169,7 +169,7 @@ class Mst(ChoosingMethod):
         )  # fmt: skip
 
     def _linked(self, required: Required, unit: Unit) -> list[Margin]:
-        """Required tables in the model, whose attributes hang together before a pair is chosen."""
+        """Required tables in the model. Their attributes are connected before a pair is chosen."""
         return required.groups(self.model_cells, [required.schema.margin(unit.fixed)])
 
     def _grow(
@@ -204,7 +204,7 @@ class Mst(ChoosingMethod):
 
 
 def _currency(strata: Strata, budget: Definition, unit: Unit, edges: Sequence[Margin], joins: int) -> Currency:
-    """What to spend: under (epsilon, delta) a pure epsilon, where few pairs make that the one with less noise."""
+    """What to spend. Under (epsilon, delta) it is a pure epsilon if that gives less noise, as with few pairs."""
     currency = Currency.of(budget)
     if not joins or not isinstance(budget, ApproxDP):
         return currency
@@ -218,7 +218,7 @@ def _currency(strata: Strata, budget: Definition, unit: Unit, edges: Sequence[Ma
 
 
 def _most_joins(strata: Strata, unit: Unit, edges: Sequence[Margin], linked: Sequence[Margin]) -> int:
-    """How many pairs a spanning forest of the possible pairs has; fixed attributes and required tables hang together
+    """How many pairs a spanning forest of the possible pairs has; fixed attributes and required tables are connected
     already."""
     parts = _Parts(strata, unit, linked)
     count = 0
@@ -230,7 +230,7 @@ def _most_joins(strata: Strata, unit: Unit, edges: Sequence[Margin], linked: Seq
 
 
 class _Parts:
-    """Which attributes hang together so far."""
+    """Which attributes are connected so far."""
 
     def __init__(self, strata: Strata, unit: Unit, linked: Sequence[Margin]) -> None:
         self._part = {name: number for number, name in enumerate(strata.inner)}

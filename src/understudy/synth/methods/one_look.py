@@ -1,11 +1,11 @@
 """One look at all pairs, then everything is measured once: as many pairs as the budget can say something about.
 
-A small part of the budget measures the one-way margins, another looks once at how far every pair is from independence:
-all these distances together, each with noise. From these noisy numbers and from sizes alone follows which pairs are
-worth their noise. They and the one-way margins are then measured with shares that make the expected error of all
-two-way tables least, and fitted once. A run can end with no pair (it is then ``independent``), a tree, or many.
+A small part of the budget measures the one-way margins. Another part measures once, with noise, how far every pair is
+from independence. These noisy distances and public sizes alone decide which pairs are worth their noise. These pairs
+and the one-way margins are then measured, with the shares that give the least expected error of all two-way tables, and
+fitted once. A run can end with no pair (it is then ``independent``), a tree, or many.
 
-Cousins: McKenna, Miklau and Sheldon (2021) choose a tree in as many rounds as it has edges, AIM (2022) chooses and
+Related: McKenna, Miklau and Sheldon (2021) choose a tree in as many rounds as it has edges, AIM (2022) chooses and
 measures in turn. One look costs the noise of all pairs at once, and nothing has to be fitted between choices.
 """
 
@@ -63,9 +63,9 @@ from understudy.synth.shared.strata import Strata, read_strata
 MODEL_CELLS = 300_000
 LOOK = "look at every pair"
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not make an infinite precision
-# Of the budget, for the first one-way margins: as much as makes their error small beside all records, within limits.
+# The share of the budget for the first one-way margins: enough that their error is SMALL, as a part of all records.
 LEAST_FIRST, MOST_FIRST, SMALL = Fraction(1, 10), Fraction(1, 3), 0.05
-# The look. Noise falls with the root of a share of rho, and with a share of epsilon itself.
+# The share for the look. Noise falls with the square root of a share of rho, and with the share itself of epsilon.
 LOOKING, LOOKING_EPSILON = Fraction(1, 12), Fraction(1, 6)
 
 
@@ -84,7 +84,7 @@ class OneLook(ChoosingMethod):
     summary: ClassVar[str] = "pairs chosen from one noisy look at all of them; for many attributes, in seconds"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
-    chooses_first: ClassVar[bool] = True  # what is measured after the choice has no part in it
+    chooses_first: ClassVar[bool] = True  # what is measured after the choice does not influence it
 
     model_cells: int = MODEL_CELLS
 
@@ -219,7 +219,7 @@ class OneLook(ChoosingMethod):
             one_powers=one_powers * protected,
             first=known,
             pair_powers=pair_powers,
-            known=np.zeros(len(pairs)),  # what must be answerable is measured for answers, not for rows
+            known=np.zeros(len(pairs)),  # required tables are measured for answers, not for rows
             ends=ends,
             departures=shrunk_departures(noisy.astype(float), explained, noise.variance, most),
             most=most,
@@ -237,8 +237,8 @@ def _looking(currency: Currency) -> Fraction:
 def _first(schema: Schema, ones: Sequence[Margin], unit: Unit, currency: Currency, records: int | None) -> Fraction:
     """What the first one-way margins get, by public facts.
 
-    A pair looks dependent by as much as its one-way margins are wrong. With little to spend that hides all else, and
-    one-way margins are most of what can be said anyway.
+    Errors of the one-way margins make a pair look dependent. With a small budget that hides everything else, and then
+    one-way margins are most of what can be learned anyway.
     """
     steps = one_way_steps(schema, ones, unit, currency, currency.amount)
     wrong = fmean(step.cells * sqrt(2 / pi) * (step.standard_deviation or 0.0) for step in steps if step.margin)

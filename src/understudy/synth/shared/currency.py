@@ -18,7 +18,7 @@ from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.privacy.randomness.streams import LARGEST_SCALE, SMALLEST_SCALE
 
-MOST_BY_PROFILE = Fraction(1, 4)  # rho up to which less than a tenth of the variance of usual noise is given away
+MOST_BY_PROFILE = Fraction(1, 4)  # up to this rho, less than a tenth of the variance of the usual noise is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class Currency:
     """An amount that can be divided at will: parts that add up to it stay within the budget."""
 
     amount: Fraction
-    concentrated: bool  # by Gaussian noise and Gumbel choices; else epsilon, by geometric and exponential ones
-    bound: Bound = "concentrated"  # what the former are charged: rho, or half of mu^2 (``gaussian``)
+    concentrated: bool  # Gaussian noise and Gumbel choices; else epsilon, geometric noise and exponential choices
+    bound: Bound = "concentrated"  # what Gaussian noise is charged: rho, or half of mu^2 (``gaussian``)
 
     @classmethod
     def of(cls, budget: Definition) -> Currency:
@@ -41,10 +41,10 @@ class Currency:
 
     @classmethod
     def for_choosing(cls, budget: Definition) -> Currency:
-        """The same for a method that chooses on the way: half of mu^2 where that buys more than rho does.
+        """The same for a method that chooses during its run: half of mu^2 where that allows less noise than rho.
 
-        Noise on counts is charged as if it had 5 less variance, which matters where there is little noise altogether.
-        Choices cost more of mu^2 than of rho: this is for methods that spend most of it on measuring.
+        Noise on counts is charged as if its variance were smaller by 5, which matters where there is little noise.
+        Choices cost more of mu^2 than of rho, so this is for methods that spend most of it on measuring.
         """
         currency = cls.of(budget)
         if isinstance(budget, ApproxDP | ProbabilisticDP) and currency.amount <= MOST_BY_PROFILE:
@@ -54,7 +54,7 @@ class Currency:
 
     @classmethod
     def named(cls, budget: Definition, bound: Bound) -> Currency:
-        """What a plan that names its bound spends: a run that is resumed keeps to the plan it was charged for."""
+        """What a plan with a named bound spends. A resumed run keeps to the plan that it was charged for."""
         return cls.for_choosing(budget) if bound == "gaussian" else cls.of(budget)
 
     @property
@@ -88,7 +88,8 @@ class Currency:
         """The scale of a noisy maximum that costs this part: epsilon = 2 s / scale, rho = epsilon^2 / 8, or
         mu^2 = (pi/8) epsilon^2.
 
-        Refused here, and so when a plan is made, where it is too large to sample; never below the least that is.
+        A scale that is too large to sample is refused here, so already when a plan is made. A scale is never below the
+        smallest that can be sampled.
         """
         if self.bound == "gaussian":
             exact = 2 * sensitivity / sqrt_down(2 * part / mu_squared_of_range(Fraction(1)))

@@ -1,7 +1,7 @@
 """How wrong two-way tables will be: from sizes, expected counts, noise, and how far pairs are from independence.
 
 The error of a table is its mean S_pMSE, the measure that releases are judged by: squared differences of counts over
-their expectation, summed over cells, for each filled cell. That of a pair has parts which add up:
+their expectation, summed over cells and divided by the number of filled cells. The error of a pair is a sum of parts:
 
 - the noise of its two one-way margins. A level that expects m people has error v / m by noise of variance v, and no
   more than a third of sqrt(v) where it expects fewer people than that;
@@ -9,7 +9,7 @@ their expectation, summed over cells, for each filled cell. That of a pair has p
 - if it is measured, what noise leaves unknown of that. With D spread evenly over c cells in units of what a cell
   expects, r = D/c, a cell departs with variance r m, of which noise of variance v leaves the part v / (r m + v).
 
-Nothing here looks at data: expected counts are noisy or assumed, departures too. See docs/theory/one-look.md.
+Nothing here looks at data: expected counts and departures are noisy or assumed. See docs/theory/one-look.md.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import numpy as np
 from understudy.core.arrays import Floats, Integers
 
 Fits = Callable[[Sequence[int]], bool]
-IMPLIED = 0.85  # of the dependence that a chain of pairs implies: a part of it is not what the chain says
-WEIGHT = 10**6  # shares are whole numbers over their sum; a table gets at least one part of so many
-SMALLEST, LARGEST = -20, 34  # powers of two between which a cell's expected people are told apart
+IMPLIED = 0.85  # the part of the dependence implied by a chain of pairs that is counted: the chain is not all of it
+WEIGHT = 10**6  # shares are whole numbers divided by their sum; a table gets at least one part in a million
+SMALLEST, LARGEST = -20, 34  # powers of two between which the expected people of a cell are distinguished
 BINS = LARGEST - SMALLEST + 1
-SHARES = np.geomspace(1e-3, 0.5, 10)  # of the budget, tried for a pair that might be measured
-LEAST = 1e-4  # share of a table while shares are sought
-STEP = 1.05  # by which a share is changed to see what that would bring
-ROUNDS, FEW_ROUNDS = 30, 3  # of the search for the best shares; from shares that were the best with a pair less
-STRONG = 0.2  # by how much a strong dependence has less error than its distance squared (all data of the benchmarks)
-UNSURE = 0.25  # of what the noise of one-way margins explains of a distance: that is an average, not what happened
-EMPTY = 3.0  # noise standard deviations: an empty level keeps about a third of one, after all noise is made to add up
+SHARES = np.geomspace(1e-3, 0.5, 10)  # shares of the budget that are tried for a pair
+LEAST = 1e-4  # the least share of a table during the search
+STEP = 1.05  # the factor by which a share is changed to see the effect
+ROUNDS, FEW_ROUNDS = 30, 3  # of the search for the best shares; few if it starts from those with one pair less
+STRONG = 0.2  # how much less error a strong dependence has than its squared distance (all benchmark data)
+UNSURE = 0.25  # uncertain part of what one-way noise explains of a distance: the explained part is only an average
+EMPTY = 3.0  # an empty level keeps about a third of a noise standard deviation, after the noise is made to add up
 
 
 def powers(expected: Floats) -> Floats:
@@ -44,7 +44,7 @@ def powers(expected: Floats) -> Floats:
 
 
 def crossed(first: Floats, second: Floats, total: float) -> Floats:
-    """The same for the cells of a pair that are independent, from those of its two attributes."""
+    """The same for the cells of an independent pair, from those of its two attributes."""
     both = np.convolve(first, second)
     places = np.rint(np.arange(len(both)) + 2 * SMALLEST - log2(max(total, 1.0))).astype(np.int64)
     found = np.bincount(np.clip(places, SMALLEST, LARGEST) - SMALLEST, weights=both, minlength=len(first))
@@ -52,12 +52,12 @@ def crossed(first: Floats, second: Floats, total: float) -> Floats:
 
 
 def squared_departure(distance: Floats, evenness: Floats) -> Floats:
-    """The error of independence, about, from the sum of absolute differences between a pair and independence.
+    """The approximate error of independence, from the sum of absolute differences between a pair and independence.
 
-    With normal differences in proportion to what cells expect it is pi/2 distance^2 / records. Where one level has
-    nearly everybody, differences are those of few people: of two attributes of two levels it is distance^2 / (records
+    With normal differences in proportion to what cells expect it is pi/2 distance^2 / records. Where nearly
+    everybody has one level, only few people can differ: for two attributes of two levels it is distance^2 / (records
     g h), g = 4p(1-p) for shares p and 1-p (``evenness`` is records g h, see :meth:`Independence.evenness`). Strong
-    dependences come near the largest error there is, twice the distance.
+    dependences come near the largest possible error, twice the distance.
     """
     return np.asarray(np.minimum(pi / 2 * distance**2 / (evenness + STRONG * distance + 1e-9), 2.0 * distance))
 
@@ -71,7 +71,7 @@ class PairChoice:
     margins and pairs are known already. ``ends``: the two attributes of each pair, by number. ``departures``: how far
     each pair is from independence, in records (L1). ``most``: how far it could be. ``evenness``: the records among
     which a pair can differ (:func:`squared_departure`). ``noise``: the variance on a cell if one table got everything.
-    ``concentrated``: whether shares are of rho. ``implied``: what counts of the dependence that a chain implies.
+    ``concentrated``: whether shares are of rho. ``implied``: the part of the dependence of a chain that counts.
     """
 
     one_powers: Floats
@@ -86,8 +86,8 @@ class PairChoice:
     concentrated: bool
     implied: float = IMPLIED
     expects: Floats = field(init=False)  # people in a cell of each power
-    filled: Floats = field(init=False)  # cells of each pair that somebody is in, in one of two tables, less one
-    resting: Floats = field(init=False)  # what the error of a one-way margin counts, for all pairs that rest on it
+    filled: Floats = field(init=False)  # cells of each pair that are filled in at least one of two tables, minus one
+    resting: Floats = field(init=False)  # the weight of the error of a one-way margin, over all pairs that use it
 
     def __post_init__(self) -> None:
         expects = 2.0 ** np.arange(SMALLEST, LARGEST + 1)
@@ -98,7 +98,7 @@ class PairChoice:
             object.__setattr__(self, name, value)
 
     def choose(self, fits: Fits) -> list[int]:
-        """The pairs that are worth it, best first; ``fits``: whether a model holds some pairs together."""
+        """The pairs that are worth their noise, best first; ``fits``: whether one model holds some pairs together."""
         chosen: list[int] = []
         left = np.ones(len(self.ends), dtype=bool)
         shares, unexplained = self._best_shares(chosen), self._unexplained(chosen)
@@ -146,13 +146,13 @@ class PairChoice:
         return np.asarray(self.noise / np.maximum(shares, 1e-12) ** (1 if self.concentrated else 2))
 
     def _one_errors(self, variances: Floats) -> Floats:
-        """Of each one-way margin with each noise, summed over the pairs that rest on it."""
+        """Errors of each one-way margin at each noise, summed over the pairs that use it."""
         spread = variances[..., None]
         each = (self.one_powers * (spread / (self.expects + EMPTY * np.sqrt(spread)))).sum(axis=-1)
         return np.asarray(each * self.resting)
 
     def _pair_errors(self, numbers: Sequence[int] | Integers, departures: Floats, variances: Floats) -> Floats:
-        """Of measured pairs with each noise; departures are squared ones."""
+        """Errors of measured pairs at each noise; departures are squared."""
         cells = self.pair_powers[numbers]
         rate = (departures / np.maximum(cells.sum(axis=1), 1.0))[:, None]
         spread = (1.0 / (1.0 / variances + self.known[numbers]))[..., None]
@@ -160,7 +160,7 @@ class PairChoice:
                           / self.filled[numbers])  # fmt: skip
 
     def _precisions(self, chosen: Sequence[int], shares: Floats) -> tuple[Floats, Floats]:
-        """What each table says of one-way margins: of its own, and of those of both ends of each pair."""
+        """The precision that each table gives to one-way margins: its own, or those of both ends of a pair."""
         variances, count = self._variances(shares), len(self.one_powers)
         own = np.where(shares[..., :count] > 0, 1.0 / variances[..., :count], 0.0)
         ends = self.ends[list(chosen)]
@@ -183,7 +183,7 @@ class PairChoice:
         return np.atleast_1d(found)
 
     def _slopes(self, chosen: Sequence[int], shares: Floats) -> Floats:
-        """By how much the sum of errors falls, for each table, as its share grows: share times derivative."""
+        """How much the sum of errors falls as the share of each table grows: share times derivative."""
         own, ends = self._precisions(chosen, shares)
         total = own + self.first
         np.add.at(total, self.ends[list(chosen)].ravel(), ends.reshape(-1))
@@ -209,7 +209,7 @@ class PairChoice:
         for _ in range(rounds):
             slope = np.where(public, 0.0, np.maximum(self._slopes(chosen, shares), 0.0))
             wanted = np.sqrt(slope * shares) if self.concentrated else np.cbrt(slope * shares**2)
-            # Half a step: the derivative is that of where the shares were.
+            # Half a step, because the derivative was taken at the old shares.
             wanted = np.sqrt(np.maximum(wanted / max(float(wanted.sum()), 1e-300), LEAST) * np.maximum(shares, LEAST))
             wanted = np.where(public, 0.0, wanted)
             shares = wanted / max(float(wanted.sum()), 1e-300)
@@ -218,7 +218,7 @@ class PairChoice:
     def _gains(
         self, unexplained: Floats, left: np.ndarray, chosen: Sequence[int], shares: Floats
     ) -> tuple[Floats, Floats]:
-        """By how much the sum of errors falls with each pair, at the best of some shares for it, and that share."""
+        """How much each further pair reduces the sum of errors, at the best of some shares for it, and that share."""
         costs = self._errors(chosen, shares * (1.0 - SHARES[:, None])) - self._errors(chosen, shares)
         departures = squared_departure(unexplained, self.evenness)
         most = departures / self.filled
@@ -233,19 +233,19 @@ class PairChoice:
 
 
 def _with_edge(implied: Floats, first: int, second: int, strength: float) -> Floats:
-    """How strongly attributes depend on one another along the best path, as correlations of a chain multiply."""
+    """How strongly attributes depend on one another along the best path. Strengths multiply like correlations."""
     through = strength * np.outer(implied[:, first], implied[second])
     return np.maximum(implied, np.maximum(through, through.T))
 
 
 def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: Floats) -> Floats:
-    """Departures from noisy distances: less what the noise of one-way margins explains, drawn towards what is usual.
+    """Departures from noisy distances: without what the noise of one-way margins explains, and shrunk to the mean.
 
-    Errors of one-way margins and departures add up like squares. What noise scatters the distances by is then taken
-    off by empirical Bayes: the largest of many noisy numbers is large mostly by its noise. Pairs are alike in the part
-    of the largest departure (``most``) that they have, so where little is possible little is expected.
+    The squares of departures and of errors of one-way margins add up. The noise of the distances is then removed by
+    empirical Bayes, because the largest of many noisy numbers is large mostly by its noise. Pairs are assumed to have
+    similar shares of their largest possible departure (``most``), so where little is possible little is expected.
     """
-    found = np.sign(noisy) * np.sqrt(np.maximum(noisy**2 - explained**2, 0.0))  # signs keep the mean what it is
+    found = np.sign(noisy) * np.sqrt(np.maximum(noisy**2 - explained**2, 0.0))  # signs keep the mean
     scale = np.maximum(most, 1e-9)
     spread = variance + (UNSURE * explained) ** 2
     weights = scale / (spread + 1e-9)

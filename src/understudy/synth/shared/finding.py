@@ -2,8 +2,8 @@
 
 A share of the budget, fixed by public facts, counts every attribute that has bounds and no edges on a fine public grid,
 with noise, on several levels. The number of its bins is fixed beforehand; where they lie, and how values are spread
-inside them, follows from these noisy counts alone. The method plans with bins of the same number, and runs with those
-that were found, as if somebody had written them down. See docs/theory/found-columns.md.
+inside them, follows from these noisy counts alone. The method plans with the same number of bins, and runs with the
+bins that were found, as if the schema had listed them. See docs/theory/found-columns.md.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Planner = Callable[[Schema, Request], Plan]
 Runner = Callable[[Plan, Schema, Gate, Stream], Synthesis]
 
 LEAST_SHARE, EACH, MOST_SHARE = Fraction(1, 10), Fraction(1, 20), Fraction(3, 10)
-BINS = 16  # beside those of single values and of cuts
-ROOM = Fraction(101, 100)  # noise is charged a little more of mu^2 than twice its rho
+BINS = 16  # besides the bins of single values and of cuts
+ROOM = Fraction(101, 100)  # noise is charged slightly more mu^2 than twice its rho
 
 
 def share_of(schema: Schema) -> Fraction:
@@ -45,8 +45,8 @@ def share_of(schema: Schema) -> Fraction:
 def plan_finding(planner: Planner, schema: Schema, request: Request, *, left: Definition | None = None) -> Plan:
     """The plan of a method for a schema; with the steps that find what the schema leaves open, if there is anything.
 
-    ``left``: what an earlier plan left to the method, for making that plan again. ``auto`` may have tried other methods
-    with another form of it first. Whether it adds up is checked like any other.
+    ``left``: the budget that an earlier plan left to the method, for making that plan again. ``auto`` may have tried
+    other methods with another form of that budget first. Its sum is checked like any other.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def finding_steps(schema: Schema, unit: Unit, budget: Definition) -> tuple[Step,
 
 
 def _rests(schema: Schema, budget: Definition) -> list[Definition]:
-    """What is left for the method, by the form of the budget: the best form first, and the one that always adds up."""
+    """The budget left for the method, in several forms: the best form first, the one that always adds up last."""
     share = share_of(schema)
     whole = Currency.of(budget).part(1 - share)
     if not isinstance(budget, ApproxDP):
@@ -123,7 +123,7 @@ def _rests(schema: Schema, budget: Definition) -> list[Definition]:
 
 @lru_cache(maxsize=64)
 def _left(budget: ApproxDP, share: Fraction) -> ApproxDP | None:
-    """(epsilon', delta) that costs what is left beside the share, of rho and of mu^2, to about a thousandth."""
+    """The (epsilon', delta) that costs what the share leaves of rho and of mu^2, to about a thousandth."""
     currency, profile = Currency.of(budget), Currency.for_choosing(budget)
     amount = profile.amount - currency.amount * share * ROOM
     guess = budget.epsilon * Fraction(f"{float(1 - share) ** 0.5:.4f}")

@@ -1,8 +1,8 @@
 """How good a plan will be, before anything is spent: its expected error from public facts and an assumed dependence.
 
-Noise follows from the plan. What the data are like does not, so it is assumed and said: levels with shares as 1, 1/2,
-1/3 and so on, and pairs whose dependence is spread about a fifth of the largest that is possible, as in the real files
-of the benchmarks (means .21, .21, .26 and .48 of it). Nothing here reads data.
+Noise follows from the plan. The data are not known, so an assumption is made and stated: levels have shares in the
+ratio 1, 1/2, 1/3 and so on, and the dependence of pairs varies around a fifth of the largest possible one. The real
+files of the benchmarks have means of .21, .21, .26 and .48 of it. Nothing here reads data.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from understudy.synth.shared.expected_error import PairChoice, crossed, powers
 from understudy.synth.shared.margins import is_public
 
 USUAL_RECORDS = 10_000  # where nobody says how many there are
-USUAL_STRENGTH = 0.2  # of the largest departure from independence that is possible, on average over pairs
+USUAL_STRENGTH = 0.2  # the mean over pairs, as a part of the largest possible departure from independence
 MOST_FORECAST = 60  # attributes; with more, trying all pairs would take longer than the plan is worth
-HARDLY = 1e12  # times as much noise as anything has: nothing more is measured
+HARDLY = 1e12  # a factor on the noise so large that nothing more is measured
 GOLDEN = (sqrt(5) - 1) / 2
 
 
 def forecast(plan: Plan, schema: Schema, strength: float = USUAL_STRENGTH) -> float | None:
     """The expected mean S_pMSE of all two-way tables; None where a plan does not measure tables, or is too wide.
 
-    Tables that a plan fixes are taken with their noise, and where pairs are chosen on the way, as good a choice as
-    ``one_look`` would make with what is left for it.
+    Tables that the plan fixes are taken with their noise. Pairs that are chosen during the run are taken as the choice
+    that ``one_look`` would make with the budget left for them.
     """
     choice = assumed_choice(plan, schema, strength)
     if choice is None:
@@ -62,7 +62,7 @@ def with_forecast(plan: Plan, schema: Schema) -> Plan:
 
 
 def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | None:
-    """What a plan knows of every pair before it chooses, in the world that is assumed."""
+    """What a plan knows of every pair before it chooses, under the assumptions above."""
     names = [name for name in schema.names if schema[name].size > 1]
     steps = [step for step in plan.steps if step.action == "measure" and step.standard_deviation is not None]
     told = [step for step in steps if step.margin]
@@ -103,7 +103,7 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
 
 
 def _measured(plan: Plan, schema: Schema, choice: PairChoice) -> tuple[list[int], list[int]]:
-    """The pairs that a plan measures, and of these the ones that it would choose on the way."""
+    """The pairs that a plan measures, and which of them it would choose during the run."""
     fixed = [int(number) for number in np.flatnonzero(choice.known > 0)]
     if _left(plan) is None:
         return fixed, []
@@ -120,7 +120,7 @@ def _measured(plan: Plan, schema: Schema, choice: PairChoice) -> tuple[list[int]
 
 
 def _left(plan: Plan) -> float | None:
-    """The variance on a cell, if one table got all that a plan spends on tables that it chooses on the way."""
+    """The variance on a cell, if one table got all that a plan spends on tables chosen during the run."""
     for step in plan.steps:
         if step.action == "measure" and not step.margin and step.repeats > 1 and step.standard_deviation is not None:
             power = 2 if isinstance(plan.budget, PureDP) else 1
@@ -134,6 +134,6 @@ def _levels(size: int) -> np.ndarray:
 
 
 def _strengths(count: int, mean: float) -> np.ndarray:
-    """Strengths of an exponential law, strong and weak ones mixed over the pairs."""
+    """Strengths from an exponential law, strong and weak ones mixed over the pairs."""
     places = (np.arange(1, count + 1) * GOLDEN) % 1.0
     return np.asarray(-mean * np.log1p(-(np.argsort(np.argsort(places)) + 0.5) / count))

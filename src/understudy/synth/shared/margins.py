@@ -33,7 +33,7 @@ Margin = tuple[str, ...]
 TOTAL = "number of rows"
 TOTAL_SHARE = Fraction(1, 50)
 LARGEST_MARGIN = 10_000_000
-MOST_MARGINS = 50_000  # that a number of ways may stand for; no model holds as many, and listing them takes minutes
+MOST_MARGINS = 50_000  # the most margins of a number of ways; no model holds so many, and listing them takes minutes
 MOST_DIGITS = 9
 LEAST_VARIANCE = 1e-12  # noise that is almost surely 0 must not make an infinite precision
 DRAWS = ("fit", "posterior")
@@ -57,7 +57,7 @@ def read_margins(schema: Schema, text: str) -> list[Margin]:
 
 
 def whole_number(text: str) -> int | None:
-    """The whole number that a text says, if it says one; digits that are no decimals (a raised 2) say none."""
+    """The whole number in a text, if there is one; digits that are not decimal (a superscript 2) do not count."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
@@ -145,7 +145,7 @@ def measure_steps(
     noises = noise_for(budget, sensitivities, shares=shares, cells=cells)
     queries = list(movable)
     if with_total and not unit.public_total:
-        # The sums of the noisy tables estimate the number of rows too; it is measured apart only where that is better.
+        # The sums of the noisy tables estimate the number of rows too. It is measured by itself only if that is better.
         total = margin_sensitivity(schema, (), unit)
         apart = noise_for(
             budget,

@@ -309,7 +309,7 @@ def planned(
     read_by: Bound = "concentrated",
     notes: tuple[str, ...] = (),
 ) -> Plan:
-    """The plan that answers a request; ``budget`` where less is promised away than was asked for."""
+    """The plan that answers a request; ``budget`` if the plan promises a smaller loss than was asked for."""
     return Plan(
         schema_fingerprint=domain.fingerprint,
         method=method,
@@ -327,5 +327,5 @@ def planned(
 
 
 def renamed(plan: Plan, method: str, options: Mapping[str, Option]) -> Plan:
-    """A plan under the name of the method that made it by way of another."""
+    """A plan under the name of the method that used another method to make it."""
     return dataclasses.replace(plan, method=method, options=dict(options))

@@ -29,8 +29,8 @@ from understudy.synth.shared.margins import (
 )
 from understudy.synth.shared.strata import Strata, known_inside
 
-OF_EMPTY = 0.4  # of the noise on a level that seems to be empty
-LEAST_EVEN = 0.01  # of all records: noisy shares cannot say that a pair has fewer to differ among
+OF_EMPTY = 0.4  # the part of the noise that is left on a level that seems to be empty
+LEAST_EVEN = 0.01  # as a share of all records: noisy shares cannot prove that fewer records can differ
 PRIOR = 100.0  # prior strength in records while only one-way margins are known
 
 
@@ -68,7 +68,7 @@ def kept_together(strata: Strata, unit: Unit) -> list[Margin]:
 def possible_pairs(strata: Strata, unit: Unit, model_cells: int) -> list[Margin]:
     """Pairs that a model could hold, beside what structural zeros and fixed attributes put into it anyway.
 
-    An attribute of one level depends on nothing, and would only join others without a word about how they depend.
+    An attribute of one level depends on nothing. It would only join others without saying how they depend.
     """
     schema = strata.parts[0].schema
     sizes = dict(zip(schema.names, schema.shape(), strict=True))
@@ -129,7 +129,7 @@ class Independence:
         return ones, pairs
 
     def one_way_error(self, name: str, mean_noise: float) -> float:
-        """How far a one-way margin is from the truth (L1), about: by its noise, no level by much more than it holds.
+        """About how far noise moves a one-way margin from the truth (L1), no level by much more than it holds.
 
         Levels that seem to be empty have noise too: a part of it is left after all noise is made to add up.
         """
@@ -137,7 +137,7 @@ class Independence:
         return float(sum(np.minimum(mean_noise, single[name] + left).sum() for single in self._single))
 
     def evenness(self, edge: Margin) -> float:
-        """The records among which a pair can differ from independence: few where one level has nearly everybody."""
+        """How many records can differ from independence in a pair: few where nearly everybody has one level."""
         found = 0.0
         for model, single in zip(self._models, self._single, strict=True):
             part = 1.0
@@ -148,7 +148,7 @@ class Independence:
         return found
 
     def largest_departure(self, edge: Margin) -> float:
-        """How far a pair with these one-way margins can be from independence (L1), about: one names the other."""
+        """About how far a pair with these one-way margins can be from independence (L1): one determines the other."""
         far = 0.0
         for model, single in zip(self._models, self._single, strict=True):
             shares = [single[name] / max(float(single[name].sum()), 1e-9) for name in edge]

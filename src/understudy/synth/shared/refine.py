@@ -1,8 +1,8 @@
 """Bins that follow the data, privately: a fine public grid is merged into a few bins of about equal noisy mass.
 
 The schema has the fine grid. A part of the budget measures each refined attribute's one-way margin on it; the bins are
-merged by these noisy counts alone; everything else is chosen and measured on merged bins by any margin method (the gate
-adds cells up before the noise); rows get their fine bin back by the noisy one-way margin. See docs/theory/margins.md.
+merged by these noisy counts alone. Any margin method then chooses and measures on merged bins (the gate adds cells up
+before the noise). Rows get a fine bin again, drawn by the noisy one-way margin. See docs/theory/margins.md.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Refined:
         return str(getattr(self.method, "must", ""))
 
     def _inner(self, refinement: Refinement, unit: Unit) -> Synthesizer:
-        """The method with the tables it must measure written out, for questions are asked of the fine grid."""
+        """The method with its required tables written out, because questions are asked about the fine grid."""
         tables = Musts(must=self._must).read(refinement.schema, unit).tables
         for table in tables:
             merged = [name for name in table if name in refinement.bins]
@@ -180,7 +180,7 @@ def check_refined(refine: str, draws: str) -> None:
 
 
 def refuse_without_model(refine: str) -> None:
-    """More rows of a refined release come from the model in it, for what was measured in merged bins is not kept."""
+    """More rows of a refined release come from its model, because tables over merged bins are not kept."""
     if refine:
         raise UnsupportedError(
             "tables over merged bins are not kept in a release, and this one holds no model; no more rows can be drawn."

@@ -36,15 +36,15 @@ from understudy.synth.shared.method import count_text
 SHARE = "0.5"
 LABEL = "required: "
 Z = 1.96  # of a normal law, for intervals of 95 percent
-SAYS_NOTHING = 0.5  # half the width of an interval for a cell's share, from which on it holds every share
-WIDE = 0.05  # half the width for a cell from which on a steward is told that the tables are too many
+SAYS_NOTHING = 0.5  # half the width at which an interval for the share of a cell contains every share
+WIDE = 0.05  # half the width at which a steward is told that there are too many tables
 SHOWN = 12  # needs that are written out in the notes of a plan
-# Where nobody says what must be answerable: tables for answers, beside those for rows. Their share makes the noise on
-# rows a ninth larger (by the root of what is left of rho, by what is left of epsilon).
+# Shares for tables for answers, beside those for rows, if nobody says what must be answerable. They make the noise on
+# rows a ninth larger (by the square root of what is left of rho, or by what is left of epsilon).
 ANSWERS_OF_RHO, ANSWERS_OF_EPSILON = "0.2", "0.1"
-MOST_NOISIER = 17  # times as much noise on one of them as if it were the only one, under rho: every pair of 24
+MOST_NOISIER = 17  # under rho, noise on one of them compared with measuring it alone: every pair of 24 attributes
 MOST_NOISIER_EPSILON = 11  # the same under epsilon
-FEW_LEVELS = 5  # of an attribute that people condition on
+FEW_LEVELS = 5  # an attribute with at most so many levels is one that people condition on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +164,11 @@ def named_needs(schema: Schema, must: str) -> dict[str, Option]:
 
 
 def ordinary_needs(schema: Schema, unit: Unit, *, concentrated: bool) -> str:
-    """What people ordinarily ask, by public sizes: every pair, or else those of attributes with few levels.
+    """What people ordinarily ask, by public sizes: every pair, or the pairs of attributes with few levels.
 
-    As many tables as keep the noise on one of them below ``MOST_NOISIER`` times what it would be alone: noise grows
-    with the root of their number under rho, and with their number under epsilon. The pairs of the attribute with the
-    fewest levels are taken also under epsilon, unless there are as many as rho would allow.
+    There are as many tables as keep the noise on one of them below ``MOST_NOISIER`` times what it would be alone. Noise
+    grows with the square root of their number under rho, and with their number under epsilon. The pairs of the
+    attribute with the fewest levels are taken under epsilon too, unless they are more than rho would allow.
     """
     most = MOST_NOISIER**2 if concentrated else MOST_NOISIER_EPSILON
 
@@ -248,9 +248,9 @@ def _holding(plan: Plan, need: Need) -> list[tuple[Margin, Step]]:
 
 
 def _width(plan: Plan, schema: Schema, need: Need) -> float | None:
-    """Half the width, in people, of the interval for one cell of the noisiest table of a need, by noise alone.
+    """Half the width, in people, of the interval for one cell of the noisiest table of a need. Only noise counts.
 
-    A cell of a table that a larger one holds is a sum of as many of its cells.
+    If a larger table was measured, a cell of this table is a sum of several cells of the larger one.
     """
     found = [
         step.standard_deviation * sqrt(max(step.cells / schema.cells(table), 1.0))

@@ -3,7 +3,7 @@
 A table measured in every stratum is one table: the margin joined with the attributes that make the strata. Its
 cells are disjoint, so one unit moves it exactly as far as a table without strata: under ``add_remove`` one cell of one
 stratum (the maximum over strata), under ``replace`` two cells, which may lie in two strata (the sum of two). The gate
-charges that and nothing else has to be claimed; see docs/theory/margins.md. Everything below is post-processing.
+charges that; see docs/theory/margins.md. Everything below is post-processing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.method import MAX_ROWS, Synthesis
 
 Margin = tuple[str, ...]
-# A model of some measurements, given how many records they stand for and what is public, and a note on how it went.
+# A model of some measurements, given the number of their records and what is public; and a note on the fit.
 Fitter = Callable[[Schema, Sequence[Measurement], float, Stream, Known], tuple[Model, str]]
 MAX_STRATA = 2_000
 NOTES = 20  # strata whose fit is described in the release
@@ -80,7 +80,7 @@ class Strata:
         return np.asarray(values[index])
 
     def measured_in(self, part: Stratum, measured: Sequence[Measurement]) -> list[Measurement]:
-        """What was measured about one stratum; a number of rows of the whole table says nothing about it."""
+        """What was measured about one stratum. The number of rows of the whole table says nothing about it."""
         return [
             Measurement(
                 margin=self.inside(one.margin), values=self.slice(one.values, one.margin, part),
@@ -105,7 +105,7 @@ class Strata:
     def rows(
         self, sizes: NDArray[np.float64], rows: int, by: str, stream: Stream, copy: int, *, public: bool
     ) -> NDArray[np.int64]:
-        """How many rows each stratum gets: in proportion where its size is public, else drawn like any other cell."""
+        """How many rows each stratum gets: in proportion if its size is public, otherwise drawn like any other cell."""
         if public:
             return apportion(np.rint(sizes).astype(np.int64), rows)
         drawn = draw_cells(sizes, rows, by, stream, "strata", copy)
@@ -130,7 +130,7 @@ class Strata:
 
 
 class StratumStream:
-    """A stream whose words are a stratum's own, so that no two strata share their randomness."""
+    """A stream of random words for one stratum, so that no two strata share their randomness."""
 
     def __init__(self, stream: Stream, number: int) -> None:
         self.secure = stream.secure

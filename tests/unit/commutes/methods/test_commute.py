@@ -56,7 +56,7 @@ def commutes(places, pairs):
         ({"coarsen": "none", "shrink": "10:1,5:0.5"}, "increase"),
         ({"shrink": "10:0.5"}, "single places"),
         ({"coarsen": "none", "shrink": "10:0.5", "rule": "accept_reject"}, "no guarantee together"),
-        ({"coarsen": "none", "mechanism": "geometric"}, "swamp"),
+        ({"coarsen": "none", "mechanism": "geometric"}, "hide everything"),
         ({"cut_miles": "-3"}, "positive"),
         ({"decay_share": "1"}, "below 1"),
         ({"decay_share": "0.6", "home_share": "0.4"}, "together must be below 1"),

@@ -5,10 +5,10 @@
 // model and not its workers (`model`), and how many zones of homes it tells apart. The binomial's p is not known;
 // (z + 1/2) / (n + 1) stands for it, so that a count of zero is not shown as certain.
 //
-// Inside a zone homes follow the model too: all of a count smaller than a zone, and the zone at its edge of a larger
-// one. Where the model is off, it is off in two ways: by a quarter for each workplace apart, which adds as a variance,
-// and for all workplaces alike, which adds up as it is. How far alike, the release says from its own noisy counts of
-// workers by home area; one that measured none is taken to be off by a fifth.
+// Inside a zone homes follow the model too: all of a count smaller than a zone, and the zone at the edge of a larger
+// count. The model has two errors. One is a quarter for each workplace by itself; it adds up as a variance. The other
+// is shared by all workplaces; it adds up as it is. The release computes the shared error from its own noisy counts of
+// workers by home area; if it measured none, a fifth is assumed.
 
 const MODEL_OFF_BY = 0.25;
 export const MODEL_OFF_ALIKE = 0.2;
@@ -31,7 +31,7 @@ export function unsure(shown, drawn, { model, noise, zones }) {
   return { variance: drawVariance(shown, drawn, noise) + (MODEL_OFF_BY * modelled) ** 2, modelled };
 }
 
-/** How far to either side a range reaches: two standard errors, and what the model may be off for all alike. */
+/** How far to either side a range reaches: two standard errors, and the shared error of the model. */
 export function reachOf(variance, modelled, off = MODEL_OFF_ALIKE) {
   return 2 * Math.sqrt(variance) + off * modelled;
 }

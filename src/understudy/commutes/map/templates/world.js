@@ -101,7 +101,7 @@ function makeOutlines(arrays, projection) {
   return rings;
 }
 
-/** The level whose areas are most legible on a map: as near as may be to fifty of them. Null if there are none. */
+/** The level whose areas are most legible on a map: the one nearest to fifty areas. Null if there are none. */
 export function usualLevel(levels) {
   const off = (level) => Math.abs(Math.log(level.areas.length / 50));
   const useful = levels.filter((level) => level.areas.length > 1);
