@@ -15,6 +15,7 @@ from typing import Any
 
 from understudy.core.criteria import AT_MOST, CRITERIA
 from understudy.core.result import Evaluation
+from understudy.evaluation.taking_part import INVENTED, clearest
 from understudy.release.summary import Summary
 from understudy.reporting.promise_in_words import label_of, odds_of, short_factor
 
@@ -153,7 +154,8 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
     row = _first_sentence(evaluation)
     if row is not None and row["of_1000"] is not None:
         part = _person_part(evaluation)
-        light = {"red": "problem", "amber": "warning", "green": "good"}.get(part["light"] if part else "", "warning")
+        lights = {one["light"] for one in _rows(evaluation, "risk", "person_part")}
+        light = "problem" if "red" in lights else "good" if lights == {"green"} else "warning"
         limit = None if part is None or part["most_allowed"] is None else round(1000 * part["most_allowed"])
         allowed = "Nothing limits the difference." if limit is None else f"The guarantee allows {limit} more at most."
         return Card(
@@ -238,9 +240,9 @@ def _first_sentence(evaluation: Evaluation | None) -> dict[str, Any] | None:
 
 
 def _person_part(evaluation: Evaluation | None) -> dict[str, Any] | None:
-    """The attack that gains most clearly because somebody took part."""
-    rows = _rows(evaluation, "risk", "person_part")
-    return max(rows, key=lambda row: row["gain_low"]) if rows else None
+    """The attack that the first sentence about risk tells of."""
+    rows = [row for row in _rows(evaluation, "risk", "person_part") if row["subject"] != INVENTED]
+    return dict(clearest(rows)) if rows else None
 
 
 def _told_false(evaluation: Evaluation | None) -> float | None:

@@ -221,6 +221,44 @@ def test_without_criteria_the_question_stays_open(release, evaluation):
     assert judged.cards[1].number == f"{row['good']} of {row['tables']}"
 
 
+def test_the_card_of_risk_tells_of_the_attack_of_the_first_sentence(release, evaluation):
+    """It took another attack's limit: "allows 0 more" above "allows at most 254 more"."""
+    rows = [
+        {
+            "subject": "everybody",
+            "gain": 0.001,
+            "gain_low": -0.01,
+            "gain_high": 0.02,
+            "most_allowed": 0.0,
+            "light": "green",
+        },
+        {
+            "subject": "smokes",
+            "gain": 0.007,
+            "gain_low": -0.03,
+            "gain_high": 0.04,
+            "most_allowed": 0.25,
+            "light": "green",
+        },
+        {
+            "subject": "invented people",
+            "gain": 0.5,
+            "gain_low": 0.4,
+            "gain_high": 0.6,
+            "most_allowed": 0.9,
+            "light": "red",
+        },
+    ]
+    frames = {**evaluation.risk.frames, "person_part": pa.Table.from_pylist(rows)}
+    first = evaluation.risk.frames["first_screen"].to_pylist()
+    first[0]["of_1000"] = 7
+    frames["first_screen"] = pa.Table.from_pylist(first)
+    shown = replace(evaluation, risk=replace(evaluation.risk, frames=frames))
+    card = judgement_of(summary_of(release), shown).cards[2]
+    assert "allows 250 more at most" in card.sentence
+    assert card.tone == "problem"  # a red light anywhere is not hidden
+
+
 def test_what_was_said_at_the_top_is_not_said_again(release):
     warned = tuple(
         Finding(code=f"u{n}", title=f"warning number {n} of them", value=None, severity="warning") for n in range(7)
