@@ -21,6 +21,7 @@ from understudy.inference.latent import NATS, Column, LatentTable, newton_tilt, 
 from understudy.privacy.exact.dirichlet_profile import log_rising
 
 WIDEST = 20_000_000  # how far noise on an unknown number of people may reach
+MOST_RECORDS = 10**15  # a damaged file may say more; whole numbers are then no longer exact in floating point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -212,6 +213,8 @@ def _whole(values: ArrayLike, name: str, dimensions: int) -> Integers:
 def _size(value: int, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise InputError(f"{name} ({value!r}) must be a whole number of at least 0.")
+    if value > MOST_RECORDS:
+        raise InputError(f"{name} ({float(value):.3g}) is more than any table has.")
     return int(value)
 
 
