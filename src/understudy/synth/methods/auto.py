@@ -197,7 +197,8 @@ def _sparse(schema: Schema, whole: Plan, request: Request) -> bool:
 
     Cells cannot be negative, so noise does not cancel in sums over many empty cells.
     """
-    size = request.records or request.rows
+    # Where the number of records is public, rows that somebody asked for say nothing about it.
+    size = request.records if request.unit.public_total else request.records or request.rows
     noise = sum(step.cells * (step.standard_deviation or 0.0) for step in whole.steps if step.margin)
     return len(schema.names) > 2 and size is not None and noise > SPARSE * size
 
