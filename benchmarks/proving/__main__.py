@@ -22,12 +22,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from results import failures, load, page
-from settings import fresh_seed, run
+from settings import SLOW, fresh_seed, run
 
 HERE = Path(__file__).resolve().parent
 FAILING = HERE / "failing.json"
 MOST_KEPT = 30
-SLOW = ("took too long", "of processor time")
 
 
 def main() -> int:

@@ -25,6 +25,7 @@ from understudy.privacy.randomness.streams import SeededStream
 
 QUESTIONS = 12
 ASIDE = 8  # of a seed: numbers that the questions do not depend on
+SLOW = ("took too long", "of processor time")  # failures that say how busy or small a machine is
 SECONDS = 10  # of processor time for one answer; more is recorded as a failure
 MOST_GROUPS = 200  # of a question whose interval from the real records is computed beside
 METHODS = ("auto", "ipf", "histogram", "dirichlet", "independent", "mst", "aim", "one_look")
