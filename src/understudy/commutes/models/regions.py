@@ -183,7 +183,7 @@ def belief_in_answers(rows: Integers, prior_mass: Floats, spread: float) -> Floa
     """The same where every job answers for itself: it tells the truth with probability 1 / (1 + prior mass).
 
     >>> belief_in_answers(np.array([1, 4]), np.array([0.5, 0.5]), 0.1).round(2).tolist()
-    [0.67, 0.94]
+    [0.67, 0.76]
     """
     size = np.maximum(rows, 1).astype(float)
     true = 1 / (1 + prior_mass)
