@@ -1,6 +1,7 @@
 """The default beside each of its own methods, on settings drawn from seeds: how far it is from the best of them.
 
-    python benchmarks/bench_choice.py --results FILE [--settings FILE | TEXT ...] [--runs 3] [--methods a,b] [--show]
+    python benchmarks/bench_choice.py --results FILE [--file FILE | TEXT ...] [--runs 3] [--methods a,b] [--show]
+    python benchmarks/bench_choice.py --results FILE --draw 40 --seed 7
 
 Every line of results is one synthesis (JSON); those already there are not repeated, so a long run can be stopped and
 continued. Noise is seeded, rows are drawn by rounding, unit ``add_remove``, delta 1e-9, as many rows as the data have.
@@ -22,11 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 import understudy as us
-from choice_data import Setting, make, read_setting, score
+from choice_data import Setting, draw_settings, make, predicted, read_setting, score
 from understudy.errors import UnderstudyError
 from understudy.privacy.randomness.streams import SeededStream
 
 METHODS = ("auto", "one_look", "mst", "aim", "ipf", "independent", "histogram", "uniform")
+LEAST = 0.05  # an error of a twentieth of what a sample has is as good as none: ratios count it as that
 PATIENCE = 90  # CPU seconds after which a method is not run again on a setting
 
 
@@ -59,7 +61,8 @@ def run(setting: Setting, method: str, seed: int) -> dict[str, Any]:
         }
     cpu = time.process_time() - begin
     two, three = score(schema, table, drawn)
-    return {"u2": two, "u3": three, "cpu": cpu, **said}
+    outcome, trees, logit = predicted(schema, table, drawn)
+    return {"u2": two, "u3": three, "cpu": cpu, "outcome": outcome, "auc_trees": trees, "auc_logit": logit, **said}
 
 
 def show(lines: list[dict[str, Any]], order: list[str]) -> None:
@@ -67,6 +70,9 @@ def show(lines: list[dict[str, Any]], order: list[str]) -> None:
     grouped: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         grouped[line["setting"]][line["method"]].append(line)
+    print(
+        "Mean U2 / U3 / area under the curve of boosted trees, trained on synthetic and tested on real (CPU seconds)."
+    )
     print("| setting | " + " | ".join(METHODS) + " | auto / best |")
     print("|---|" + "---|" * (len(METHODS) + 1))
     ratios = []
@@ -82,10 +88,12 @@ def show(lines: list[dict[str, Any]], order: list[str]) -> None:
             means[method] = statistics.fmean(one["u2"] for one in good)
             took = f" {'/'.join(sorted({one['took'] for one in good}))}" if method == "auto" else ""
             cpu = statistics.median(one["cpu"] for one in good)
-            shown.append(f"{means[method]:.2f}{took} ({cpu:.1f})")
+            third = statistics.fmean(one["u3"] for one in good)
+            area = statistics.fmean(one["auc_trees"] for one in good) if "auc_trees" in good[0] else float("nan")
+            shown.append(f"{means[method]:.2f} / {third:.2f} / {area:.2f}{took} ({cpu:.1f})")
         others = [mean for method, mean in means.items() if method != "auto"]
         if "auto" in means and others:
-            ratios.append(means["auto"] / min(others))
+            ratios.append(max(means["auto"], LEAST) / max(min(others), LEAST))
             shown.append(f"{ratios[-1]:.2f}")
         print(f"| {name} | " + " | ".join(shown) + " |")
     if ratios:
@@ -98,6 +106,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("settings", nargs="*", help="settings, each in quotes")
     parser.add_argument("--file", type=Path, help="a file with a setting on every line")
+    parser.add_argument("--draw", type=int, default=0, help="how many settings to draw")
+    parser.add_argument("--seed", type=int, default=0, help="from which seed")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--methods", default=",".join(METHODS))
@@ -108,7 +118,7 @@ def main() -> None:
     texts = list(asked.settings)
     if asked.file:
         texts += [line for line in asked.file.read_text().splitlines() if line.strip() and not line.startswith("#")]
-    settings = [read_setting(text) for text in texts]
+    settings = [*map(read_setting, texts), *draw_settings(asked.seed, asked.draw)]
     done = [json.loads(line) for line in asked.results.read_text().splitlines()] if asked.results.exists() else []
     if not asked.show:
         for seed in range(asked.runs):

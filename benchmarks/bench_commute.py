@@ -3,6 +3,7 @@
 python benchmarks/bench_commute.py kernel            # 233,726 places: naive against lazy shrinking, workers per second
 python benchmarks/bench_commute.py country state     # a generated country (town to nation, or a tenth), file to file
 python benchmarks/bench_commute.py country nation FOLDER   # its files are kept in FOLDER and made only once
+python benchmarks/bench_commute.py country state FOLDER 8.6   # at another epsilon than 2
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ class Stopwatch:
         self.wall, self.cpu = wall, cpu
 
 
-def country(size: str, kept: str | None) -> None:
+def country(size: str, kept: str | None = None, epsilon: str = "2") -> None:
     import understudy as us
 
     warnings.simplefilter("ignore")
@@ -182,16 +183,16 @@ def country(size: str, kept: str | None) -> None:
                 watch.part("drawing, placing, Parquet")
 
         out = Path(name) / "release"
-        us.synthesize(source, method="commute", budget=us.ApproxDP(epsilon=2, delta="1e-5"), out=out, progress=progress)
+        us.synthesize(source, method="commute", budget=us.PureDP(epsilon=epsilon), out=out, progress=progress)
         watch.part("finishing, hashes, release")
         wall, cpu = time.perf_counter() - watch.begin[0], time.process_time() - watch.begin[1]
         done.set()
         size_out = (out / "synthetic_1.parquet").stat().st_size
         print(
-            f"{total:,} workers, {count:,} places, file to file: {wall:.0f} s ({cpu:.0f} CPU s), peak "
-            f"{peak[0] / 2**30:.2f} GB, {total / cpu / 1e6:.2f}M workers per CPU second, {size_out / 2**20:.0f} MB out"
+            f"{total:,} workers, {count:,} places, epsilon {epsilon}, file to file: {wall:.0f} s ({cpu:.0f} CPU s), "
+            f"peak {peak[0] / 1e9:.2f} GB, {total / cpu / 1e6:.2f}M workers per CPU second, {size_out / 1e6:.0f} MB out"
         )
 
 
 if __name__ == "__main__":
-    kernel() if sys.argv[1] == "kernel" else country(sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
+    kernel() if sys.argv[1] == "kernel" else country(*sys.argv[2:])

@@ -1,14 +1,17 @@
 """Settings that the default is held against its own methods on: generated populations and cuts of real files.
 
 A setting is written ``KIND rows=N [columns=K] [every=2] eps=E [pure] seed=S``. Generated kinds draw their population
-and its rows from the seed; a cut of a real file draws rows and columns. So a fresh seed is a fresh setting.
+and its rows from the seed; a cut of a real file draws rows and columns. ``proving`` is a population of the proving
+ground. So a fresh seed is a fresh setting, and ``draw_settings`` draws whole settings from one.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +19,11 @@ import pyarrow as pa
 
 import understudy as us
 from margin_data import load
+from understudy.core.structural_zeros import Condition, Impossible
 from understudy.evaluation.shared.table_measures import s_pmse
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "proving"))
+from populations import draw_population
 
 DELTA = "1e-9"
 MOST_TRIPLES = 300
@@ -61,9 +68,28 @@ def read_setting(text: str) -> Setting:
     )  # fmt: skip
 
 
+def draw_settings(seed: int, count: int) -> list[Setting]:
+    """Settings nobody chose: kind, rows, columns and budget are drawn; every third is of the proving ground."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for place in range(count):
+        kind = "proving" if place % 3 == 0 else str(rng.choice([*REAL, *KINDS]))
+        columns = int(rng.choice([4, 5, 6, 8, 10, 12, 16, 20, 24]))
+        found.append(
+            Setting(
+                kind=kind, rows=int(rng.choice([500, 1000, 2000, 5000, 10_000, 20_000])),
+                columns=min(columns, COLUMNS.get(kind, columns)), pure=bool(rng.random() < 0.3),
+                epsilon=str(rng.choice(["0.1", "0.3", "1", "3", "10"])), seed=int(rng.integers(10**6)),
+            )
+        )  # fmt: skip
+    return found
+
+
 def make(setting: Setting) -> tuple[us.Schema, pa.Table]:
     """The schema and the confidential rows of a setting."""
     rng = np.random.default_rng([setting.seed, setting.rows])
+    if setting.kind == "proving":
+        return _proving(rng, setting)
     found = _cut(setting, rng) if setting.kind in REAL else KINDS[setting.kind](rng, setting.rows, setting.columns)
     schema = us.Schema(
         attributes=tuple(us.Attribute(name=name, levels=tuple(range(size))) for name, (_, size) in found.items())
@@ -80,6 +106,34 @@ def _cut(setting: Setting, rng: np.random.Generator) -> Columns:
         names = [name for name in names if name in kept]
     taken = rng.choice(rows, min(setting.rows, rows), replace=False)
     return {name: (table[name].to_numpy()[taken], schema[name].size) for name in names}
+
+
+def _proving(rng: np.random.Generator, setting: Setting) -> tuple[us.Schema, pa.Table]:
+    """Rows of a population of the proving ground as codes: bins of numbers, and missing as the last level."""
+    people = draw_population(rng, setting.columns or 6)
+    taken = rng.integers(people.size, size=setting.rows)
+    listed, columns = [], {}
+    for one in people.schema.attributes:
+        column = people.columns[one.name][taken]
+        if one.levels:
+            last, codes = len(one.levels), column
+        else:
+            last = len(one.edges) - 1
+            codes = np.minimum(np.searchsorted(one.edges, np.nan_to_num(column), side="right") - 1, last - 1)
+        codes = np.where(people.missing(one.name)[taken], last, np.maximum(codes, 0))
+        listed.append(us.Attribute(name=one.name, levels=tuple(range(last + one.missing))))
+        columns[one.name] = pa.array(codes.astype(np.int64))
+    place = {one.name: {level: code for code, level in enumerate(one.levels)} for one in people.schema.attributes}
+    rules = tuple(
+        Impossible(
+            conditions={
+                name: Condition(levels=tuple(place[name][level] for level in condition.levels))
+                for name, condition in dict(rule.conditions).items()
+            }
+        )
+        for rule in people.schema.impossible
+    )
+    return us.Schema(attributes=tuple(listed), impossible=rules), pa.table(columns)
 
 
 def _named(codes: list[np.ndarray], sizes: list[int]) -> Columns:
@@ -191,6 +245,9 @@ KINDS = {
 }  # fmt: skip
 
 
+COLUMNS = {"MA": 24, "Adult": 14, "NLTCS": 16, "S7": 7}  # what a real file has
+
+
 def score(schema: us.Schema, original: pa.Table, synthetic: pa.Table) -> tuple[float, float]:
     """Mean S_pMSE of all two-way tables, and of all three-way tables or a fixed sample of them."""
     sizes = dict(zip(schema.names, schema.shape(), strict=True))
@@ -218,3 +275,36 @@ def _s_pmse(margin: tuple[str, ...], sizes: dict[str, int], sides: list[dict[str
     else:
         count = int(np.prod(shape))
     return float(s_pmse(*(np.bincount(one, minlength=count) for one in cells)))
+
+
+def predicted(schema: us.Schema, original: pa.Table, synthetic: pa.Table) -> tuple[str, float, float]:
+    """Train on synthetic, test on real: an outcome, and the areas under the curve of boosted trees and of a logit.
+
+    The outcome is whether somebody is above the median of the attribute that differs most from independence of the
+    others in the original (of an attribute of two levels: whether they have the second). All others predict it.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+    from sklearn.preprocessing import OneHotEncoder
+
+    codes = [np.column_stack([table[name].to_numpy() for name in schema.names]) for table in (original, synthetic)]
+    yes = codes[0] > np.median(codes[0], axis=0)
+    common = np.abs(np.corrcoef(yes + 1e-9 * np.arange(len(yes))[:, None], rowvar=False)) - np.eye(yes.shape[1])
+    place = int(np.argmax(np.sort(np.nan_to_num(common), axis=0)[-3:].sum(axis=0)))
+    middle = np.median(codes[0][:, place])
+    truth, made = (one[:, place] > middle for one in codes)
+    if truth.all() or not truth.any() or made.all() or not made.any():
+        return schema.names[place], 0.5, 0.5
+    others = [np.delete(one, place, axis=1) for one in codes]
+    trees = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(others[1], made)
+    columns = OneHotEncoder(handle_unknown="ignore", max_categories=50).fit(others[1])
+    logit = LogisticRegression(max_iter=300).fit(columns.transform(others[1]), made)
+    areas = [
+        float(roc_auc_score(truth, chance))
+        for chance in (
+            trees.predict_proba(others[0])[:, 1],
+            logit.predict_proba(columns.transform(others[0]))[:, 1],
+        )
+    ]
+    return schema.names[place], areas[0], areas[1]

@@ -3,8 +3,9 @@
 ``python benchmarks/measure_advice.py --seconds 250 --folder /tmp/advice`` draws settings of the proving ground (fresh
 populations and public files) from consecutive seeds: people, a budget, questions. `advise` is asked with the schema and
 the number of records alone, as a steward would who knows nothing else; then the release is made from the people, and
-`infer` is asked the same. Compared is how many times as wide as the real data's an interval is. One line for each
-setting goes to a file of the folder, so that a run can be continued; the summary is printed at the end.
+`infer` is asked the same. Compared are the widths of intervals, and how many times as wide as the real data's they
+are: the second also depends on how rare in truth those are whom the question is about. One line for each setting goes
+to a file of the folder, so that a run can be continued; the summary is printed at the end.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def measure(seed: int) -> list[dict[str, object]]:
             said = promised.get(name)
             if said is None or said.ratio is None or own <= 0 or width <= 0:
                 continue
-            found.append({**row, "estimate": name, "label": label, "promised": said.ratio, "delivered": width / own})
+            found.append({**row, "estimate": name, "label": label, "promised": said.ratio, "delivered": width / own,
+                          "promised_width": said.width, "delivered_width": width})  # fmt: skip
     return found
 
 
@@ -94,13 +96,13 @@ def summary(folder: Path) -> str:
     for row in first.values():
         groups.setdefault(f"{row['population'].split()[0]}", []).append(row)
         groups.setdefault(f"label {row['label']}", []).append(row)
-    for name, group in groups.items():
-        ratios = np.array([row["promised"] / row["delivered"] for row in group])
+    compared = [(name, group, what) for name, group in groups.items() for what in ("_width", "")]
+    for name, group, what in compared:
+        ratios = np.array([row[f"promised{what}"] / row[f"delivered{what}"] for row in group])
         low, middle, high = np.quantile(ratios, [0.025, 0.5, 0.975])
         within = float(np.mean((ratios >= 0.5) & (ratios <= 2)))
-        lines.append(
-            f"{name:28} n {len(ratios):4}  median {middle:.2f}  95% {low:.2f}-{high:.2f}  within 2: {within:.2f}"
-        )
+        told = f"median {middle:.2f}  95% {low:.2f}-{high:.2f}  within 2: {within:.2f}"
+        lines.append(f"{name:28} {'width' if what else 'ratio to the real':18} n {len(ratios):4}  {told}")
     return "\n".join(lines)
 
 

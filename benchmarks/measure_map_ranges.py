@@ -18,10 +18,11 @@ import numpy as np
 
 import understudy as us
 from understudy.commutes.map.counts_law import off_alike, stated_law
+from understudy.commutes.map.page_arrays import SharedError
 from understudy.demo.commuters import make_world
 
 SIZES = ((1, 4), (5, 19), (20, 99), (100, 10**9))
-OFF_BY, OFF_ALIKE = 0.25, 0.2
+OFF_BY, OFF_ALIKE = 0.25, SharedError(share=0.2, jobs=0.0)
 
 
 class _Everything:
@@ -60,21 +61,29 @@ def measured(source: Any, pairs: list[np.ndarray], epsilon: str, options: dict[s
     model, noise, zones, size = law.model[:, None], law.noise[:, None], law.cells[:, None], sizes[works, None]
     p = np.minimum((shown + 0.5) / (size + 1), 1)
     off = off_alike(release, 1) or OFF_ALIKE
-    modelled = model * shown + (1 - model) * np.minimum(shown, size / zones)
+    modelled = model * shown + (1 - model) * np.minimum(shown, np.maximum(size / zones, 1))
     variance = np.where(shown > 0, noise * size * p * (1 - p) + (OFF_BY * modelled) ** 2, 0)
-    parts = [true, shown, variance, off * modelled, np.broadcast_to(size, shown.shape)]
+    parts = [true, shown, variance, modelled, np.broadcast_to(size, shown.shape)]
+    total = float(sizes.sum())
     found = []
     for low, high in SIZES:
         inside = (size[:, 0] >= low) & (size[:, 0] <= high)
-        found.append(held([part[inside] for part in parts]))
+        found.append(held([part[inside] for part in parts], off, size[inside] / total))
     of_work = tract[works]
     by_tract = [np.stack([part[of_work == one].sum(0) for one in np.unique(of_work)]) for part in parts]
-    return [*found, held(by_tract), held([part.sum(0) for part in parts])]
+    return [
+        *found,
+        held(by_tract, off, by_tract[4] / total),
+        held([part.sum(0) for part in parts], off, np.ones(true.shape[1])),
+    ]
 
 
-def held(parts: list[np.ndarray]) -> tuple[float, float]:
-    true, shown, variance, modelled, most = (part[parts[1] > 0] for part in parts)
-    reach = 2 * np.sqrt(variance) + modelled
+def held(parts: list[np.ndarray], off: SharedError, selected: np.ndarray) -> tuple[float, float]:
+    """``selected`` is the part of all jobs that each selection has."""
+    keep = parts[1] > 0
+    true, shown, variance, modelled, most = (part[keep] for part in parts)
+    alike = np.maximum(off.share * modelled, off.jobs * np.broadcast_to(selected, keep.shape)[keep])
+    reach = 2 * np.sqrt(variance) + alike
     low, high = np.maximum(0, np.ceil(shown - reach)), np.minimum(most, np.floor(shown + reach))
     return float(((true >= low) & (true <= high)).mean()), float(np.median((high - low) / shown))
 

@@ -1,6 +1,10 @@
 """Rank linkage and attribution with M = 1, 3 and 10 copies on two public tables, beside other protections.
 
 Prints the tables of docs/theory/risk.md. The data are looked for in ``../shared/data`` or where UNDERSTUDY_DATA says.
+
+    python benchmarks/measure_risk.py s7                # or adult
+    python benchmarks/measure_risk.py s7 ipf copies     # of one method, one of the two tables: copies, beside
+    python benchmarks/measure_risk.py copies 1000000    # section 4 of the paper: generated people, three copies
 """
 
 from __future__ import annotations
@@ -18,10 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # papers/ is in th
 
 import understudy as us
 from papers.reproduced.raab import MISSING_TEXT, schema_of
+from understudy.demo.people import make_people, small_schema
 from understudy.evaluation.attacks import rank_attribution
 from understudy.evaluation.beside import PROTECTIONS
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
+from understudy.evaluation.shared.attack import Scene
 
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", "../shared/data"))
 COPIES = (1, 3, 10)
@@ -52,8 +58,7 @@ def first(release: us.Release, copies: int) -> us.Release:
     return replace(release, tables=release.tables[:copies])
 
 
-def show(title: str, source: Any, release: us.Release, targets: tuple[str, ...]) -> None:
-    print(f"\n### {title}")
+def show_copies(source: Any, release: us.Release, targets: tuple[str, ...]) -> None:
     for copies in COPIES:
         only = ("rank_attribution",) if copies > 1 else ("rank_attribution", "rank_linkage", "uniqueness")
         found = evaluate_risk(compare(first(release, copies), source, targets=targets), only=only)
@@ -70,6 +75,9 @@ def show(title: str, source: Any, release: us.Release, targets: tuple[str, ...])
                 print(
                     f"   {row['attack']} {row['subject']}: success {row['success']:.3f} baseline {row['baseline']:.3f}"
                 )
+
+
+def show_beside(source: Any, release: us.Release, targets: tuple[str, ...]) -> None:
     print("Other protections at like utility:")
     found = us.attack(first(release, 1), source, targets=targets[:1], only=("matching",), beside=PROTECTIONS)
     for row in found.frames["beside"].to_pylist():
@@ -77,19 +85,54 @@ def show(title: str, source: Any, release: us.Release, targets: tuple[str, ...])
             print("  ", {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
 
 
-def main(which: str) -> None:
-    warnings.simplefilter("ignore")
+def copies_say(records: int) -> None:
+    """What three copies do to an intruder: comforted, narrowed or confused (``ipf`` at epsilon 1, generated people)."""
+    import resource
+    import time
+
+    schema = small_schema()
+    source = us.open_source(make_people(records).select(list(schema.names)), schema)
+    release = us.synthesize(source, method="ipf", budget=us.PureDP(epsilon=1), copies=3)
+    comparison = compare(release, source)
+    scene = Scene(people=comparison.people, tables=comparison.tables)
+    started = time.process_time()
+    for target, guess in rank_attribution.attack_attributes(comparison, scene, comparison.attacked).items():
+        told = guess.summary()
+        names = [name for name in told if name.startswith("copies_")]
+        print(
+            f"{records:,} records, {target}: people={told['people']}",
+            " ".join(f"{name}={told[name]:.3f}" for name in (*names, "range_holds_truth", "range_width")),
+            f"correct={told['correct']} false={told['false']}",
+            flush=True,
+        )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"the attack took {time.process_time() - started:.0f} CPU seconds; peak memory of all {peak:.0f} MB")
+
+
+RELEASES = {
+    "s7": {"histogram": us.NonPrivate(), "ipf": us.PureDP(epsilon=1)},
+    "adult": {"aim": us.ApproxDP(epsilon=1, delta="1e-9")},
+}
+TARGETS = {"s7": ("income", "edu"), "adult": ("education-num", "hours-per-week")}
+PARTS = {"copies": show_copies, "beside": show_beside}
+
+
+def main(which: str, only: str, part: str) -> None:
     rank_attribution.MOST_PEOPLE = PEOPLE
-    if which == "s7":
-        source = s7()
-        for method, budget in (("histogram", us.NonPrivate()), ("ipf", us.PureDP(epsilon=1))):
+    source = s7() if which == "s7" else adult()
+    for method, budget in RELEASES[which].items():
+        if only in ("", method):
             release = us.synthesize(source, method=method, budget=budget, copies=10)
-            show(f"S7, {method}, {budget}", source, release, ("income", "edu"))
-    else:
-        source = adult()
-        release = us.synthesize(source, method="aim", budget=us.ApproxDP(epsilon=1, delta="1e-9"), copies=10)
-        show("Adult, aim, epsilon 1", source, release, ("education-num", "hours-per-week"))
+            print(f"\n### {which}, {method}, {budget}")
+            for name, show in PARTS.items():
+                if part in ("", name):
+                    show(source, release, TARGETS[which])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "s7")
+    warnings.simplefilter("ignore")
+    first_word, second, third, *_ = [*sys.argv[1:], "", "", ""]
+    if first_word == "copies":
+        copies_say(int(second))
+    else:
+        main(first_word or "s7", second, third)

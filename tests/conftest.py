@@ -70,8 +70,17 @@ def data_folder() -> Path:
     return folder
 
 
-# Folders whose tests are about what surrounds a fit, not about its prior strength.
-SHORT_BOOTSTRAP = ("tests/conformance", "tests/replay", "tests/unit/cli", "tests/unit/release", "tests/unit/reporting")
+# Tests that are about what surrounds a fit, not about its prior strength; examples of the documentation too.
+SHORT_BOOTSTRAP = (
+    "tests/conformance",
+    "tests/replay",
+    "tests/structure/test_readme.py",
+    "tests/unit/cli",
+    "tests/unit/explore",
+    "tests/unit/release",
+    "tests/unit/reporting",
+    "src/understudy/api",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -30,7 +30,7 @@ def draw_questions(rng: np.random.Generator, people: Population, count: int) -> 
     """Some questions about a population, of different kinds."""
     makers = [_proportion, _proportion, _subgroup, _subgroup, _count, _difference, _difference, _mean, _quantile]
     makers += [_crosstab, _crosstab, _association, _logit, _logit, _logit, _linear, _poisson, _multinomial, _ordered]
-    makers += [_spread, _spread, _ratio, _by, _correlation, _probit]
+    makers += [_spread, _spread, _ratio, _by, _percent, _correlation, _probit]
     found: list[Asked] = []
     for place in rng.permutation(len(makers)):
         made = makers[place](rng, people)
@@ -242,7 +242,7 @@ def _probit(rng: np.random.Generator, people: Population) -> Asked | None:
     return Asked(kind="probit", text=asked.text, true=true, options={**asked.options, "family": "probit"})
 
 
-def _codes(people: Population, name: str) -> tuple[np.ndarray, int]:
+def codes_of(people: Population, name: str) -> tuple[np.ndarray, int]:
     """The level or bin of everybody (-1 where missing), and how many there are."""
     attribute, column = people.schema[name], people.columns[name]
     if attribute.levels:
@@ -254,7 +254,7 @@ def _codes(people: Population, name: str) -> tuple[np.ndarray, int]:
 
 def _table(people: Population, names: Sequence[str]) -> Callable[[np.ndarray | None], np.ndarray]:
     """The shares of a table of those with a value in all its attributes."""
-    coded = [_codes(people, name) for name in names]
+    coded = [codes_of(people, name) for name in names]
     shape = tuple(size for _, size in coded)
     known = _known(people, names)
     flat = np.ravel_multi_index([np.maximum(codes, 0) for codes, _ in coded], shape)
@@ -272,6 +272,21 @@ def _crosstab(rng: np.random.Generator, people: Population) -> Asked:
     shares = _table(people, names)
     kind = "crosstab" if len(names) < 3 else "crosstab, 3 attributes"
     return Asked(kind=kind, text=f"crosstab({', '.join(names)})", true=lambda rows: shares(rows).ravel())
+
+
+def _percent(rng: np.random.Generator, people: Population) -> Asked | None:
+    """Percentages by row or by column of a table of two attributes."""
+    names = _some(rng, _names(people), 2)
+    if len(names) < 2:
+        return None
+    shares, within = _table(people, names), str(rng.choice(["row", "column"]))
+
+    def true(rows: np.ndarray | None) -> np.ndarray:
+        found = shares(rows)
+        return (found / found.sum(axis=-1 if within == "row" else 0, keepdims=True)).ravel()
+
+    text = f"crosstab({', '.join(names)}, percent='{within}')"
+    return Asked(kind=f"crosstab, {within} percent", text=text, true=true)
 
 
 def _association(rng: np.random.Generator, people: Population) -> Asked | None:
@@ -308,6 +323,15 @@ def _design(people: Population, terms: Sequence[str], crossed: bool) -> list[np.
     return columns
 
 
+def _patterns(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Where each different row of some columns is first, and how often it occurs."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        code = np.unique(code * len(values) + place, return_inverse=True)[1]
+    return np.unique(code, return_index=True, return_counts=True)[1:]
+
+
 def _regression(
     people: Population,
     family: str,
@@ -327,8 +351,8 @@ def _regression(
 
     def true(rows: np.ndarray | None) -> np.ndarray:
         used = np.flatnonzero(known) if rows is None else rows[known[rows]]
-        patterns, counts = np.unique(np.column_stack([design[used], answer[used]]), axis=0, return_counts=True)
-        x, y = patterns[:, :-1], patterns[:, -1]
+        first, counts = _patterns([*design[used].T, answer[used]])
+        x, y = design[used][first], answer[used][first].astype(float)
         labels = tuple(f"x{place}" for place in range(x.shape[1]))
         names = labels
         if family == "multinomial":

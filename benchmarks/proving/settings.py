@@ -10,20 +10,22 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
-from asked import Asked, draw_questions
+from asked import Asked, codes_of, draw_questions
 from populations import Population, draw_population
 
 import understudy as us
 from understudy.core.questions import parse_question
 from understudy.errors import MissingExtraError
-from understudy.inference.ask import delta_method
+from understudy.inference.ask import ask, delta_method
 from understudy.inference.estimands import make_estimand
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.randomness.streams import SeededStream
 
-QUESTIONS = 12
+QUESTIONS = 20
+ROUNDS = 30  # of proportional fitting
 ASIDE = 8  # of a seed: numbers that the questions do not depend on
 SLOW = ("took too long", "of processor time")  # failures that say how busy or small a machine is
 SECONDS = 10  # of processor time for one answer; more is recorded as a failure
@@ -56,7 +58,7 @@ def draw_setting(seed: int, most: int = 100_000) -> Setting:
     attributes = int(rng.choice([3, 4, 5, 6, 8, 12, 20, 40], p=[0.2, 0.2, 0.2, 0.15, 0.12, 0.08, 0.03, 0.02]))
     population = draw_population(rng, attributes)
     sizes = [100, 300, 1000, 3000, 10_000, 30_000, 100_000]
-    records = min(int(rng.choice(sizes, p=[0.1, 0.15, 0.3, 0.2, 0.15, 0.07, 0.03])), most)
+    records = min(int(rng.choice(sizes, p=[0.12, 0.2, 0.33, 0.25, 0.07, 0.02, 0.01])), most)
     epsilon = float(rng.choice([0.5, 1.0, 2.0, 5.0, 10.0]))
     method = str(rng.choice(METHODS, p=[0.6, 0.1, 0.08, 0.04, 0.04, 0.07, 0.03, 0.04]))
     if method == "dirichlet":
@@ -140,8 +142,10 @@ def run(seed: int, *, most: int = 100_000, baseline: bool | None = None) -> dict
         source = us.wrap(people.frame(rows), people.schema)
         found["distance"] = _distance(source, release, picked)
         found["distance_independent"] = _distance(source, other, picked)
+    shared: dict[object, object] = {}  # questions about the same attributes share their draws, as in a list for infer
+    records = us.wrap(people.frame(rows), people.schema)
     answers = [
-        _answer(release, asked, people, rows, np.random.default_rng([seed, place]))
+        _answer(release, asked, people, rows, records=records, rng=np.random.default_rng([seed, place]), shared=shared)
         for place, asked in enumerate(draw_questions(rng, people, QUESTIONS))
     ]
     found["answers"] = answers
@@ -173,7 +177,14 @@ def _distance(source: us.Release, release: us.Release, pairs: list[tuple[str, ..
 
 
 def _answer(
-    release: us.Release, asked: Asked, people: Population, rows: np.ndarray, rng: np.random.Generator
+    release: us.Release,
+    asked: Asked,
+    people: Population,
+    rows: np.ndarray,
+    *,
+    records: us.Release,
+    rng: np.random.Generator,
+    shared: dict[object, object],
 ) -> dict[str, object]:
     """What ``infer`` says to one question, held against the truth."""
     found: dict[str, object] = {"kind": asked.kind, "question": asked.text}
@@ -181,7 +192,7 @@ def _answer(
     try:
         with at_most(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            answer = us.infer(release, asked.text, rng=rng, **asked.options)
+            answer = ask(release, asked.text, rng=rng, shared=shared, **asked.options)
     except us.UnderstudyError as error:
         kept = f"extra: {error}" if isinstance(error, MissingExtraError) else str(error)
         return {**found, "refused": kept[:160], "seconds": round(time.process_time() - began, 2)}
@@ -215,30 +226,62 @@ def _answer(
     found["values"] = [_short(one) for one in value[:12]]
     found["low"] = [_short(one) for one in low[:12]]
     found["high"] = [_short(one) for one in high[:12]]
-    width = _real_width(asked, people, rows)
+    width = _real_width(asked, records)
     if width is not None and len(width) == len(low):
         with np.errstate(all="ignore"):
             ratio = (high - low) / width
         found["width"] = [_short(one) if np.isfinite(one) else None for one in ratio]
+        if any("no interactions" in text for text in answer.warnings):
+            found["violation"] = _violation(asked, people, width)
     far = judged & ~((low - FAR * (high - low) <= true) & (true <= high + FAR * (high - low)))
     if any(flag and label == "valid" for flag, label in zip(far, found["labels"], strict=True)):  # type: ignore[call-overload]
         found["failure"] = f"valid, and more than {FAR:g} widths away from the truth"
     return found
 
 
-def _real_width(asked: Asked, people: Population, rows: np.ndarray) -> np.ndarray | None:
+def _real_width(asked: Asked, records: us.Release) -> np.ndarray | None:
     """The width of a 95 percent interval from the records themselves, known by their bins; None where costly."""
-    estimand = make_estimand(parse_question(asked.text, people.schema, **asked.options), people.schema)
+    estimand = make_estimand(parse_question(asked.text, records.schema, **asked.options), records.schema)
     if estimand.groups > MOST_GROUPS or len(estimand.names) > 60:
         return None
-    table = us.wrap(people.frame(rows), people.schema).coded(1).counts(estimand.margin).reshape(-1)
+    table = records.coded(1).counts(estimand.margin).reshape(-1)
     counts = np.bincount(estimand.labels, weights=table, minlength=estimand.groups)[None]
     try:
         with np.errstate(all="ignore"):
-            variances = delta_method(estimand, counts, np.ones(estimand.groups, bool), len(rows))[1][0]
+            variances = delta_method(estimand, counts, np.ones(estimand.groups, bool), int(table.sum()))[1][0]
     except (us.UnderstudyError, np.linalg.LinAlgError):
         return None
     return np.asarray(2 * 1.959964 * np.sqrt(variances))
+
+
+def _violation(asked: Asked, people: Population, width: np.ndarray) -> list[float | None]:
+    """By how much a population without interactions of three attributes would differ, in standard errors of records.
+
+    That population has the same two-way tables (iterative proportional fitting, code by code, missing ones too).
+    """
+    schema = people.schema
+    estimand = make_estimand(parse_question(asked.text, schema, **asked.options), schema)
+    margin = estimand.margin
+    if len(margin) < 3:
+        return [0.0] * len(width)
+    shape = schema.shape(margin)
+    codes = [np.where(own < 0, schema[name].size - 1, own) for name in margin for own in [codes_of(people, name)[0]]]
+    flat = np.ravel_multi_index([one.astype(np.int64) for one in codes], shape)
+    true = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape) / people.size
+    fitted = np.full(shape, 1 / true.size)
+    pairs = [tuple(set(range(len(margin))) - set(pair)) for pair in combinations(range(len(margin)), 2)]
+    for _ in range(ROUNDS):
+        for others in pairs:
+            wanted, own = (one.sum(axis=others, keepdims=True) for one in (true, fitted))
+            fitted = fitted * np.where(own > 0, wanted / np.maximum(own, 1e-300), 0.0)
+    grouped = [np.bincount(estimand.labels, weights=one.ravel(), minlength=estimand.groups) for one in (true, fitted)]
+    try:
+        with np.errstate(all="ignore"):
+            values = estimand.evaluate(np.array(grouped))
+            away = np.abs(values[0] - values[1]) / (width / (2 * 1.959964))
+    except (us.UnderstudyError, np.linalg.LinAlgError):
+        return [None] * len(width)
+    return [_short(one) if np.isfinite(one) else None for one in away]
 
 
 def _short(number: float) -> float:

@@ -37,15 +37,21 @@ if TYPE_CHECKING:
     from understudy.auditing.calibration import prior_table as prior_table
     from understudy.auditing.exact_audit import audit as audit
     from understudy.auditing.rounded_laplace import RoundedLaplace as RoundedLaplace
-    from understudy.auditing.transition_laws import Matrix as Matrix
+    from understudy.auditing.transition_matrix import Matrix as Matrix
     from understudy.commutes.map.commute_map import commute_map as commute_map
     from understudy.commutes.source.local import open_commutes as open_commutes
     from understudy.commutes.source.places_file import read_places as read_places
     from understudy.core.derived_attributes import Case as Case
     from understudy.core.derived_attributes import Derived as Derived
+    from understudy.core.file_format import ColumnFormat as ColumnFormat
+    from understudy.core.file_format import FileFormat as FileFormat
+    from understudy.core.identifiers import Identifier as Identifier
     from understudy.core.result import Estimate as Estimate
     from understudy.core.result import Evaluation as Evaluation
     from understudy.core.result import Finding as Finding
+    from understudy.core.rules import Asked as Asked
+    from understudy.core.rules import Order as Order
+    from understudy.core.rules import Ratio as Ratio
     from understudy.core.schema import Attribute as Attribute
     from understudy.core.schema import Schema as Schema
     from understudy.core.schema_file import read_schema as read_schema
@@ -108,6 +114,9 @@ _HOME = {
     "understudy.auditing.calibration": ("calibrate", "prior_table"),
     "understudy.auditing.exact_audit": ("audit",),
     "understudy.core.derived_attributes": ("Case", "Derived"),
+    "understudy.core.file_format": ("ColumnFormat", "FileFormat"),
+    "understudy.core.rules": ("Asked", "Order", "Ratio"),
+    "understudy.core.identifiers": ("Identifier",),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
@@ -124,7 +133,7 @@ _HOME = {
     "understudy.privacy.mechanisms.dirichlet_law": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
     "understudy.auditing.rounded_laplace": ("RoundedLaplace",),
     "understudy.privacy.ledger.ledger": ("Ledger",),
-    "understudy.auditing.transition_laws": ("Matrix",),
+    "understudy.auditing.transition_matrix": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.promise.plan": ("Plan",),
     "understudy.privacy.promise.plan_file": ("read_plan", "write_plan"),

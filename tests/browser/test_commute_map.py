@@ -247,7 +247,7 @@ def test_search_finds_by_id_name_and_area(file, visit, typed, finds):
 def test_search_says_when_nothing_is_found(file, visit):
     page = ready(visit(file))
     page.locator("#search").fill("nowhere")
-    assert page.locator("#found").inner_text() == "Nothing has this id or name."
+    assert page.locator("#found").inner_text() == "No place or area has this id or name."
     page.keyboard.press("Enter")
     assert page.locator("#summary h2").inner_text() == "Where all workers live"
 

@@ -92,7 +92,7 @@ def test_private_destinations_are_measured(town, kind, budget):
     if kind == "replace":
         assert made == source.total()
     else:
-        noisy = next(one for one in synthesis.measurements if one.label == ORIGINS)
+        noisy = next(one for one in synthesis.measurements if one.label == PAIRS)
         assert made == noisy.values.sum()  # the exact number is never used
     assert any("workplace" in one.label for one in synthesis.measurements)
 

@@ -1,12 +1,14 @@
 """What every synthesizer must keep, whatever its method: run over the whole registry.
 
-Each is tried with every guarantee it offers and both units. A new method is tested here by existing.
+Each is tried with every guarantee it offers and both units: a plain run takes every guarantee and every unit of each
+method, FULL=1 each of them with each other. A new method is tested here by existing.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -88,6 +90,22 @@ CASES = [
     for unit in UNITS
     if (guarantee, unit) != ("probabilistic", "add_remove")  # Definition 6 is proved for a row that is replaced
 ]
+
+
+def parameters(cases: Iterable[Case]) -> list[Any]:
+    """The cases for a test that runs the method; a plain run alternates between the units."""
+    return [
+        pytest.param(case, id=str(case), marks=() if case.unit in plain_units(case) else pytest.mark.full)
+        for case in cases
+    ]
+
+
+def plain_units(case: Case) -> tuple[str, ...]:
+    """The guarantees of a method take the units in turn, so that both are tried; a single guarantee takes both."""
+    offered = synthesizers[case.method].guarantees
+    return UNITS if len(offered) == 1 else (UNITS[offered.index(case.guarantee) % 2],)
+
+
 FIRST = {method: BUDGETS[synthesizers[method].guarantees[0]] for method in METHODS}
 PRIVATE = [case for case in CASES if case.guarantee != "none"]
 
@@ -109,6 +127,14 @@ def test_budgets_cover_every_guarantee():
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_a_plain_run_takes_every_guarantee_and_every_unit(method):
+    mine = [case for case in CASES if case.method == method]
+    plain = [case for case in mine if case.unit in plain_units(case)]
+    assert {case.guarantee for case in plain} == {case.guarantee for case in mine}
+    assert {case.unit for case in plain} == {case.unit for case in mine} == set(UNITS)
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_says_what_it_is(method):
     kind = synthesizers[method]
     assert kind.name == method
@@ -123,7 +149,7 @@ def made(people, schema):
     return cache(lambda case, seed: case.make(us.open_source(people, schema), seed=seed))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_rows_lie_inside_the_schema_and_structural_zeros_stay_zero(made, schema, case):
     for seed in (1, 8, 9):
         release = made(case, seed)
@@ -136,7 +162,7 @@ def test_rows_lie_inside_the_schema_and_structural_zeros_stay_zero(made, schema,
                 assert not measurement.values[impossible].any()
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_spends_what_was_planned_and_no_more(source, schema, case):
     budget = case.budget
     plan = case.plan(schema)
@@ -158,7 +184,7 @@ def test_spends_what_was_planned_and_no_more(source, schema, case):
 
 
 @pytest.mark.parametrize("fixed", [(), ("sex",)], ids=["three_rows", "fixed"])
-@pytest.mark.parametrize("case", PRIVATE, ids=str)
+@pytest.mark.parametrize("case", parameters(PRIVATE))
 def test_keeps_its_promise_for_other_units(source, schema, case, fixed):
     if fixed and case.unit == "add_remove":  # public strata would make somebody's presence public
         with pytest.raises(InputError, match="fixed"):
@@ -175,7 +201,7 @@ def test_keeps_its_promise_for_other_units(source, schema, case, fixed):
     assert cell_counts(release.frame(), schema)[~schema.allowed()].sum() == 0
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_plan_is_a_function_of_public_facts(schema, case):
     """There is no way to hand data to a plan, and the same facts give the same plan."""
     assert not {"source", "data"} & set(inspect.signature(us.plan).parameters)
@@ -186,7 +212,7 @@ def test_plan_is_a_function_of_public_facts(schema, case):
     assert case.plan(schema, rows=51).hash != first.hash
 
 
-@pytest.mark.parametrize("case", PRIVATE, ids=str)
+@pytest.mark.parametrize("case", parameters(PRIVATE))
 def test_what_must_be_answerable_is_held_by_a_step_that_is_fixed_beforehand(schema, case):
     """Whatever a method chooses later, and inside the same budget."""
     first, second, third = schema.names[:3]
@@ -221,7 +247,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("change", REFUSALS.values(), ids=REFUSALS)
-@pytest.mark.parametrize("case", PRIVATE, ids=str)
+@pytest.mark.parametrize("case", parameters(PRIVATE))
 def test_refuses_before_touching_data(raising_source, case, change):
     with pytest.raises(InputError):
         us.synthesize(raising_source, **{**case.settings, **change})
@@ -252,7 +278,7 @@ def test_refuses_a_taken_folder_before_touching_data(raising_source, method, tmp
         us.synthesize(raising_source, method=method, budget=FIRST[method], out=tmp_path / "release")
 
 
-@pytest.mark.parametrize("case", PRIVATE, ids=str)
+@pytest.mark.parametrize("case", parameters(PRIVATE))
 def test_an_exhausted_account_refuses_before_touching_data(source, raising_source, tmp_path, case):
     budget = case.budget
     limit = budget.implied() if isinstance(budget, us.ProbabilisticDP) else budget
@@ -287,7 +313,7 @@ def test_an_account_of_another_unit_refuses_before_touching_data(raising_source,
     assert ledger.head() == before
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.unit == "add_remove"], ids=str)
+@pytest.mark.parametrize("case", parameters(case for case in CASES if case.unit == "add_remove"))
 def test_the_chosen_number_of_rows_is_given_whoever_takes_part(people, schema, case):
     sizes = {case.make(us.open_source(table, schema), rows=40).frame().num_rows for table in (people, people.slice(1))}
     assert sizes == {40}
@@ -310,7 +336,7 @@ def test_the_exact_number_of_rows_is_never_used(people, schema, monkeypatch, cas
         assert first.frame().equals(second.frame())
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_everything_follows_from_the_journalled_answers(people, schema, tmp_path, case):
     """A run replayed from its journal, without any source, gives the same tables: data enter through the gate alone."""
     plan = case.plan(schema, copies=2)
@@ -331,7 +357,7 @@ def test_everything_follows_from_the_journalled_answers(people, schema, tmp_path
         assert "records" not in kinds
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_tables_of_no_rows_and_of_one_row(people, schema, case):
     for rows in (0, 1):
         source = us.open_source(people.slice(0, rows), schema)
@@ -345,7 +371,7 @@ def test_tables_of_no_rows_and_of_one_row(people, schema, case):
             assert release.frame().num_rows == rows
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_an_attribute_of_one_level(case):
     schema = us.Schema(
         attributes=(us.Attribute(name="country", levels=("here",)), us.Attribute(name="sex", levels=("F", "M")))
@@ -357,7 +383,7 @@ def test_an_attribute_of_one_level(case):
         assert release.frame().num_rows == 30
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_a_table_of_one_cell(case):
     """Under ``replace`` one possible cell says nothing about anybody: a method may refuse, and must say why."""
     schema = us.Schema(attributes=(us.Attribute(name="country", levels=("here",)),))
@@ -372,7 +398,7 @@ def test_a_table_of_one_cell(case):
     assert set(us.synthesize(source, plan=plan).frame()["country"].to_pylist()) <= {"here"}
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_copies(source, made, schema, case):
     release = case.make(source, copies=3)
     assert release.copies == 3
@@ -391,21 +417,21 @@ def test_copies(source, made, schema, case):
         release.frame(4)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_randomness_comes_from_the_stream_alone(source, made, case):
     first, again, other = made(case, 8).frame(), case.make(source, seed=8).frame(), made(case, 9).frame()
     assert first.equals(again)
     assert not first.equals(other)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_a_release_made_with_test_randomness_promises_nothing(made, case):
     release = made(case, 1)
     assert release.statement.guarantee == us.NonPrivate()
     assert any("test randomness" in text for text in release.statement.warnings)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_a_written_release_reads_back_and_verifies(source, tmp_path, case):
     release = us.synthesize(source, **case.settings, out=tmp_path / "release")
     assert release.statement.guarantee == case.budget

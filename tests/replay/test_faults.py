@@ -19,6 +19,9 @@ from replaying.watching import mechanism_named
 from understudy.commutes.methods.commute import Commute
 from understudy.commutes.models.regions import PlacesAround
 from understudy.engines.counting import bounding
+from understudy.engines.systems.local.source import LocalSource
+from understudy.models.found_codes import find_codes
+from understudy.privacy.exact.stability_delta import least_threshold, stability_delta
 from understudy.privacy.gate import measurement_steps as steps
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
@@ -26,6 +29,7 @@ from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, pure_los
 from understudy.privacy.mechanisms.flow_draws import CellUrn
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, IntegerNoise
 from understudy.privacy.mechanisms.place_tree_compiled import squared_distance
+from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.synth.methods.dirichlet import Dirichlet
@@ -252,3 +256,57 @@ def test_an_exact_count_that_slips_into_the_notes(monkeypatch):
     monkeypatch.setattr(Independent, "run", talkative)
     found = reported(people("independent"), "the release differs in manifest.json")
     assert any("README.md" in line for line in found)
+
+
+CODES = Case(method="independent", world="codes", unit_name="three rows, assumed", budget_name="approx")
+
+
+def test_a_threshold_below_the_one_that_was_charged(monkeypatch):
+    honest = StabilityThreshold.find
+
+    def lower(mechanism, codes, counts, stream):
+        return honest(
+            StabilityThreshold(scale=mechanism.scale, threshold=mechanism.threshold - 9), codes, counts, stream
+        )
+
+    monkeypatch.setattr(StabilityThreshold, "find", lower)
+    reported(CODES, "what was told is not the codes")
+
+
+def test_a_delta_for_one_code_where_a_unit_has_three(monkeypatch):
+    least_threshold.cache_clear()
+    everywhere(monkeypatch, stability_delta, lambda scale, threshold, rows: stability_delta(scale, threshold, 1))
+    try:
+        reported(CODES, "a code of one unit alone is seen")
+    finally:
+        least_threshold.cache_clear()
+
+
+def test_codes_whose_noise_is_less_than_charged(monkeypatch):
+    honest = StabilityThreshold.find
+
+    def quieter(mechanism, codes, counts, stream):
+        less = StabilityThreshold(scale=mechanism.scale / 2, threshold=mechanism.threshold)
+        return honest(less, codes, counts, stream)
+
+    monkeypatch.setattr(StabilityThreshold, "find", quieter)
+    reported(CODES, "noise of scale")
+
+
+def test_codes_that_occur_told_beside_the_gate(monkeypatch):
+    """A level for every code that was counted, whatever its noisy count."""
+    seen: list[str] = []
+    honest_count, honest_find = LocalSource.count_codes, find_codes
+
+    def count_codes(source, name, length):
+        counted = honest_count(source, name, length)
+        if length is None:
+            seen[:] = counted._codes
+        return counted
+
+    def leaking(attribute, generations):
+        return replace(honest_find(attribute, generations), levels=(*seen, "other"), most_codes=9)
+
+    monkeypatch.setattr(LocalSource, "count_codes", count_codes)
+    everywhere(monkeypatch, find_codes, leaking)
+    reported(CODES, "the release differs in", "the neighbour's run ended with")

@@ -19,7 +19,7 @@ def on_path():
     sys.path.insert(0, str(PROVING))
     yield
     sys.path.remove(str(PROVING))
-    for name in ("asked", "populations", "results", "settings"):  # names that others may have too
+    for name in ("asked", "outside", "populations", "results", "settings"):  # names that others may have too
         sys.modules.pop(name, None)
 
 
@@ -75,6 +75,50 @@ def test_the_page_counts_by_label_and_finds_what_lies_below_the_bar():
     assert "| range | 1 | 1.000 |" in text
     assert "- logit, under 1,000, epsilon 1, ipf: 0.500 of 60" in text
     assert results.failures([{"seed": 2, "records": 5, "answers": [{"question": "q", "failure": "broke"}]}])
+
+
+def test_the_violation_of_no_interaction_is_nought_where_there_is_none_and_large_where_there_is():
+    import asked
+    import settings
+    from populations import Population
+
+    schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=("n", "y")) for name in "abc"))
+    cells = np.indices((2, 2, 2)).reshape(3, -1)
+    for effect, wide in ((0, False), (2, True)):
+        counts = 10 * np.where(cells.sum(axis=0) % 2, 1, 1 + effect)  # an interaction of all three and of no two
+        columns = {name: np.repeat(codes, counts) for name, codes in zip("abc", cells, strict=True)}
+        people = Population(kind="by hand", schema=schema, columns=columns)
+        of, among = columns["a"] == 1, (columns["b"] == 1) & (columns["c"] == 1)
+        question = asked.Asked(
+            kind="q", text="proportion(a == 'y', where=b == 'y' and c == 'y')", true=asked._share(of, among)
+        )
+        (found,) = settings._violation(question, people, np.array([0.2]))
+        assert (found > 1) == wide
+        assert wide or found < 1e-6
+
+
+def test_answers_about_one_release_are_worth_fewer_independent_ones():
+    import results
+
+    def rows(seeds):
+        return [({"seed": seed}, {}, "valid", float(hit), 1.0, None) for seed, hit in seeds]
+
+    alike = rows((seed, seed % 4 > 0) for seed in range(20) for _ in range(10))
+    apart = rows((seed, (seed + k) % 4 > 0) for seed in range(20) for k in range(12))
+    assert results.independent(alike) == pytest.approx(20, rel=0.1)
+    assert results.independent(apart) == len(apart)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("place", [0, 1])
+def test_posterior_copies_serve_models_of_another_package(place):
+    """16 releases: three (two) coefficients each. At 95 percent fewer than 75 hold with a probability below 1e-4."""
+    import outside
+
+    found = outside.measure(outside.MODELS[place], 16, 5, 1.0)
+    assert found["T_f*"][0] > 0.75
+    assert found["mixture"][0] > 0.75
+    assert found["one copy as records"][0] < min(found["T_f*"][0], found["mixture"][0])
 
 
 @pytest.mark.full

@@ -82,17 +82,17 @@ def infer(
         formula such as ``smokes ~ age + sex``. A list of questions gets as many answers; those about the same
         attributes share their draws.
     family
-        The kind of regression: linear, logit, probit, poisson, multinomial or ordered; by the outcome if left out.
+        The kind of regression: linear, logit, probit, poisson, multinomial or ordered. By default the outcome decides.
     event
         The level that a logistic regression is about.
     where
         A subgroup, such as ``age >= 45``; for any question.
     by
-        One or more attributes: the quantity in each of their groups, in one answer.
+        One or more attributes: one answer gives the quantity in each of their groups.
     level
-        The level of the intervals.
+        The level of the intervals, such as 0.95.
     draws
-        How many draws of the posterior.
+        How many draws are made from the posterior.
     prior
         Prior strength in records of each group that the question tells apart; by default 1/2 for few groups, and for
         many several values that share the posterior by their evidence.
@@ -217,7 +217,7 @@ def compare_models(
     where: str | None = None,
     rng: Generator | None = None,
 ) -> ModelComparison:
-    """Test whether the terms that a larger model has more than a smaller one are 0, with the noise accounted for.
+    """Test whether the terms that only the larger of two models has are 0. The test accounts for the noise.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def compare_models(
     smaller, larger
         Formulas with the same outcome; the larger one has every term of the smaller one.
     family
-        The kind of regression: linear, logit, probit, poisson, multinomial or ordered; by the outcome if left out.
+        The kind of regression: linear, logit, probit, poisson, multinomial or ordered. By default the outcome decides.
     event
         The level that a logistic regression is about.
     where
@@ -237,7 +237,7 @@ def compare_models(
     Returns
     -------
     ModelComparison
-        A joint Wald test of the terms that the larger model has more.
+        A joint Wald test of the terms that only the larger model has.
 
     Raises
     ------

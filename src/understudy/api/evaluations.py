@@ -5,13 +5,12 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.arrays import Progress
 from understudy.core.folders import as_path, output_path, publish_folder, release_above
-from understudy.core.result import INTERNAL, PARTS, WAYS, Evaluation, EvaluationRequest, Finding, Section
+from understudy.core.result import INTERNAL, PARTS, WAYS, Evaluation, EvaluationRequest, Finding, Section, ShownTable
 from understudy.core.schema import Schema
 from understudy.engines.opening import open_source
 from understudy.errors import DisclosureError, InputError, unknown_name
@@ -55,12 +54,12 @@ def evaluate(
     targets
         Attributes that an intruder wants to know; by default each attribute.
     ways
-        Of how many attributes the compared tables are.
+        How many attributes the compared tables have.
     parts
         ``utility``, ``risk`` or both; what is left out is empty.
     thorough
         Whether more people are attacked, and the plan of the release may be run again for ten CPU minutes. Otherwise it
-        is run again for at most 30 CPU seconds.
+        is run again for at most 40 CPU seconds.
     progress
         Called while it works, with what is done and what there is to do.
     finished
@@ -92,7 +91,7 @@ def evaluate(
 
     for name, values in (("models", models), ("keys", keys), ("targets", targets), ("ways", ways), ("parts", parts)):
         if isinstance(values, str) or not isinstance(values, Iterable):
-            raise InputError(f"{name} must be a list, also if it is only one.")
+            raise InputError(f"{name} must be a list, even with a single entry.")
     for part in parts:
         if part not in PARTS:
             raise unknown_name("part of an evaluation", part, PARTS)
@@ -127,7 +126,7 @@ def attack(
     progress: Progress | None = None,
     finished: Callable[[str, Section], None] | None = None,
 ) -> Section:
-    """Attack a release with the confidential data in hand: the risk part of ``evaluate``, or some attacks of it.
+    """Attack a release, with the confidential data to score the attacks: the risk part of ``evaluate``, or some of it.
 
     Parameters
     ----------
@@ -142,8 +141,8 @@ def attack(
     only
         The names of the attacks to play; all of them by default.
     beside
-        Other protections that are put beside the release at like utility and attacked in the same way: ``noise``,
-        ``swap``, ``pram``, ``microaggregation``, ``ipf``. They give the table ``beside`` and its figure.
+        Other protections, set to about the same utility and attacked in the same way: ``noise``, ``swap``, ``pram``,
+        ``microaggregation``, ``ipf``. The table ``beside`` and its figure compare them with the release.
     rank_weights
         How much attributes count where records are linked by ranks, by name; those not named count 1.
     thorough
@@ -211,7 +210,7 @@ def attack(
 
 
 def compare_evaluations(results: Sequence[tuple[str, AnyRelease, Evaluation]]) -> dict[str, Any]:
-    """Several evaluated releases of the same data beside each other, by epsilon.
+    """Compare several evaluated releases of the same data, by epsilon.
 
     Parameters
     ----------
@@ -256,7 +255,7 @@ def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
     """
     from understudy.evaluation.inputs.records import with_nulls
 
-    source: Any = open_source(data, replace(schema, impossible=()), **reading)
+    source: Any = open_source(data, schema.without_rules, **reading)
     return with_nulls(*source.confidential_table())
 
 
@@ -317,6 +316,14 @@ def open_for(release: AnyRelease, data: Any, **reading: Any) -> Any:
     return kind.open(data, kind.domain_of(release), **reading)
 
 
+def shown_tables(release: AnyRelease) -> tuple[ShownTable, ...]:
+    """The tables of an evaluation of this release that a screen shows, in this order."""
+    from understudy.release.kind import kind_of_release
+
+    kind = kind_of_release(release)
+    return () if kind is None else kind.shown
+
+
 def check_protections(names: Sequence[str]) -> None:
     """Refuse an unknown protection, before anything is read."""
     from understudy.evaluation.beside import chosen_protections
@@ -346,15 +353,18 @@ UNFINISHED = ".unfinished"
 
 
 def write_finished(out: Path, name: str, section: Section) -> Path:
-    """Write what one measure or attack found beside the folder that the whole evaluation goes to, before that is done.
+    """Write what one measure or attack found, while the whole evaluation is still at work.
 
-    The folder is called like the evaluation's, with ``.unfinished`` behind it. It is for its owner alone. Files of an
+    The folder has the name of the evaluation's folder with ``.unfinished`` behind it, and lies beside it. Only its
+    owner can read it. Files of an
     earlier run that was stopped are replaced; a folder that is not ours is refused.
     """
     place = out.with_name(out.name + UNFINISHED)
     mark = place / "README.txt"
     if place.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8").startswith(INTERNAL)):
-        raise InputError(f"{place} is in the way: results go there until they are complete. Move it elsewhere.")
+        raise InputError(
+            f"{place} is in the way. Results are kept there until the evaluation is complete. Move it elsewhere."
+        )
     place.mkdir(mode=0o700, exist_ok=True)
     write_internal(place)
     folder = place / name
@@ -474,7 +484,7 @@ def finding_row(finding: Finding) -> dict[str, Any]:
 
 
 def write_frames(frames: Mapping[str, Any], place: Path) -> None:
-    """Every table that has columns as CSV, in a folder that is made if there is one."""
+    """Write every table that has columns as CSV. The folder is made only if there is such a table."""
     from understudy.release.csv_file import write_csv
 
     for title, frame in frames.items():

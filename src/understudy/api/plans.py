@@ -31,7 +31,7 @@ class Method:
     """A method of synthesis: its name, the forms of guarantee it offers, what it does and its options."""
 
     name: str
-    """What ``method`` is called in ``plan`` and ``synthesize``."""
+    """Its name, for the argument ``method`` of ``plan`` and ``synthesize``."""
     guarantees: tuple[str, ...]
     """The forms of guarantee it can give."""
     summary: str
@@ -101,7 +101,7 @@ def plan(
         Allow an epsilon above 20, a rho above 5, or a delta above 1e-3 or above 1 divided by ``records``.
     must
         What must be answerable, for tables: questions such as ``crosstab(sex, age)``, ``smokes ~ age + sex`` or
-        ``predict(income)``, as a list or one on a line. They come on top of what the schema asks for.
+        ``predict(income)``, as a list or as a text with one on each line. They come on top of what the schema asks for.
     criteria
         What you demand of the release, by name, such as ``{"epsilon_at_most": 1, "pairs_poor_percent_at_most": 5}``.
         A report says of each whether it is met.
@@ -119,7 +119,7 @@ def plan(
         If an argument is not what it should be, or the budget is too small for the method; then the message says what
         would be enough.
     BudgetError
-        If the budget protects next to nobody and ``i_know`` is not said.
+        If the budget protects next to nobody and ``i_know`` is not given.
     UnsupportedError
         If the method does not offer the guarantee.
 
@@ -151,7 +151,7 @@ def plan(
 
 
 def read_criteria(path: str | Path) -> dict[str, float]:
-    """What is demanded of a release, from a TOML file with one name and number on a line.
+    """Read what is demanded of a release from a TOML file, with one name and number on each line.
 
     Parameters
     ----------
@@ -182,11 +182,11 @@ def read_criteria(path: str | Path) -> dict[str, float]:
 
 
 def as_lines(must: str | Sequence[str]) -> str:
-    """What must be answerable as one text, one thing on a line."""
+    """What must be answerable as one text, with one question on each line."""
     from understudy.core.workload import lines_of
 
     if not isinstance(must, Sequence) or not all(isinstance(one, str) for one in must):
-        raise InputError('must is a list of questions such as "crosstab(sex, age)", or a text with one on a line.')
+        raise InputError('must is a list of questions such as "crosstab(sex, age)", or a text with one on each line.')
     lines = lines_of(must if isinstance(must, str) else "\n".join(must))
     if not lines:
         raise InputError("must names nothing; give questions such as crosstab(sex, age), or leave it out.")
@@ -194,7 +194,7 @@ def as_lines(must: str | Sequence[str]) -> str:
 
 
 def read_must(path: str | Path) -> str:
-    """The questions in a file, one on a line; ``#`` begins a remark.
+    """Read the questions in a file: one on each line; ``#`` begins a remark.
 
     Parameters
     ----------

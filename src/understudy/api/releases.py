@@ -58,7 +58,7 @@ def synthesize(
     must: str | Sequence[str] | None = None,
     **options: Option,
 ) -> Release | CommuteRelease:
-    """Make a release, from a reviewed plan or from what to plan with; never both.
+    """Make a release, either from a reviewed plan or from a budget, a method and its options.
 
     The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs, and
     the release says so.
@@ -103,7 +103,7 @@ def synthesize(
         Allow a budget that protects next to nobody; see ``plan``.
     must
         What must be answerable, for tables: questions such as ``crosstab(sex, age)``, ``smokes ~ age + sex`` or
-        ``predict(income)``, as a list or one on a line. They come on top of what the schema asks for.
+        ``predict(income)``, as a list or as a text with one on each line. They come on top of what the schema asks for.
     **options
         Options of the method, as ``understudy methods NAME`` lists them.
 
@@ -341,7 +341,7 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     Raises
     ------
     UnsupportedError
-        If the rows were drawn from the data themselves (``dirichlet``): there another draw is another charge.
+        If the rows were drawn from the data themselves (``dirichlet``). Another draw would then be another charge.
 
     Examples
     --------

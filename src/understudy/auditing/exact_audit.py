@@ -35,7 +35,8 @@ from understudy.auditing.listed_space import (
     worst_witness,
 )
 from understudy.auditing.noise_losses import Noise, Shift, noise_epsilon, noise_losses
-from understudy.auditing.transition_laws import Matrix, Pram
+from understudy.auditing.transition_laws import Pram
+from understudy.auditing.transition_matrix import Matrix
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact import dirichlet_profile

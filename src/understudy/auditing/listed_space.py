@@ -24,7 +24,8 @@ from understudy.auditing.accept_reject import AcceptReject
 from understudy.auditing.composed_loss import LossDistribution
 from understudy.auditing.noise_losses import FARTHEST, Noise
 from understudy.auditing.rounded_laplace import RoundedLaplace
-from understudy.auditing.transition_laws import AuditOnly, Coarsening, Matrix, Pram, Swapping
+from understudy.auditing.transition_laws import AuditOnly
+from understudy.auditing.transition_matrix import Matrix
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.disclosure_sets import signed_odds
@@ -122,11 +123,7 @@ def _own_cells(mechanism: Auditable) -> int | None:
         return mechanism.cells
     if isinstance(mechanism, AcceptReject):
         return mechanism.generator.cells
-    if isinstance(mechanism, Swapping):
-        return math.prod(mechanism.shape)
-    if isinstance(mechanism, Coarsening):
-        return sum(map(len, mechanism.partition))
-    return len(mechanism.matrix) if isinstance(mechanism, Pram) else None
+    return mechanism.cells if isinstance(mechanism, AuditOnly) else None
 
 
 def build_space(mechanism: Auditable, setting: Setting) -> Space:

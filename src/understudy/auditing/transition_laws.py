@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, NoReturn
 
 import numpy as np
@@ -53,11 +54,28 @@ def check_stochastic(matrix: ArrayLike, what: str) -> NDArray[np.float64]:
     return array
 
 
+def check_two_way(shape: tuple[int, ...], what: str) -> None:
+    """Rows and columns of a two-way table."""
+    if len(shape) != 2 or any(not isinstance(size, int) or size < 1 for size in shape):
+        raise InputError(f"shape ({shape}) must be two whole numbers: {what} works on a two-way table.")
+
+
+def check_cells(table: Table, shape: tuple[int, int], what: str) -> None:
+    """The table has as many cells as its shape says."""
+    if len(table) != math.prod(shape):
+        raise InputError(f"{what} in a table of {shape[0]} x {shape[1]} needs {math.prod(shape)} cells.")
+
+
 class AuditOnly(ABC):
     """Base of the laws: no noise is drawn here, and nothing is claimed that the audit has not found."""
 
     __slots__ = ()
     name: ClassVar[str]
+
+    @property
+    def cells(self) -> int | None:
+        """The number of cells of the tables that the law speaks of; none if it takes tables of any size."""
+        return None
 
     @abstractmethod
     def law(self, table: Table) -> Law:
@@ -132,188 +150,6 @@ class AuditOnly(ABC):
         return np.asarray(math.log(chance) if chance > 0 else -math.inf)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Matrix(AuditOnly):
-    """Any transition matrix: row i is the law of the output given input i, in lexicographic order of the tables.
-
-    Raises
-    ------
-    InputError
-        If a row does not add up to 1, or ``outputs`` does not name each column once.
-
-    Examples
-    --------
-    >>> Matrix([[0.75, 0.25], [0.25, 0.75]]).P.shape
-    (2, 2)
-    """
-
-    P: NDArray[np.float64]
-    """The probabilities; each row adds up to 1."""
-    outputs: tuple[Table, ...] | None = None
-    """The tables that the columns stand for; by default the same as the inputs."""
-    name: ClassVar[str] = "matrix"
-
-    def __init__(self, P: ArrayLike, outputs: Sequence[Sequence[int]] | None = None) -> None:  # noqa: N803
-        object.__setattr__(self, "P", check_stochastic(P, "P"))
-        names = None if outputs is None else tuple(tuple(int(x) for x in table) for table in outputs)
-        if names is not None and (len(names) != self.P.shape[1] or len(set(names)) != len(names)):
-            raise InputError(f"P has {self.P.shape[1]} columns; outputs must name each of them once.")
-        object.__setattr__(self, "outputs", names)
-
-    def law(self, table: Table) -> Law:
-        """Refuse: the law is ``P`` itself, and its rows are the audit's inputs.
-
-        Parameters
-        ----------
-        table
-            Not used.
-
-        Returns
-        -------
-        Law
-            Nothing; it always raises.
-
-        Raises
-        ------
-        UnsupportedError
-            Always.
-        """
-        del table
-        raise UnsupportedError("a matrix has its law in P; its rows are the audit's inputs.")
-
-    def to_json(self) -> dict[str, object]:
-        """The mechanism as plain values.
-
-        Returns
-        -------
-        dict[str, object]
-            Its name and its matrix.
-        """
-        return {"mechanism": self.name, "P": self.P.tolist()}
-
-    @staticmethod
-    def swapping(rate: float, shape: tuple[int, int] = (2, 2)) -> Swapping:
-        """Random swapping: each record is chosen with probability ``rate``; the chosen trade their column values at
-        random.
-
-        Parameters
-        ----------
-        rate
-            The probability with which a record is chosen.
-        shape
-            Rows and columns of the two-way table.
-
-        Returns
-        -------
-        Swapping
-            The law, for ``us.audit``.
-        """
-        return Swapping(rate=rate, shape=shape)
-
-    @staticmethod
-    def suppression(threshold: int) -> Suppression:
-        """Primary suppression: counts from 1 to threshold - 1 are not published.
-
-        Parameters
-        ----------
-        threshold
-            The smallest count above zero that is published.
-
-        Returns
-        -------
-        Suppression
-            The law, for ``us.audit``.
-        """
-        return Suppression(threshold=threshold)
-
-    @staticmethod
-    def coarsening(partition: Sequence[Sequence[int]]) -> Coarsening:
-        """Coarsening: cells of one group are published as one.
-
-        Parameters
-        ----------
-        partition
-            The groups; every cell number from 0 up is in exactly one.
-
-        Returns
-        -------
-        Coarsening
-            The law, for ``us.audit``.
-        """
-        return Coarsening(partition=tuple(tuple(group) for group in partition))
-
-    @staticmethod
-    def sampling(rate: float) -> SubsamplePlusBinomial:
-        """Sampling: each record is kept with probability ``rate``.
-
-        Parameters
-        ----------
-        rate
-            The sampling fraction.
-
-        Returns
-        -------
-        SubsamplePlusBinomial
-            The law, for ``us.audit``.
-        """
-        return SubsamplePlusBinomial(rate=rate, trials=0, probability=0.0)
-
-    @staticmethod
-    def pram(matrix: ArrayLike) -> Pram:
-        """Post-randomisation: the cell of each record is changed at random.
-
-        Parameters
-        ----------
-        matrix
-            Row i holds the probabilities with which cell i becomes each cell.
-
-        Returns
-        -------
-        Pram
-            The law, for ``us.audit``.
-        """
-        return Pram(matrix=check_stochastic(matrix, "matrix"))
-
-    @staticmethod
-    def randomised_response(truth: float, cells: int = 2) -> Pram:
-        """Randomised response: each record is reported truthfully with probability ``truth``, else as a random cell.
-
-        Parameters
-        ----------
-        truth
-            The probability of telling the truth.
-        cells
-            How many answers there are.
-
-        Returns
-        -------
-        Pram
-            The law, for ``us.audit``.
-        """
-        share = (1 - check_rate(truth, "truth")) / cells
-        return Pram(matrix=check_stochastic(np.full((cells, cells), share) + truth * np.eye(cells), "matrix"))
-
-    @staticmethod
-    def subsample_plus_binomial(rate: float, trials: int, probability: float) -> SubsamplePlusBinomial:
-        """Sampling with noise: each record is kept with probability ``rate``, and each cell gains a binomial number.
-
-        Parameters
-        ----------
-        rate
-            The sampling fraction.
-        trials
-            The trials of the binomial noise.
-        probability
-            The probability of the binomial noise.
-
-        Returns
-        -------
-        SubsamplePlusBinomial
-            The law, for ``us.audit``.
-        """
-        return SubsamplePlusBinomial(rate=rate, trials=trials, probability=probability)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swapping(AuditOnly):
     """Random data swapping in a two-way table: row margins and column margins come out unchanged.
@@ -336,14 +172,14 @@ class Swapping(AuditOnly):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", check_rate(self.rate, "rate"))
-        if len(self.shape) != 2 or any(not isinstance(size, int) or size < 1 for size in self.shape):
-            raise InputError(f"shape ({self.shape}) must be two whole numbers: swapping works on a two-way table.")
+        check_two_way(self.shape, self.name)
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
 
     def law(self, table: Table) -> Law:
-        if len(table) != math.prod(self.shape):
-            raise InputError(
-                f"swapping in a table of {self.shape[0]} x {self.shape[1]} needs {math.prod(self.shape)} cells."
-            )
+        check_cells(table, self.shape, self.name)
         found: Law = {}
         for chosen, chance in _product([_binomial(count, self.rate) for count in table]).items():
             grid = np.array(chosen).reshape(self.shape)
@@ -351,6 +187,139 @@ class Swapping(AuditOnly):
             for dealt, share in _with_margins(rows, columns).items():
                 out = tuple(n - s + d for n, s, d in zip(table, chosen, dealt, strict=True))
                 found[out] = found.get(out, 0.0) + chance * share
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shuffling(AuditOnly):
+    """Data shuffling in a two-way table (Muralidharan and Sarathy 2006): the columns are the confidential values.
+
+    Each record draws a column from the shares of its own row, (count + prior) / (row total + prior x columns). The
+    drawn columns are only ranks: the record with the smallest draw gets the smallest original value, and so on; ties
+    are broken at random. Row margins and column margins come out unchanged.
+
+    Raises
+    ------
+    InputError
+        If the prior is negative or not finite, or the shape is not two whole numbers.
+    """
+
+    shape: tuple[int, int] = (2, 2)
+    """Rows and columns of the table."""
+    prior: float = 0.0
+    """Records added to each cell of a row before its shares are taken."""
+    name: ClassVar[str] = "shuffling"
+
+    def __post_init__(self) -> None:
+        check_two_way(self.shape, self.name)
+        if isinstance(self.prior, bool) or not math.isfinite(self.prior) or self.prior < 0:
+            raise InputError(f"prior ({self.prior}) must be a finite number of at least 0.")
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
+
+    def law(self, table: Table) -> Law:
+        check_cells(table, self.shape, self.name)
+        grid = np.array(table).reshape(self.shape)
+        values = grid.sum(axis=0).tolist()
+        drawn: Law = {(): 1.0}
+        for row in grid:
+            size = int(row.sum())
+            shares = (row + self.prior) / (size + self.prior * len(row)) if size else np.full(len(row), 1 / len(row))
+            drawn = {
+                (*above, *here): chance * share
+                for above, chance in drawn.items()
+                for here, share in _multinomial(size, shares).items()
+            }
+        found: Law = {}
+        for ranks, chance in drawn.items():
+            for out, share in self._values_back(np.array(ranks).reshape(self.shape), values).items():
+                found[out] = found.get(out, 0.0) + chance * share
+        return found
+
+    def _values_back(self, ranks: Integers, values: list[int]) -> Law:
+        """Deal the original values out by rank: each group of ties takes the next values, in random order."""
+        left = list(values)
+        found: Law = {(0,) * self.cells: 1.0}
+        for group in ranks.T:
+            taken = [0] * len(left)
+            size = int(group.sum())
+            for column, there in enumerate(left):
+                taken[column] = min(there, size - sum(taken))
+                left[column] -= taken[column]
+            found = _add(found, _with_margins(tuple(group.tolist()), tuple(taken)))
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopCoding(AuditOnly):
+    """Top coding of ordered cells: records above the highest published value are counted there. Nothing is random.
+
+    Raises
+    ------
+    InputError
+        If the top is not a cell number.
+    """
+
+    top: int
+    """The number of the highest cell that is published, from 0."""
+    name: ClassVar[str] = "top_coding"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.top, bool) or not isinstance(self.top, int) or self.top < 0:
+            raise InputError(f"top ({self.top}) must be the number of a cell, from 0.")
+
+    def law(self, table: Table) -> Law:
+        if self.top >= len(table):
+            raise InputError(f"top ({self.top}) must be a cell of the table, 0 to {len(table) - 1}.")
+        return {(*table[: self.top], sum(table[self.top :]), *(0,) * (len(table) - self.top - 1)): 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiplicativeNoise(AuditOnly):
+    """Multiplicative noise infusion: each cell is multiplied by a random factor of its own and rounded (halves up).
+
+    Agencies keep the distribution of the factors secret. An intruder then has several in mind; the law is their
+    mixture, and one distribution holds for all cells. A count of 0 stays 0 whatever the factor is.
+
+    Raises
+    ------
+    InputError
+        If a factor is negative, or the probabilities of a distribution do not add up to 1.
+    """
+
+    distributions: tuple[tuple[tuple[Fraction, float], ...], ...]
+    """The public distribution of a factor, or those among which the intruder is equally unsure."""
+    name: ClassVar[str] = "multiplicative_noise"
+
+    def __post_init__(self) -> None:
+        if not self.distributions or not all(self.distributions):
+            raise InputError("give at least one distribution, and in each at least one factor with its probability.")
+        for distribution in self.distributions:
+            check_stochastic([[chance for _, chance in distribution]], "the distribution of factors")
+            if any(factor < 0 for factor, _ in distribution):
+                raise InputError("a factor must be at least 0.")
+
+    def __str__(self) -> str:
+        several = (
+            ", ".join(f"x{float(factor):g} ({chance:g})" for factor, chance in distribution)
+            for distribution in self.distributions
+        )
+        return f"multiplicative noise {' or '.join(several)}"
+
+    def law(self, table: Table) -> Law:
+        found: Law = {}
+        for distribution in self.distributions:
+            cells = []
+            for count in table:
+                cell: dict[int, float] = {}
+                for factor, chance in distribution:
+                    out = math.floor(count * factor + Fraction(1, 2))
+                    cell[out] = cell.get(out, 0.0) + chance
+                cells.append({out: chance for out, chance in cell.items() if chance > 0})
+            for result, chance in _product(cells).items():
+                found[result] = found.get(result, 0.0) + chance / len(self.distributions)
         return found
 
 
@@ -397,6 +366,10 @@ class Coarsening(AuditOnly):
                 "partition must hold every cell number from 0 up exactly once, in groups that are not empty."
             )
 
+    @property
+    def cells(self) -> int:
+        return sum(map(len, self.partition))
+
     def law(self, table: Table) -> Law:
         if sum(len(group) for group in self.partition) != len(table):
             raise InputError(f"the partition has {sum(map(len, self.partition))} cells; the table has {len(table)}.")
@@ -410,6 +383,10 @@ class Pram(AuditOnly):
     matrix: NDArray[np.float64]
     """Row i holds the probabilities with which cell i becomes each cell."""
     name: ClassVar[str] = "pram"
+
+    @property
+    def cells(self) -> int:
+        return len(self.matrix)
 
     def law(self, table: Table) -> Law:
         cells = len(table)

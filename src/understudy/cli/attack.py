@@ -56,7 +56,7 @@ def attack(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Other protections at like utility, attacked alike: noise, swap, pram, microaggregation, ipf.",
+            help="Other protections of similar utility, attacked alike: noise, swap, pram, microaggregation, ipf.",
             show_default="none",
         ),
     ] = "",

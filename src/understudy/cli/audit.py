@@ -12,7 +12,7 @@ import typer
 import understudy as us
 from understudy.cli.options import AsJson, UnitKind
 from understudy.cli.output import print_json, say, show_facts, show_table, working
-from understudy.core.exact_numbers import read_exact
+from understudy.core.exact_numbers import Number, read_exact
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ def audit(
     rate: Annotated[float | None, _option("Share of records swapped or sampled.", "R")] = None,
     threshold: Annotated[int | None, _option("Smallest count that is published.", "T")] = None,
     partition: Annotated[str | None, _option("Groups of cell numbers.", "0,1/2")] = None,
+    top: Annotated[int | None, _option("Highest cell number that is published.", "K")] = None,
+    factors: Annotated[
+        str | None,
+        _option("Factors with probabilities; '/' parts distributions if theirs is secret.", "0.9:0.5,1.1:0.5"),
+    ] = None,
     truth: Annotated[float | None, _option("Probability of a true answer.", "P")] = None,
     trials: Annotated[int | None, _option("Trials of the binomial noise.", "N")] = None,
     probability: Annotated[float | None, _option("Probability of the binomial noise.", "P")] = None,
@@ -71,8 +76,9 @@ def audit(
     Example: `understudy audit dirichlet --prior 0.5,0.5 --rows 5 --records 5 --epsilon 2`
 
     Mechanisms: dirichlet and posterior_mean (--prior, --rows); geometric, gaussian and laplace (--scale); swapping and
-    sampling (--rate); suppression (--threshold); coarsening (--partition); randomised_response (--truth);
-    subsample_binomial (--rate, --trials, --probability); pram and matrix (--matrix).
+    sampling (--rate); shuffling (--prior); suppression (--threshold); coarsening (--partition); top_coding (--top);
+    multiplicative_noise (--factors); randomised_response (--truth); subsample_binomial (--rate, --trials,
+    --probability); pram and matrix (--matrix).
     """
     given = {
         "prior": prior,
@@ -83,6 +89,8 @@ def audit(
         "rate": rate,
         "threshold": threshold,
         "partition": partition,
+        "top": top,
+        "factors": factors,
         "truth": truth,
         "trials": trials,
         "probability": probability,
@@ -132,6 +140,23 @@ def _matrix(kind: str) -> Callable[..., object]:
     return make
 
 
+def _shuffling(prior: str = "0") -> object:
+    return us.Matrix.shuffling(prior=read_number(prior, "prior"))
+
+
+def _infused(factors: str) -> object:
+    try:
+        several: list[Mapping[Number, float]] = [
+            {factor.strip(): float(chance) for factor, chance in (pair.split(":") for pair in part.split(","))}
+            for part in factors.split("/")
+        ]
+    except ValueError:
+        raise InputError(
+            f"--factors {factors!r} must look like 0.9:0.5,1.1:0.5: factors, each with its probability."
+        ) from None
+    return us.Matrix.multiplicative_noise(several)
+
+
 def _from_file(kind: str | None) -> Callable[..., object]:
     def make(matrix: Path) -> object:
         numbers = read_matrix(matrix)
@@ -147,15 +172,23 @@ KINDS: dict[str, tuple[Callable[..., object], tuple[str, ...], tuple[str, ...]]]
     "gaussian": (_noise("DiscreteGaussian"), ("scale",), ("cells", "clamped")),
     "laplace": (_noise("RoundedLaplace"), ("scale",), ("cells", "clamped")),
     "swapping": (_matrix("swapping"), ("rate",), ()),
+    "shuffling": (_shuffling, (), ("prior",)),
     "sampling": (_matrix("sampling"), ("rate",), ("cells",)),
     "suppression": (_matrix("suppression"), ("threshold",), ("cells",)),
     "coarsening": (_matrix("coarsening"), ("partition",), ()),
+    "top_coding": (_matrix("top_coding"), ("top",), ("cells",)),
+    "multiplicative_noise": (_infused, ("factors",), ("cells",)),
     "randomised_response": (_matrix("randomised_response"), ("truth",), ("cells",)),
     "subsample_binomial": (_matrix("subsample_plus_binomial"), ("rate", "trials", "probability"), ("cells",)),
     "pram": (_from_file("pram"), ("matrix",), ()),
     "matrix": (_from_file(None), ("matrix",), ("cells",)),
 }
-OF_THE_MECHANISM = {"dirichlet": ("cells",), "posterior_mean": ("cells",), "randomised_response": ("cells",)}
+OF_THE_MECHANISM = {
+    "dirichlet": ("cells",),
+    "posterior_mean": ("cells",),
+    "randomised_response": ("cells",),
+    "shuffling": ("prior",),
+}
 
 
 def make_mechanism(name: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -239,7 +239,7 @@ def _judge(release: Path) -> None:
     with working("evaluating and attacking") as progress:
         people = us.open_source(PEOPLE_DATA, us.read_schema(PEOPLE_SCHEMA))
         result = us.evaluate(made, people, models=[MODEL], ways=(1, 2, 3), progress=progress)
-    evaluate_commands.show_evaluation("release", result)
+    evaluate_commands.show_evaluation("release", made, result)
     show_command(f'infer release "{QUESTION}"')
     infer_commands.infer(folder=release, question=[QUESTION])
     if importlib.util.find_spec("matplotlib") is None or importlib.util.find_spec("jinja2") is None:

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     Evaluated = tuple[str, AnyRelease, Evaluation]
 
 SHOWN = 8
-COMMUTES = ("commutes", "workers", "destinations", "mean_absolute_error", "bias", "at_overall_average")
 IN_SHORT = 3
-WAYS = ("way", "tables", "mean_s_pmse", "worst_table", "worst_s_pmse", "good", "usable", "poor", "k_marginal_score")
 
 
 @bundled
@@ -58,7 +56,7 @@ def evaluate(
     model: Models = None,
     keys: Keys = "",
     targets: Targets = "",
-    ways: Annotated[str, typer.Option(metavar="1,2,3", help="Of how many attributes the tables are.")] = "1,2,3",
+    ways: Annotated[str, typer.Option(metavar="1,2,3", help="How many attributes the tables have.")] = "1,2,3",
     part: Annotated[
         list[str] | None, typer.Option(metavar="|".join(api.PARTS), help="Only this part.", show_default="both")
     ] = None,
@@ -112,11 +110,11 @@ def evaluate(
         print_json({"releases": documents, **compared} if compared else documents[0])
         return
     say(INTERNAL, style="bold red")
-    for name, _, evaluation in results:
+    for name, release, evaluation in results:
         if details:
-            show_evaluation(name, evaluation)
+            show_evaluation(name, release, evaluation)
         elif len(results) == 1:
-            show_in_short(name, evaluation)
+            show_in_short(name, release, evaluation)
         else:
             first = evaluation.risk.frames.get("first_screen")
             for row in [] if first is None else first.to_pylist()[:1]:
@@ -150,13 +148,13 @@ def read_ways(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def show_in_short(name: str, evaluation: Evaluation) -> None:
+def show_in_short(name: str, release: AnyRelease, evaluation: Evaluation) -> None:
     """One screen: how useful, the three sentences about risk, what warns. The rest is in files and with --details."""
     utility, risk = evaluation.utility, evaluation.risk
     say(f"\n{name}: how useful", style="bold")
-    if "commute_distance" in utility.frames:
-        heading = "Average commute of a destination, in miles"
-        _show_frame(heading, utility.frames["commute_distance"], COMMUTES, IN_SHORT)
+    for table in api.shown_tables(release):
+        if table.in_short and table.name in utility.frames:
+            _show_frame(table.heading, utility.frames[table.name], table.columns, IN_SHORT)
     for line in _useful(utility)[: 2 * IN_SHORT]:
         say(line)
     show_first_screen(risk, most=IN_SHORT)
@@ -182,33 +180,16 @@ def _useful(utility: Section) -> list[str]:
     ]
 
 
-def show_evaluation(name: str, evaluation: Evaluation) -> None:
+def show_evaluation(name: str, release: AnyRelease, evaluation: Evaluation) -> None:
     """All telling tables of an evaluation, and its findings."""
     utility = evaluation.utility
-    frames = (
-        ("commute_distance", f"{name}: average commute of a destination, in miles", COMMUTES),
-        ("flows", "Jobs in the wrong pair", ("between", "misplaced", "in_pairs_without_jobs")),
-        ("distance_classes", "Jobs by distance, in miles", ("from", "to", "true", "synthetic")),
-        ("ways", f"{name}: S_pMSE of tables (1 is a correct model, below 10 good, below 30 usable)", WAYS),
-        ("tables", "Worst tables", ("table", "s_pmse", "band", "tvd", "df", "covered")),
-        (
-            "propensity",
-            "Can a classifier tell?",
-            ("classifier", "s_pmse", "pmse", "specks", "po50", "auc", "null", "form"),
-        ),
-        ("giveaways", "What gives synthetic rows away", ("attribute", "excess", "importance")),
-        (
-            "regression_models",
-            "Regressions",
-            ("model", "family", "mean_overlap", "same_sign_percent", "same_significance_percent", "covered"),
-        ),
-    )
-    for title, heading, columns in frames:
-        if title in utility.frames and utility.frames[title].num_rows:
-            frame = utility.frames[title]
-            if title == "tables":
-                frame = frame.sort_by([("s_pmse", "descending")])
-            _show_frame(heading, frame, columns, SHOWN)
+    whose = f"{name}: "  # said once, above the first table
+    for table in api.shown_tables(release):
+        frame = utility.frames.get(table.name)
+        if frame is not None and frame.num_rows:
+            frame = frame.sort_by([(table.worst, "descending")]) if table.worst else frame
+            _show_frame(f"{whose}{table.heading}", frame, table.columns, SHOWN)
+            whose = ""
     show_first_screen(evaluation.risk, most=20)
     for heading, section in (("Utility: findings", utility), ("Risk: findings", evaluation.risk)):
         show_findings(heading, section)

@@ -89,13 +89,13 @@ def show_first_screen(section: Section, *, most: int) -> None:
     lines = section.frames["in_everyday_words"].to_pylist()
     more = f" (first {most} of {len(lines)}; --details shows all)" if len(lines) > most else ""
     show_table(
-        f"Attacks, right in 1,000 tries{more}",
+        f"Every attack: so many of 1,000 people it is right about{more}",
         [name.replace("_", " ") for name in LINE],
         [tuple(_light(row[name]) if name == "light" else row[name] for name in LINE) for row in lines[:most]],
         right=[name.replace("_", " ") for name in LINE[2:]],
     )
     if "not measured" in {row["light"] for row in lines[:most]}:
-        say("Not measured: these attacks tell what a person's taking part adds only with a --holdout.")
+        say("Not measured: what taking part adds is told by a --holdout, or by making the release again.")
 
 
 def _light(light: str) -> Any:

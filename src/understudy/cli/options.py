@@ -43,7 +43,7 @@ Holdout = Annotated[
 ]
 Thorough = Annotated[
     bool,
-    typer.Option("--thorough", help="Attack more people; run the plan again for 10 CPU minutes (default: 30 s)."),
+    typer.Option("--thorough", help="Attack more people; run the plan again for 10 CPU minutes (default: 40 s)."),
 ]
 Details = Annotated[bool, typer.Option("--details", help="Show every table and finding.")]
 Models = Annotated[
@@ -110,7 +110,7 @@ Must = Annotated[
     typer.Option(
         "--must",
         metavar="FILE",
-        help="What must be answerable: questions, one on a line, such as crosstab(sex, age) or predict(income).",
+        help="What must be answerable: questions, one on each line, such as crosstab(sex, age) or predict(income).",
     ),
 ]
 MethodOptions = Annotated[

@@ -64,7 +64,8 @@ def draft(
         print_json({"audience": "internal", "draft": str(target)})
         return
     left_out = re.findall(r"^# (.*)\n\[\[ignore\]\]", text, re.MULTILINE)
-    remarks = sum(line.startswith("# ") for line in text.partition("draft = true")[2].splitlines()) - len(left_out)
+    drafted = text.partition("draft = true")[2]
+    remarks = len(re.findall(r"^# (?!\[\[|\w+ = )", drafted, re.MULTILINE)) - len(left_out)  # without lines to copy
     say(f"Draft written to {target}. It is confidential: it was made by looking at the data.", style="bold")
     colon = ":" if left_out else "."
     found = f"{text.count('[[attribute]]'):,} attribute(s), {remarks:,} remark(s) to read"
@@ -141,7 +142,10 @@ def describe(
             "possible_cells": possible,
             "derived": [_derived_document(derived) for derived in public.derived],
             "impossible": [rule.describe() for rule in public.impossible],
+            "rules": [rule.describe() for rule in public.rules],
+            "file": [] if public.file is None else public.file.said(),
             "ignore": list(public.ignore),
+            "identifiers": [{"name": one.name, "fake": one.fake} for one in public.identifiers],
         }
         print_json(document if internal is None else {**document, "internal": internal})
         return
@@ -159,11 +163,20 @@ def describe(
         )
     if public.impossible:
         show_table("Structural zeros (cannot occur)", ("rule",), [(rule.describe(),) for rule in public.impossible])
+    if public.rules:
+        show_table("Rules (every synthetic row obeys them)", ("rule",), [(rule.describe(),) for rule in public.rules])
+    if public.file is not None:
+        show_table("How CSV files are written", ("",), [(line,) for line in public.file.said()])
     show_facts(
         [
             ("cells of the full cross-tabulation", public.cells()),
             ("of them possible", f"not counted above {LARGEST_MASK:,} cells" if possible is None else possible),
             ("ignored columns", ", ".join(public.ignore) or "none"),
+            *(
+                [("identifiers", ", ".join(f"{one.name} ({one.fake or 'left out'})" for one in public.identifiers))]
+                if public.identifiers
+                else []
+            ),
             ("fingerprint", public.fingerprint),
         ]
     )

@@ -59,7 +59,7 @@ def tradeoff(
     ] = None,
     keys: Keys = "",
     targets: Targets = "",
-    ways: Annotated[str, typer.Option(metavar="1,2,3", help="Of how many attributes the tables are.")] = "1,2,3",
+    ways: Annotated[str, typer.Option(metavar="1,2,3", help="How many attributes the tables have.")] = "1,2,3",
     reference: Annotated[bool, typer.Option(help="Also tables without a guarantee, to compare with.")] = True,
     workers: Annotated[
         int | None, typer.Option(help="Processes that share the work.", show_default="all cores")

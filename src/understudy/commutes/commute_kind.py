@@ -32,7 +32,7 @@ from understudy.core.flows import FlowSource
 from understudy.core.mechanism import Stream
 from understudy.core.places import DESTINATION, Places
 from understudy.core.registry import Registry
-from understudy.core.result import Evaluation, EvaluationRequest
+from understudy.core.result import Evaluation, EvaluationRequest, ShownTable
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.gate.flow_gate import FlowGate
 from understudy.privacy.gate.journal import Journal
@@ -64,6 +64,24 @@ class Commutes:
     other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
     domain_file: ClassVar[str] = PLACES
     resumed_with: ClassVar[str] = " --places FILE"
+    shown: ClassVar[tuple[ShownTable, ...]] = (
+        ShownTable(
+            name="commute_distance",
+            heading="Average commute of a destination, in miles",
+            columns=("commutes", "workers", "destinations", "mean_absolute_error", "bias", "at_overall_average"),
+            in_short=True,
+        ),
+        ShownTable(
+            name="flows",
+            heading="Jobs in the wrong pair",
+            columns=("between", "misplaced", "in_pairs_without_jobs"),
+        ),
+        ShownTable(
+            name="distance_classes",
+            heading="Jobs by distance, in miles",
+            columns=("from", "to", "true", "synthetic"),
+        ),
+    )
 
     def is_domain(self, value: object) -> bool:
         return isinstance(value, Places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,17 @@ from understudy.errors import SchemaError
 
 if TYPE_CHECKING:
     from understudy.core.schema import Attribute, Edge, Schema
+    from understudy.core.structural_zeros import Condition
+
+LARGEST_RATIO = 1e15  # of a bound to the scale of a grid; beyond, doubles do not tell its cells apart
 
 
 def taken_bounds(attribute: Attribute) -> tuple[Edge, ...]:
     """The edges of an attribute with bounds, which are checked: those of its grid, unless others were found."""
     where = f"attribute '{attribute.name}'"
     if not attribute.bounds:
-        given = attribute.heavy_tail or attribute.found or attribute.scale is not None
+        found = attribute.found and not attribute.most_codes
+        given = attribute.heavy_tail or found or attribute.scale is not None
         if given or attribute.measured_in or attribute.spikes or attribute.cuts or attribute.inside:
             raise SchemaError(f"{where}: heavy_tail, scale, measured_in, spikes and cuts go with bounds = [low, high].")
         return attribute.edges
@@ -84,6 +89,12 @@ def _check_amounts(attribute: Attribute, where: str, low: float, high: float) ->
         raise SchemaError(f"{where}: scale ({attribute.scale!r}) must be a positive number smaller than the range.")
     if attribute.scale is not None and not attribute.heavy_tail:
         raise SchemaError(f"{where}: scale goes with heavy_tail = true.")
+    small = scale or (low if low > 0 else 0.0)  # below it the grid is about linear
+    if attribute.heavy_tail and small and small < max(abs(low), abs(high)) / LARGEST_RATIO:
+        raise SchemaError(
+            f"{where}: with heavy_tail the scale (or a lowest value above 0) must be at least a {LARGEST_RATIO:g}th of "
+            "the largest bound; give a larger scale."
+        )
     step = 10.0**-attribute.digits
     if (not attribute.integer and (high - low) / step < 2) or low + step == low or high - step == high:
         raise SchemaError(
@@ -148,26 +159,45 @@ def canonical_bounds(attribute: Attribute) -> dict[str, object]:
 
 
 def with_cuts(schema: Schema) -> tuple[Attribute, ...]:
-    """Attributes with bounds begin a bin wherever a structural zero or a derived attribute draws a line."""
-    conditions = [pair for rule in schema.impossible for pair in rule.conditions]
-    conditions += [pair for one in schema.derived for case in one.cases for pair in case.when]
-    asked: dict[str, set[Edge]] = {}
-    for name, condition in conditions:
-        asked.setdefault(name, set()).update(
-            one for one in (condition.below, condition.above) if one is not None and not isinstance(one, str | bool)
-        )
+    """A bin begins wherever a structural zero, a rule or a derived attribute draws a line.
+
+    So a condition names any number, and no bin is half possible.
+    """
+    from understudy.core.rules import Asked
+
+    ruled = [pair for rule in schema.impossible for pair in rule.conditions]
+    ruled += [pair for rule in schema.rules if isinstance(rule, Asked) for pair in rule.conditions]
+    told = _lines(ruled)
+    derived = _lines([pair for one in schema.derived for case in one.cases for pair in case.when])
     for one in schema.derived:
         if one.edges:
-            asked.setdefault(one.sources[0], set()).update(one.edges)
-    return tuple(_cut(attribute, asked.get(attribute.name, set())) for attribute in schema.attributes)
+            derived.setdefault(one.sources[0], set()).update(one.edges)
+    return tuple(
+        _cut(one, told.get(one.name, set()) | (derived.get(one.name, set()) if one.open else set()))
+        for one in schema.attributes
+    )
+
+
+def _lines(conditions: Sequence[tuple[str, Condition]]) -> dict[str, set[Edge]]:
+    """The numbers and dates at which conditions begin or end."""
+    lines: dict[str, set[Edge]] = {}
+    for name, condition in conditions:
+        lines.setdefault(name, set()).update(
+            one for one in (condition.below, condition.above) if one is not None and not isinstance(one, str | bool)
+        )
+    return lines
 
 
 def _cut(attribute: Attribute, asked: set[Edge]) -> Attribute:
-    if not attribute.open:
+    if attribute.levels or attribute.found or not asked or (attribute.open and not attribute.bounds):
         return attribute
-    low, high = attribute.bounds
+    low, high = attribute.bounds or (attribute.edges[0], attribute.edges[-1])
     kind = datetime.date if isinstance(low, datetime.date) else (int, float)
-    more = {one for one in asked if isinstance(one, kind) and low < one < high} - set(attribute.cuts)  # type: ignore[operator]
+    inside = {one for one in asked if isinstance(one, kind) and low < one < high}  # type: ignore[operator]
+    if not attribute.bounds:
+        more = inside - set(attribute.edges)
+        return replace(attribute, edges=tuple(sorted({*attribute.edges, *more}))) if more else attribute
+    more = inside - set(attribute.cuts)
     return replace(attribute, cuts=tuple(sorted({*attribute.cuts, *more})), edges=()) if more else attribute
 
 

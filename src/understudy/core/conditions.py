@@ -1,7 +1,8 @@
 """Conditions on the attributes of a release, such as ``sex == 'F' and age < 42``, as truth over coded cells.
 
-A release knows numbers by their bins, so a bound must be an edge: a condition that cuts through a bin is refused with
-the edges that can be asked for, because an answer would rest on the assumed density and not on the release.
+A release knows numbers by their bins. A bound that is no edge cuts through a bin: the condition then holds for sure in
+some codes, and in the bin that is cut it may hold. A share or a number of people can be asked for with such a bound.
+Elsewhere it is refused with the edges that can be asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Flags
+from understudy.core.bins import as_number, bins_of
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.errors import InputError, unknown_name
 
@@ -31,9 +33,21 @@ class Among:
 
     name: str
     codes: tuple[int, ...]
+    cut: int | None = None  # the bin that a bound cuts through: some of it belongs to the codes
+    part: float = 0.0  # how much of it, by the density inside it
+    said: str = ""  # what to say where such a bound cannot be asked for
 
     def truth(self, codes: Codes) -> Flags:
         return np.isin(codes[self.name], self.codes)
+
+    @property
+    def cuts(self) -> tuple[Among, ...]:
+        return () if self.cut is None else (self,)
+
+    def settled(self, *, most: bool) -> Among:
+        """Without a cut: the codes that hold for sure, or with ``most`` all that may."""
+        found = (*self.codes, self.cut) if most and self.cut is not None else self.codes
+        return Among(name=self.name, codes=tuple(sorted(found)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,6 +67,13 @@ class Missing:
 
     def truth(self, codes: Codes) -> Flags:
         return np.asarray(codes[self.name] == self.code)
+
+    @property
+    def cuts(self) -> tuple[Among, ...]:
+        return ()
+
+    def settled(self, *, most: bool) -> Missing:  # noqa: ARG002 - nothing is open
+        return self
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,6 +96,15 @@ class Joined:
         if self.word == "not":
             return ~values[0]
         return np.asarray((np.logical_and if self.word == "and" else np.logical_or).reduce(values))
+
+    @property
+    def cuts(self) -> tuple[Among, ...]:
+        return tuple(one for part in self.parts for one in part.cuts)
+
+    def settled(self, *, most: bool) -> Joined:
+        """Where it holds for sure, or with ``most`` wherever it may: what ``not`` turns round is turned round here."""
+        inner = not most if self.word == "not" else most
+        return Joined(word=self.word, parts=tuple(part.settled(most=inner) for part in self.parts))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,7 +186,7 @@ def _comparison(node: ast.Compare, schema: Schema, names: Mapping[str, str], tex
             among = Among(name=attribute.name, codes=_equal(attribute, value, text))
             parts.append(among if symbol == "==" else Joined(word="not", parts=(among,)))
         else:
-            parts.append(Among(name=attribute.name, codes=_ordered(attribute, symbol, value, text)))
+            parts.append(_ordered(attribute, symbol, value, text))
     return parts[0] if len(parts) == 1 else Joined(word="and", parts=tuple(parts))
 
 
@@ -198,8 +228,9 @@ def _listed(attribute: Attribute) -> str:
     return ", ".join(marks[:14]) + (", ..." if len(marks) > 14 else "")
 
 
-def _ordered(attribute: Attribute, symbol: str, value: str | int | float | bool, text: str) -> tuple[int, ...]:
-    """The codes below or above a bound that is an edge, or an ordered level."""
+def _ordered(attribute: Attribute, symbol: str, value: str | int | float | bool, text: str) -> Among:
+    """The codes below or above a bound: an edge, an ordered level, or a number that cuts through a bin."""
+    cut = None
     if attribute.levels:
         if not attribute.ordered:
             raise InputError(f"'{text}': the levels of '{attribute.name}' have no order; use == or in.")
@@ -209,13 +240,22 @@ def _ordered(attribute: Attribute, symbol: str, value: str | int | float | bool,
         place = texts.index(level_text(value))
         first = place if symbol in ("<", ">=") else place + 1
     else:
-        first = _edge(attribute, symbol, value, text)
-    chosen = range(first) if symbol in ("<", "<=") else range(first, attribute.bins)
-    return tuple(chosen)
+        first, cut, below = _edge(attribute, symbol, value, text)
+    upwards = symbol in (">", ">=")
+    if cut is None:
+        return Among(name=attribute.name, codes=tuple(range(first, attribute.bins) if upwards else range(first)))
+    said = (
+        f"'{text}': {symbol} {value} cuts through a bin of '{attribute.name}', and the release does not know where in "
+        f"its bin a value lies. Bounds can be {_listed(attribute)}."
+    )
+    codes = tuple(range(cut + 1, attribute.bins) if upwards else range(cut))
+    return Among(name=attribute.name, codes=codes, cut=cut, part=1 - below if upwards else below, said=said)
 
 
-def _edge(attribute: Attribute, symbol: str, value: str | int | float | bool, text: str) -> int:
-    """The number of bins below the bound."""
+def _edge(
+    attribute: Attribute, symbol: str, value: str | int | float | bool, text: str
+) -> tuple[int, int | None, float]:
+    """The number of bins below the bound; or the bin that it cuts through, and the share of it below, by density."""
     bound: float | datetime.date
     if attribute.kind == "date":
         try:
@@ -231,15 +271,14 @@ def _edge(attribute: Attribute, symbol: str, value: str | int | float | bool, te
     edges = list(attribute.edges)
     if symbol in ("<=", ">"):  # up to and including the bound; for reals a single value has no weight
         if bound == edges[-1]:
-            return attribute.bins
+            return attribute.bins, None, 0.0
         bound = bound + step if whole else bound  # type: ignore[operator]
     if bound in edges[:-1]:
-        return edges.index(bound)
+        return edges.index(bound), None, 0.0
     if bound <= edges[0]:  # type: ignore[operator]
-        return 0
+        return 0, None, 0.0
     if bound > edges[-1] or (bound == edges[-1] and not whole):  # type: ignore[operator]
-        return attribute.bins
-    raise InputError(
-        f"'{text}': {symbol} {value} cuts through a bin of '{attribute.name}', and the release does not know where in "
-        f"its bin a value lies. Bounds can be {_listed(attribute)}."
-    )
+        return attribute.bins, None, 0.0
+    cut = sum(edge < bound for edge in edges[:-1]) - 1  # type: ignore[operator]
+    points, weights = bins_of(attribute).nodes(cut)
+    return cut, cut, float(weights[points < as_number(bound)].sum())

@@ -91,6 +91,72 @@ class SparseCounts:
         return self._cells, self._values
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class CodeCounts:
+    """How often each code occurs in a column whose codes nobody wrote down.
+
+    Which codes occur is itself confidential. So the type hands them out only to a mechanism that is made for codes that
+    occur, and whose delta covers those that only one unit has.
+    """
+
+    margin: tuple[str, ...]
+    """The attribute."""
+    _codes: tuple[str, ...]
+    _values: Integers
+
+    def __repr__(self) -> str:
+        return f"CodeCounts({' x '.join(self.margin)}, confidential)"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise DisclosureError("counts are confidential and cannot be saved; measure them through the gate.")
+
+    def open_for(self, mechanism: object) -> tuple[tuple[str, ...], Integers]:
+        """Hand the codes to a mechanism that hides those which only one unit has.
+
+        Parameters
+        ----------
+        mechanism
+            The mechanism that will see them.
+
+        Returns
+        -------
+        tuple[tuple[str, ...], Integers]
+            The codes by their text, and the count of each.
+
+        Raises
+        ------
+        DisclosureError
+            If the mechanism would tell which codes occur.
+        """
+        if getattr(mechanism, "covers", None) != "codes_that_occur":
+            raise DisclosureError(
+                f"{type(mechanism).__name__} would tell which codes occur. Use a mechanism with a threshold."
+            )
+        return self._codes, self._values
+
+
+@runtime_checkable
+class Discoverable(Protocol):
+    """Confidential data whose codes can be counted by their texts."""
+
+    def count_codes(self, name: str, length: int | None) -> CodeCounts:
+        """Count the texts of a column. Confidential: for the gate alone.
+
+        Parameters
+        ----------
+        name
+            An attribute whose codes are to be found. Missing values and texts that are too long do not count.
+        length
+            How many letters of each text are counted; ``None``: all. Texts that are no longer than that do not count.
+
+        Returns
+        -------
+        CodeCounts
+            The texts that occur, and how often.
+        """
+        ...
+
+
 @runtime_checkable
 class Source(Protocol):
     """A confidential table that an engine can count."""

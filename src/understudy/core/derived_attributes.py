@@ -5,13 +5,15 @@ sources. The set of functions is small and listed, and a rule is part of the pub
 
 ``recode``  each level of one attribute becomes a level of a coarser or renamed one; bins join to wider bins.
 ``cross``   the first case whose conditions all hold gives the level, else the default.
-``sum``     whole numbers added up.
+``sum``     numbers added up, exactly.
+``difference``  the first number less the others, exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -25,9 +27,15 @@ if TYPE_CHECKING:
     from understudy.core.schema import Attribute, Edge, Schema
 
 NewLevel = str | int
-FUNCTIONS = ("recode", "cross", "sum")
+FUNCTIONS = ("recode", "cross", "sum", "difference")
+NUMBERS = ("sum", "difference")  # functions whose column is a number
 # Which settings belong to which function; the others must be left out.
-SETTINGS = {"recode": ("edges", "levels", "mapping", "default"), "cross": ("cases", "default"), "sum": ()}
+SETTINGS = {
+    "recode": ("edges", "levels", "mapping", "default"),
+    "cross": ("cases", "default"),
+    "sum": (),
+    "difference": (),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +55,8 @@ class Derived:
     ``recode`` of an attribute with levels uses ``mapping`` (level to new level) and may have a ``default``. With edges
     it uses ``edges``, some of the source's own with its first and last, and ``levels``, one for each bin between them;
     ``mapping`` then names special labels and ``<missing>``. Special and missing values that no ``mapping`` names are
-    missing. ``cross`` needs ``cases`` and a ``default``. ``sum`` is missing where a source is missing or special.
+    missing. ``cross`` needs ``cases`` and a ``default``. ``sum`` and ``difference`` are missing where a source is
+    missing or special.
 
     Raises
     ------
@@ -65,9 +74,9 @@ class Derived:
 
     name: str
     """The name of the new column."""
-    function: Literal["recode", "cross", "sum"]
-    """``recode`` (levels or bins become other levels), ``cross`` (the first case that holds gives the level) or ``sum``
-    (whole numbers are added up)."""
+    function: Literal["recode", "cross", "sum", "difference"]
+    """``recode`` (levels or bins become other levels), ``cross`` (the first case that holds gives the level), ``sum``
+    (numbers are added up) or ``difference`` (the first less the others)."""
     sources: tuple[str, ...]
     """The attributes that the column is computed from."""
     label: str = ""
@@ -145,9 +154,18 @@ class Derived:
                 raise SchemaError(f"{self._where}: '{name}' is derived itself; name the attributes it is made from.")
             if name not in schema.names:
                 raise unknown_name(f"{self._where}: attribute", name, schema.names, error=SchemaError)
-        if self.function == "sum":
+        if self.function in NUMBERS:
             low, high, missing = self._range(schema)
-            return Attribute(name=self.name, label=self.label, edges=(low, high), integer=True, missing=missing)
+            digits = self.digits(schema)
+            edges = (low, high) if not digits else (low / 10**digits, high / 10**digits)
+            return Attribute(
+                name=self.name,
+                label=self.label,
+                edges=edges,
+                integer=not digits,
+                decimals=digits or None,
+                missing=missing,
+            )
         missing = False
         if self.function == "recode":
             missing = None in self._recoded(schema[self.sources[0]])
@@ -183,7 +201,7 @@ class Derived:
         Raises
         ------
         InputError
-            If the rule is a ``sum``: a number has no codes.
+            If the rule is a ``sum`` or a ``difference``: a number has no codes.
         """
         place = {level: code for code, level in enumerate(self._new_levels)}
         if self.function == "recode":
@@ -256,18 +274,54 @@ class Derived:
                 raise SchemaError(f"{self._where}: case {number}: {text}") from None
         return found
 
-    def _range(self, schema: Schema) -> tuple[int, int, bool]:
-        low = high = 0
-        missing = False
+    @property
+    def signs(self) -> tuple[int, ...]:
+        """For each source, whether a number is added (1) or taken away (-1)."""
+        first, rest = self.sources[:1], self.sources[1:]
+        return (*(1 for _ in first), *(-1 if self.function == "difference" else 1 for _ in rest))
+
+    def digits(self, schema: Schema) -> int:
+        """Say how many digits behind the point a ``sum`` or ``difference`` has: as many as its sources.
+
+        Parameters
+        ----------
+        schema
+            The schema that the rule belongs to.
+
+        Returns
+        -------
+        int
+            The number of digits.
+
+        Raises
+        ------
+        SchemaError
+            If a source is no number, or its digits are not known.
+        """
+        found = 0
         for name in self.sources:
             source = schema[name]
-            if source.kind != "numeric" or not source.integer:
+            digits = 0 if source.integer else source.digits if source.bounds else source.decimals
+            if source.kind != "numeric" or digits is None:
                 raise SchemaError(
-                    f"{self._where}: sum adds up attributes with edges and integer = true; '{name}' is not."
+                    f"{self._where}: {self.function} is of numbers with integer = true or with decimals; '{name}' is "
+                    "not one."
                 )
-            low += int(source.edges[0])  # type: ignore[arg-type]
-            high += int(source.edges[-1])  # type: ignore[arg-type]
+            found = max(found, digits)
+        return found
+
+    def _range(self, schema: Schema) -> tuple[int, int, bool]:
+        """The least and largest value in units of the last digit, and whether it can be missing."""
+        digits = self.digits(schema)
+        low = high = 0
+        missing = False
+        for name, sign in zip(self.sources, self.signs, strict=True):
+            source = schema[name]
+            ends = [sign * int(Decimal(str(end)).scaleb(digits)) for end in (source.edges[0], source.edges[-1])]
+            low, high = low + min(ends), high + max(ends)
             missing |= source.missing or bool(source.special)
+        if max(abs(low), abs(high)) > 2**53:
+            raise SchemaError(f"{self._where}: its numbers are too large to be computed exactly.")
         return low, high, missing
 
     def describe(self) -> str:

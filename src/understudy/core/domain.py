@@ -46,7 +46,7 @@ class Domain:
         """What each structural zero still says once the given codes are known."""
         fixed = dict(self.given)
         rules = []
-        for rule in self.schema.impossible:
+        for rule in self.schema.zeros:
             codes = rule.codes(self.schema)
             if not set(codes) <= {*self.margin, *fixed}:
                 continue

@@ -34,6 +34,11 @@ def default_decimals(low: float, high: float, integer: bool) -> int:
     return min(max(2, DIGITS - math.floor(math.log10(high - low))), MOST_DECIMALS)
 
 
+def small_amount(low: float, high: float, scale: float | None) -> float:
+    """The amount below which a grid with a long tail is about linear: what the schema says, or by its bounds."""
+    return scale if scale is not None else low if low > 0 else max(abs(low), abs(high)) / SMALL_PART
+
+
 def number_grid(
     low: float,
     high: float,
@@ -54,7 +59,7 @@ def number_grid(
     if decimals == 0 and high - low <= WHOLE and not heavy_tail:  # every whole number has a cell of its own
         return tuple(range(int(low), int(high) + 1)), ()
     if heavy_tail:
-        least = scale if scale is not None else low if low > 0 else max(abs(low), abs(high)) / SMALL_PART
+        least = small_amount(low, high, scale)
         places = np.linspace(math.asinh(low / least), math.asinh(high / least), CELLS + 1)
         with np.errstate(over="ignore"):
             ends = np.sinh(places) * least

@@ -11,6 +11,7 @@ from understudy.core.mechanism import Mechanism
 from understudy.errors import InputError
 
 CLASSES = "classes"
+CODES = "codes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,14 +32,19 @@ class Measurement:
     """The law of the noise."""
     cells: str = "all"
     """``all``, or ``first``: of a two-cell table with a public total only the first cell was measured, and ``values``
-    is that number. ``classes``: they are counts of a public classification of the records, one after the other."""
+    is that number. ``classes``: they are counts of a public classification of the records, one after the other.
+    ``codes``: they are counts of the ``codes`` that were found."""
     label: str = ""
     """The label of the step in the plan."""
+    codes: tuple[str, ...] = ()
+    """The codes that were found, if that was asked for."""
 
     def __post_init__(self) -> None:
-        axes = {"all": len(self.margin), "first": 0, CLASSES: 1}
+        axes = {"all": len(self.margin), "first": 0, CLASSES: 1, CODES: 1}
         if self.cells not in axes:
-            raise InputError(f"cells ({self.cells!r}) must be 'all', 'first' or '{CLASSES}'.")
+            raise InputError(f"cells ({self.cells!r}) must be 'all', 'first', '{CLASSES}' or '{CODES}'.")
+        if self.cells == CODES and len(self.codes) != len(self.values):
+            raise InputError("there must be a noisy count for each code that was found.")
         values = np.asarray(self.values, dtype=np.int64)
         if values.ndim != axes[self.cells]:
             raise InputError("a measurement needs one axis per attribute of its margin.")

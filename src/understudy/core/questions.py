@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from understudy.core.bins import bins_of
-from understudy.core.conditions import Condition, Joined, read_condition, read_name
+from understudy.core.conditions import Among, Condition, Joined, read_condition, read_name
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.schema import Level, Schema, level_text
 from understudy.core.terms import hide_quoted
@@ -78,6 +78,21 @@ class Question:
     @property
     def used(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for atom in self.atoms for name in atom.used))
+
+    @property
+    def cuts(self) -> tuple[Among, ...]:
+        """The bounds in it that cut through a bin."""
+        return tuple(cut for atom in self.atoms if atom.condition is not None for cut in atom.condition.cuts)
+
+    def settled(self, *, most: bool) -> Question:
+        """The same question without the people of whom it is open whether they are meant; or with all of them."""
+        return replace(
+            self,
+            atoms=tuple(
+                atom if atom.condition is None else replace(atom, condition=atom.condition.settled(most=most))
+                for atom in self.atoms
+            ),
+        )
 
 
 def parse_question(
@@ -140,7 +155,19 @@ def _read(
         raise InputError(
             f"'{text}': by goes with one quantity; ask for a {OPERATORS[operator]} in each group by where."
         )
+    _check_cuts(atoms)
     return Question(text=text.strip(), atoms=atoms, operator=operator)
+
+
+def _check_cuts(atoms: tuple[Atom, ...]) -> None:
+    """A bound inside a bin goes with one share or number of people, and not with a subgroup: a share among people who
+    may or may not be meant has no simple bounds."""
+    for atom in atoms:
+        cuts = () if atom.where is None else atom.where.cuts
+        if len(atoms) > 1 and atom.condition is not None:
+            cuts = (*cuts, *atom.condition.cuts)
+        if cuts:
+            raise InputError(cuts[0].said)
 
 
 def _by(atom: Atom, by: tuple[str, ...], text: str) -> Atom:

@@ -87,6 +87,17 @@ class Section:
         return iter(self.findings)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTable:
+    """A table of an evaluation that a screen shows: its name in ``frames``, its heading and the columns that tell."""
+
+    name: str
+    heading: str
+    columns: tuple[str, ...]
+    worst: str = ""  # the column by which the worst rows come first; as they are without one
+    in_short: bool = False  # whether it is shown where one screen has to do
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Evaluation:
     """Utility and risk of a release, measured against confidential data. It is internal."""
@@ -160,7 +171,7 @@ class EvaluationRequest:
 
     @property
     def plain(self) -> bool:
-        """Whether everything that is asked for exists for commutes too, and not only for tables of people."""
+        """Whether everything that is asked for exists for every kind of release, and not only for tables of people."""
         special = self.holdout is not None or self.models or self.keys or self.targets or tuple(self.ways) != WAYS
         return not special and "utility" in self.parts
 

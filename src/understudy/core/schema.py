@@ -11,18 +11,21 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from html import escape
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.attribute_parts import canonical_attribute, check_decimals
+from understudy.core.attribute_parts import canonical_schema, check_decimals, check_meaning, levels_apart, schema_html
 from understudy.core.bounds import grid_of, joined_cells, taken_bounds, with_cuts
 from understudy.core.derived_attributes import Derived
+from understudy.core.discovered_codes import DISCOVER, as_declared, joined_codes, taken_codes
+from understudy.core.file_format import FileFormat
 from understudy.core.fine_grid import LARGEST_EDGE, MOST_DECIMALS, default_decimals
+from understudy.core.identifiers import Identifier
+from understudy.core.rules import Asked, Order, Ratio, Rule, zeros_of
 from understudy.core.structural_zeros import Impossible, allowed_cells
 from understudy.errors import InputError, SchemaError, unknown_name
 
@@ -53,7 +56,8 @@ class Attribute:
     name: str
     """The name of the column."""
     levels: tuple[Level, ...] = ()
-    """The possible values, in order: all texts, all whole numbers or all booleans. Either ``levels`` or ``edges``."""
+    """The possible values, in order: all texts, all whole numbers or all booleans. Either ``levels`` or ``edges``.
+    ``"discover"``: nobody knows the codes, and they are found privately, inside the budget."""
     edges: tuple[Edge, ...] = ()
     """The ends of the bins, in increasing order: numbers or dates. Bins are closed on the left; the last is closed on
     both sides."""
@@ -99,25 +103,42 @@ class Attribute:
     cuts: tuple[Edge, ...] = ()
     """With ``bounds``: values at which a bin must begin. Those of structural zeros and derived attributes are added."""
     found: bool = False
-    """Whether ``edges`` were found privately, inside the budget of a release. Do not set it in your own schema."""
+    """Whether ``edges`` or ``levels`` were found privately, inside the budget of a release. Do not set it yourself."""
     inside: tuple[tuple[Edge, float], ...] = ()
     """Of bins that were ``found``: where each cell of the grid begins, and its share, from noisy counts."""
+    most_codes: int = 0
+    """With ``levels = "discover"``: how many codes are found at most (50 by default). All others are ``other``."""
+    longest_code: int = 0
+    """With ``levels = "discover"``: the most letters of a code (32 by default). Longer values are ``other``."""
+    prefixes: tuple[int, ...] = ()
+    """With ``levels = "discover"``: lengths of prefixes that are parents, such as ``[1, 2]``. A rare code rolls up
+    to its longest prefix that was found."""
+    among: tuple[str, ...] = ()
+    """With ``levels = "discover"``: a public list that has every possible code, in a schema file also the path of a
+    classification as CSV. It needs no delta."""
+    parents: tuple[str, ...] = ()
+    """With ``among``: the parent of each code, in order; an empty text for none. Rare codes roll up to parents."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
             raise SchemaError(f"an attribute's name ({self.name!r}) must be a non-empty text not beginning with '<'.")
         special = self.special.items() if isinstance(self.special, Mapping) else self.special
+        discovers = isinstance(self.levels, str) and self.levels == DISCOVER
         given = {
             "special": special, "levels": self.levels, "edges": self.edges, "level_labels": self.level_labels,
             "tree": self.tree, "distances": self.distances,
             "bounds": self.bounds, "spikes": self.spikes, "cuts": self.cuts, "inside": self.inside,
+            "prefixes": self.prefixes, "among": self.among, "parents": self.parents,
         }  # fmt: skip
         for part, values in given.items():
+            if part == "levels" and discovers:
+                continue
             if isinstance(values, str | bytes) or not isinstance(values, Iterable):
                 raise SchemaError(f"attribute '{self.name}': {part} must be a list, not {type(values).__name__}.")
             object.__setattr__(self, part, tuple(values))
         self._check_kinds()
-        self._check_meaning()
+        object.__setattr__(self, "levels", taken_codes(self))
+        check_meaning(self)
         object.__setattr__(self, "edges", taken_bounds(self))
         if bool(self.levels) == bool(self.edges):
             raise SchemaError(f"attribute '{self.name}' needs one of levels, edges and bounds, and not two of them.")
@@ -155,38 +176,6 @@ class Attribute:
             if not fitting or isinstance(pair[0], bool | datetime.datetime):
                 raise SchemaError(f"attribute '{self.name}': special maps numbers, dates or texts to labels.")
 
-    def _check_meaning(self) -> None:
-        """A tree or distances of unordered levels."""
-        where = f"attribute '{self.name}'"
-        if not self.tree and not self.distances:
-            return
-        if self.ordered or not self.levels or (self.tree and self.distances):
-            raise SchemaError(f"{where}: tree or distances, one of them, goes with levels that are not ordered.")
-        if self.tree:
-            if len(self.tree) != len(self.levels) or not all(isinstance(path, str) and path for path in self.tree):
-                raise SchemaError(f'{where}: tree must have a path such as "health/nurse" for each level, in order.')
-            return
-        rows = tuple(tuple(row) if isinstance(row, list | tuple) else () for row in self.distances)
-        object.__setattr__(self, "distances", rows)
-        count = len(self.levels)
-        numbers = all(
-            isinstance(one, int | float) and not isinstance(one, bool) and one >= 0 for r in rows for one in r
-        )
-        square = len(rows) == count and all(len(row) == count for row in rows)
-        if (
-            not numbers
-            or not square
-            or any(
-                rows[i][j] != rows[j][i] or rows[i][i] != 0 or not math.isfinite(rows[i][j])
-                for i in range(count)
-                for j in range(count)
-            )
-        ):
-            raise SchemaError(
-                f"{where}: distances must be {count} lists of {count} numbers, none negative, the same both ways and 0 "
-                "from a level to itself."
-            )
-
     def apart(self) -> tuple[tuple[float, ...], ...]:
         """Say how far unordered levels are from each other.
 
@@ -201,16 +190,7 @@ class Attribute:
         >>> jobs.apart()
         ((0.0, 2.0, 4.0), (2.0, 0.0, 4.0), (4.0, 4.0, 0.0))
         """
-        if self.distances:
-            return tuple(tuple(float(one) for one in row) for row in self.distances)
-        paths = [path.split("/") for path in self.tree]
-
-        def steps(one: list[str], other: list[str]) -> float:
-            shared = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-            common = min(len(one), len(other)) if shared is None else shared
-            return float(len(one) + len(other) - 2 * common)
-
-        return tuple(tuple(steps(one, other) for other in paths) for one in paths)
+        return levels_apart(self)
 
     def _check_levels(self) -> None:
         kinds = {type(level) for level in self.levels}
@@ -287,8 +267,8 @@ class Attribute:
 
     @property
     def open(self) -> bool:
-        """Whether bins are still to be found; ``edges`` are then those of the grid."""
-        return bool(self.bounds) and not self.found
+        """Whether bins or codes are still to be found; ``edges`` are then those of the grid."""
+        return bool(self.bounds or self.most_codes) and not self.found
 
     @property
     def digits(self) -> int:
@@ -305,7 +285,9 @@ class Attribute:
 
     @property
     def declared(self) -> Attribute:
-        """The attribute as it was before its bins were found."""
+        """The attribute as it was before its bins or codes were found."""
+        if self.found and self.most_codes:
+            return as_declared(self)
         return replace(self, found=False, edges=(), inside=()) if self.found else self
 
     @property
@@ -396,10 +378,18 @@ class Schema:
     workload: tuple[str, ...] = ()
     """What must be answerable from every release: questions such as ``crosstab(sex, age)`` or ``smokes ~ age + sex``,
     and ``predict(income)``, the outcome with every other attribute."""
+    identifiers: tuple[Identifier, ...] = ()
+    """Columns that say who somebody is, and free text. They are not read; the release says so, and may have fakes."""
+    rules: tuple[Rule, ...] = ()
+    """Rules between columns: ``Asked``, ``Order`` and ``Ratio``. Every synthetic row obeys them."""
+    file: FileFormat | None = None
+    """How the CSV files of the data are written, if not as usual. It is no part of the fingerprint."""
+    zeros: tuple[Impossible, ...] = field(init=False, repr=False, compare=False)
+    """All structural zeros: those of ``impossible``, and those that follow from ``rules``."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.attributes, Iterable):
-            raise SchemaError("a schema needs a list of attributes, also if it is only one.")
+            raise SchemaError("a schema needs a list of attributes, even if there is only one.")
         object.__setattr__(self, "attributes", tuple(self.attributes))
         if not all(isinstance(attribute, Attribute) for attribute in self.attributes):
             raise SchemaError("each attribute of a schema must be an Attribute.")
@@ -418,15 +408,27 @@ class Schema:
         both = sorted(set(names) & set(self.ignore))
         if both:
             raise SchemaError(f"column '{both[0]}' is both an attribute and ignored.")
+        object.__setattr__(self, "rules", tuple(self.rules))
+        if not all(isinstance(rule, Asked | Order | Ratio) for rule in self.rules):
+            raise SchemaError("each rule of a schema must be an Asked, an Order or a Ratio.")
         object.__setattr__(self, "attributes", with_cuts(self))
-        for rule in self.impossible:
-            rule.codes(self)  # raises on unknown names, levels, or bounds that cut through a bin
+        object.__setattr__(self, "zeros", zeros_of(self))
+        for zero in self.zeros:
+            zero.codes(self)  # raises on unknown names, levels, or bounds outside the edges
         taken = {*names, *self.ignore}
         for derived in self.derived:
             if derived.name in taken:
                 raise SchemaError(f"derived attribute '{derived.name}' has the name of another or an ignored column.")
             taken.add(derived.name)
             derived.attribute(self)  # raises on a rule that cannot be carried out
+        object.__setattr__(self, "identifiers", tuple(self.identifiers))
+        for identifier in self.identifiers:
+            if not isinstance(identifier, Identifier) or identifier.name in taken:
+                raise SchemaError("each identifier of a schema is an Identifier, with a name that no other column has.")
+            taken.add(identifier.name)
+        if self.file is not None:
+            listed = {one.name: {level_text(level) for level in one.levels} for one in self.attributes if one.levels}
+            self.file.check(taken, listed)
         if self.workload:
             from understudy.core.workload import read_needs  # its questions are read with the schema at hand
 
@@ -436,8 +438,13 @@ class Schema:
                 raise SchemaError(str(problem)) from None
 
     @property
+    def without_rules(self) -> Schema:
+        """The same attributes, with nothing said about combinations of them."""
+        return replace(self, impossible=(), rules=())
+
+    @property
     def open(self) -> tuple[Attribute, ...]:
-        """The attributes whose bins are still to be found."""
+        """The attributes whose bins or codes are still to be found."""
         return tuple(attribute for attribute in self.attributes if attribute.open)
 
     def recoded(self, other: Schema) -> dict[str, NDArray[np.int64]]:
@@ -454,9 +461,9 @@ class Schema:
             One code for each code of the other schema.
         """
         return {
-            one.name: joined_cells(other[one.name], one)
+            one.name: (joined_codes if one.most_codes else joined_cells)(other[one.name], one)
             for one in self.attributes
-            if one.found and one != other[one.name]
+            if one.found and one != other[one.name] and (one.bounds or one.among)
         }
 
     @property
@@ -472,8 +479,13 @@ class Schema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a synthetic table: the attributes, then what is derived from them."""
-        return (*self.names, *(derived.name for derived in self.derived))
+        """The columns of a synthetic table: the attributes, what is derived from them, and then fakes."""
+        return (*self.names, *(derived.name for derived in self.derived), *(one.name for one in self.faked))
+
+    @property
+    def faked(self) -> tuple[Identifier, ...]:
+        """The identifiers that fakes stand for."""
+        return tuple(one for one in self.identifiers if one.fake)
 
     def __getitem__(self, name: str) -> Attribute:
         for attribute in self.attributes:
@@ -561,17 +573,7 @@ class Schema:
         return allowed_cells(self, self.names if margin is None else tuple(margin))
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(a.name)}</td><td>{escape(a.label)}</td><td>{a.kind}</td><td>{a.size}</td>"
-            f"<td>{escape(', '.join(a.code_names[:8]) + (', ...' if a.size > 8 else ''))}</td></tr>"
-            for a in self.attributes
-        )
-        zeros = "".join(f"<li>{escape(rule.describe())}</li>" for rule in self.impossible)
-        return (
-            f"<div><b>Schema</b>: {len(self.attributes)} attributes, {self.cells():,} cells"
-            "<table><tr><th>name</th><th>label</th><th>kind</th><th>codes</th><th>values</th></tr>"
-            f"{rows}</table>{f'Impossible:<ul>{zeros}</ul>' if zeros else ''}</div>"
-        )
+        return schema_html(self)
 
     @property
     def fingerprint(self) -> str:
@@ -587,14 +589,4 @@ class Schema:
         dict[str, object]
             The schema as plain lists, texts and numbers.
         """
-        plain: dict[str, object] = {
-            "version": 1,
-            "attributes": [canonical_attribute(a) for a in self.attributes],
-            "impossible": [rule.canonical() for rule in self.impossible],
-            "ignore": sorted(self.ignore),
-        }
-        if self.derived:
-            plain["derived"] = [derived.canonical() for derived in self.derived]
-        if self.workload:
-            plain["workload"] = list(self.workload)
-        return plain
+        return canonical_schema(self)

@@ -16,20 +16,32 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from understudy.core.classification import read_classification
 from understudy.core.derived_attributes import Case, Derived
+from understudy.core.discovered_codes import DISCOVER
+from understudy.core.file_format import FileFormat, read_file_format
 from understudy.core.folders import as_path
+from understudy.core.identifiers import Identifier
+from understudy.core.rules import Asked, Order, Ratio, Rule
 from understudy.core.schema import Attribute, Edge, Level, Schema, Special, as_number
 from understudy.core.structural_zeros import Condition, Impossible
 from understudy.core.workload import quoted
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
 
 VERSION = 1
-TOP_KEYS = ("version", "draft", "attribute", "derived", "impossible", "ignore", "workload")
+TOP_KEYS = (
+    "version", "draft", "file", "attribute", "derived", "impossible", "rule", "ignore", "identifier", "workload",
+)  # fmt: skip
 WORKLOAD_KEYS = ("table", "question", "predict")
+RULE_KEYS = {
+    "asked": ("asked", "asked_if", "otherwise"),
+    "order": ("order",),
+    "ratio": ("ratio", "at_least", "at_most"),
+}
 CONDITION_KEYS = ("levels", "below", "above")
 KIND_OF_KEY: dict[str, str] = {
     "name": "a text",
-    "levels": "a list of texts, whole numbers or booleans",
+    "levels": 'a list of texts, whole numbers or booleans, or "discover"',
     "edges": "a list of numbers or dates",
     "integer": "true or false",
     "outside": "a text",
@@ -51,6 +63,11 @@ KIND_OF_KEY: dict[str, str] = {
     "cuts": "a list of numbers or dates",
     "found": "true or false",
     "inside": "a list of pairs of a number or date and a share",
+    "most_codes": "a whole number",
+    "longest_code": "a whole number",
+    "prefixes": "a list of whole numbers",
+    "among": "a list of texts, or the path of a CSV file",
+    "parents": "a list of texts",
 }
 DERIVED_KINDS = {list: "a list", str: "a text", dict: "a table"}
 # Keys of [[derived]] and the fields they fill.
@@ -109,11 +126,12 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     except UnicodeDecodeError as problem:
         line = content[: problem.start].count(b"\n") + 1
         raise InputError(f"schema file {where} is not UTF-8 text (line {line}); save it as UTF-8.") from None
-    return parse_schema(text, where)
+    return parse_schema(text, where, folder=Path(path).parent)
 
 
-def parse_schema(text: str, where: str = "schema") -> Schema:
-    """The schema written in TOML text; ``where`` names the text in messages.
+def parse_schema(text: str, where: str = "schema", *, folder: Path | None = None) -> Schema:
+    """The schema written in TOML text; ``where`` names the text in messages, and ``folder`` is where the paths of
+    classifications begin.
 
     >>> parse_schema('version = 1\\n[[attribute]]\\nname = "sex"\\nlevels = ["F", "M"]').names
     ('sex',)
@@ -128,12 +146,12 @@ def parse_schema(text: str, where: str = "schema") -> Schema:
     except RecursionError:
         raise SchemaError(f"{where} is not a schema: its values are nested too deeply.") from None
     try:
-        return _schema(data)
+        return _schema(data, folder or Path())
     except (SchemaError, UnknownNameError) as problem:  # the latter: an impossible combination of unknown attributes
         raise SchemaError(f"{where}: {problem}") from None
 
 
-def _schema(data: Mapping[str, Any]) -> Schema:
+def _schema(data: Mapping[str, Any], folder: Path) -> Schema:
     for key in data:
         if key not in TOP_KEYS:
             raise unknown_name("key", key, TOP_KEYS, error=SchemaError)
@@ -159,14 +177,28 @@ def _schema(data: Mapping[str, Any]) -> Schema:
             raise SchemaError('[[ignore]]: columns must be a list of texts such as ["id", "name"].')
         names += columns
     return Schema(
-        attributes=tuple(_attribute(table, number) for number, table in enumerate(_tables(data, "attribute"), 1)),
+        attributes=tuple(
+            _attribute(table, number, folder) for number, table in enumerate(_tables(data, "attribute"), 1)
+        ),
         impossible=tuple(
             Impossible(conditions=_conditions(table, "impossible combination")) for table in _tables(data, "impossible")
         ),
         derived=tuple(_derived(table, number) for number, table in enumerate(_tables(data, "derived"), 1)),
+        rules=tuple(_rule(table, number) for number, table in enumerate(_tables(data, "rule"), 1)),
         ignore=tuple(names),
+        identifiers=tuple(_identifier(table, number) for number, table in enumerate(_tables(data, "identifier"), 1)),
         workload=tuple(_need(table, number) for number, table in enumerate(_tables(data, "workload"), 1)),
+        file=read_file_format(data["file"]) if "file" in data else None,
     )
+
+
+def _identifier(table: Mapping[str, Any], number: int) -> Identifier:
+    for key in table:
+        if key not in ("name", "fake"):
+            raise unknown_name(f"identifier number {number}: key", key, ["name", "fake"], error=SchemaError)
+    if "name" not in table:
+        raise SchemaError(f"identifier number {number} has no name.")
+    return Identifier(**table)
 
 
 def _need(table: Mapping[str, Any], number: int) -> str:
@@ -190,6 +222,34 @@ def _need(table: Mapping[str, Any], number: int) -> str:
     return f"predict({quoted(value)})" if key == "predict" else value
 
 
+def _rule(table: Mapping[str, Any], number: int) -> Rule:
+    """One [[rule]]: who is asked, an order or a ratio."""
+    where = f"rule number {number}"
+    kind = next((key for key in RULE_KEYS if key in table), None)
+    if kind is None:
+        raise SchemaError(
+            f'{where} must have asked = ["births"], order = ["start", "end"] or ratio = ["rent", "income"].'
+        )
+    for key in table:
+        if key not in RULE_KEYS[kind]:
+            raise unknown_name(f"{where}: key", key, RULE_KEYS[kind], error=SchemaError)
+    names = [table[kind]] if isinstance(table[kind], str) else table[kind]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SchemaError(f"{where}: {kind} ({_shown(names)}) must be a list of names of attributes.")
+    if kind == "order":
+        return Order(attributes=tuple(names))
+    if kind == "ratio":
+        return Ratio(attributes=tuple(names), at_least=table.get("at_least"), at_most=table.get("at_most"))
+    conditions, otherwise = table.get("asked_if"), table.get("otherwise")
+    if not isinstance(conditions, dict):
+        raise SchemaError(
+            f'{where}: say who is asked, such as asked_if = {{ sex = "female", age = {{ above = 15 }} }}.'
+        )
+    if not isinstance(otherwise, str | None):
+        raise SchemaError(f"{where}: otherwise ({_shown(otherwise)}) must be a text.")
+    return Asked(attributes=tuple(names), conditions=_conditions(conditions, where), otherwise=otherwise)
+
+
 def _tables(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     tables = data.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -197,7 +257,7 @@ def _tables(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return tables
 
 
-def _attribute(table: dict[str, Any], number: int) -> Attribute:
+def _attribute(table: dict[str, Any], number: int, folder: Path) -> Attribute:
     name = table.get("name")
     if not isinstance(name, str):
         said = "has no name" if name is None else f"has a name ({name!r}) that is not a text"
@@ -212,6 +272,11 @@ def _attribute(table: dict[str, Any], number: int) -> Attribute:
         ends = (*fields.get("edges", ()), *fields.get("bounds", ()))
         dates = any(isinstance(edge, datetime.date) for edge in ends)
         fields["special"] = tuple((_code(name, key, dates), label) for key, label in fields["special"].items())
+    if isinstance(fields.get("among"), str):
+        if "parents" in fields:
+            raise SchemaError(f"attribute '{name}': a classification file says the parents itself; leave parents out.")
+        codes, parents = read_classification(name, folder, fields["among"])
+        fields |= {"among": codes, "parents": parents}
     if "inside" in fields:
         fields["inside"] = tuple((start, share) for start, share in fields["inside"])
     return Attribute(**fields)
@@ -221,8 +286,10 @@ def _fits(key: str, value: object) -> bool:
     """Whether a value has the TOML type of its key; what it says is checked by the attribute itself."""
     if key in ("integer", "missing", "ordered", "always_measure", "heavy_tail", "found"):
         return isinstance(value, bool)
-    if key == "decimals":
+    if key in ("decimals", "most_codes", "longest_code"):
         return type(value) is int
+    if (key == "levels" and value == DISCOVER) or (key == "among" and isinstance(value, str)):
+        return True
     if key in ("name", "outside", "label", "density", "measured_in"):
         return isinstance(value, str)
     if key == "scale":
@@ -237,7 +304,8 @@ def _fits(key: str, value: object) -> bool:
         "levels": lambda item: isinstance(item, str | int),
         "inside": lambda item: isinstance(item, list) and len(item) == 2 and all(map(edge, item)),
         **dict.fromkeys(("edges", "bounds", "spikes", "cuts"), edge),
-        "level_labels": lambda item: isinstance(item, str),
+        "prefixes": lambda item: type(item) is int,
+        **dict.fromkeys(("level_labels", "among", "parents"), lambda item: isinstance(item, str)),
         "tree": lambda item: isinstance(item, str),
         "distances": lambda item: isinstance(item, list),
     }
@@ -339,12 +407,15 @@ def write_schema(schema: Schema) -> str:
     if not isinstance(schema, Schema):
         raise InputError("write_schema needs a Schema.")
     lines = [f"version = {VERSION}"]
+    if schema.file is not None:
+        lines += _file_lines(schema.file)
     for attribute in schema.attributes:
         lines += ["", "[[attribute]]", f"name = {_toml(attribute.name)}"]
         if attribute.label:
             lines.append(f"label = {_toml(attribute.label)}")
-        lines += _bounds_lines(attribute)
-        for key in ("levels", "level_labels", "tree", *(() if attribute.open else ("edges",))):
+        lines += _bounds_lines(attribute) + _codes_lines(attribute)
+        listed = () if attribute.open and attribute.most_codes else ("levels",)
+        for key in (*listed, "level_labels", "tree", *(() if attribute.open else ("edges",))):
             if values := getattr(attribute, key):
                 lines.append(f"{key} = {_toml(list(values))}")
         if attribute.distances:
@@ -366,11 +437,40 @@ def write_schema(schema: Schema) -> str:
     for rule in schema.impossible:
         lines += ["", "[[impossible]]"]
         lines += [f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
+    for one in schema.rules:
+        lines += ["", "[[rule]]", *_rule_lines(one)]
     for need in schema.workload:
         lines += ["", "[[workload]]", f"question = {_toml(need)}"]
+    for identifier in schema.identifiers:
+        lines += ["", "[[identifier]]", f"name = {_toml(identifier.name)}"]
+        lines += [f"fake = {_toml(identifier.fake)}"] if identifier.fake else []
     if schema.ignore:
         lines += ["", "[[ignore]]", f"columns = {_toml(list(schema.ignore))}"]
     return "\n".join(lines) + "\n"
+
+
+def _file_lines(file: FileFormat) -> list[str]:
+    lines = ["", "[file]"]
+    for key in ("delimiter", "encoding", "decimal", "thousands", "dates"):
+        if (value := getattr(file, key)) != getattr(_USUAL, key):
+            lines.append(f"{key} = {_toml(value)}")
+    if file.missing_values:
+        lines.append(f"missing_values = {_toml(list(file.missing_values))}")
+    lines += [f"{key} = true" for key in ("trim", "ignore_case") if getattr(file, key)]
+    for name, column in file.columns:
+        lines += ["", f"[file.columns.{_key(name)}]"]
+        if column.missing_values:
+            lines.append(f"missing_values = {_toml(list(column.missing_values))}")
+        if column.spellings:
+            pairs = (f"{_key(text)} = {_toml(level)}" for text, level in column.spellings)
+            lines.append(f"spellings = {{ {', '.join(pairs)} }}")
+        for key in ("decimal", "thousands", "dates"):
+            if (value := getattr(column, key)) is not None:
+                lines.append(f"{key} = {_toml(value)}")
+    return lines
+
+
+_USUAL = FileFormat()
 
 
 def _bounds_lines(attribute: Attribute) -> list[str]:
@@ -387,6 +487,15 @@ def _bounds_lines(attribute: Attribute) -> list[str]:
             lines.append(f"{key} = {_toml(list(values))}")
     if attribute.inside:
         lines.append(f"inside = {_toml([list(pair) for pair in attribute.inside])}")
+    return lines
+
+
+def _codes_lines(attribute: Attribute) -> list[str]:
+    if not attribute.most_codes:
+        return []
+    lines = ["found = true"] if attribute.found else [f"levels = {_toml(DISCOVER)}"]
+    lines += [f"{key} = {getattr(attribute, key)}" for key in ("most_codes", "longest_code")]
+    lines += [f"{key} = {_toml(list(v))}" for key in ("prefixes", "among", "parents") if (v := getattr(attribute, key))]
     return lines
 
 
@@ -408,6 +517,18 @@ def _derived_lines(derived: Derived) -> list[str]:
     if derived.default is not None:
         lines.append(f"default = {_toml(derived.default)}")
     return lines
+
+
+def _rule_lines(rule: Rule) -> list[str]:
+    if isinstance(rule, Order):
+        return [f"order = {_toml(list(rule.attributes))}"]
+    if isinstance(rule, Ratio):
+        limits = {"at_least": rule.at_least, "at_most": rule.at_most}
+        told = [f"{word} = {_toml(limit)}" for word, limit in limits.items() if limit is not None]
+        return [f"ratio = {_toml(list(rule.attributes))}", *told]
+    met = ", ".join(f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions)
+    lines = [f"asked = {_toml(list(rule.attributes))}", f"asked_if = {{ {met} }}"]
+    return lines if rule.otherwise is None else [*lines, f"otherwise = {_toml(rule.otherwise)}"]
 
 
 def _condition(condition: Condition) -> str:

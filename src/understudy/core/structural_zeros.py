@@ -203,7 +203,7 @@ def _plain(value: object) -> str:
 def allowed_cells(schema: Schema, margin: tuple[str, ...]) -> NDArray[np.bool_]:
     """Dense mask over a margin; a rule counts only when the margin has all its attributes."""
     mask = np.ones(schema.shape(margin), dtype=bool)
-    for rule in schema.impossible:
+    for rule in schema.zeros:
         if not set(rule.attributes) <= set(margin):
             continue
         codes = rule.codes(schema)

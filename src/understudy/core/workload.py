@@ -134,9 +134,11 @@ def _noise(schema: Schema, tables: Sequence[Margin], wanted: Sequence[Margin]) -
 
 def required_tables(schema: Schema, needs: Iterable[Need]) -> tuple[Margin, ...]:
     """The tables for all needs together, without those that are nearly as well computed as sums of another."""
-    asked = list(dict.fromkeys(table for need in needs for table in need.tables))
-
-    def spared(table: Margin) -> bool:
-        return any(set(table) < set(other) and schema.cells(other) <= SUMMED * schema.cells(table) for other in asked)
-
-    return tuple(table for table in asked if table and not spared(table))
+    asked = list(dict.fromkeys(table for need in needs for table in need.tables if table))
+    kept: list[Margin] = []
+    # From the largest on: a table is spared by one that is measured, not by one that is spared itself.
+    for table in sorted(asked, key=schema.cells, reverse=True):
+        cells = SUMMED * schema.cells(table)
+        if not any(set(table) < set(other) and schema.cells(other) <= cells for other in kept):
+            kept.append(table)
+    return tuple(table for table in asked if table in kept)

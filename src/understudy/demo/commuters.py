@@ -52,7 +52,7 @@ class World:
     def codes(
         self, batch_jobs: int = BATCH_JOBS
     ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]]:
-        """Origin, destination and jobs of every pair, by destination, in batches of about so many jobs."""
+        """Origin, destination and jobs of every pair, by destination, in batches of about the given number of jobs."""
         from understudy.demo.commuters_compiled import homes
 
         tree, decay = self.tree, default_decay()
@@ -106,7 +106,7 @@ class World:
 
 
 def make_world(size: str = "city", *, places: int | None = None, jobs: int | None = None, seed: int = 0) -> World:
-    """A generated country of a named size (town, city, state, nation), or with so many places and jobs.
+    """A generated country of a named size (town, city, state, nation), or with given numbers of places and jobs.
 
     >>> make_world("town", seed=1)
     World(400 places, 6,000 jobs)

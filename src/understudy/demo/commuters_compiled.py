@@ -1,4 +1,4 @@
-"""The loop that gives the workers of generated destinations their homes. Imported only by ``gravity``."""
+"""The loop that gives the workers of generated destinations their homes. Imported only by ``commuters``."""
 
 from __future__ import annotations
 

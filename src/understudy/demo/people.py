@@ -113,7 +113,7 @@ TRUTH: Mapping[str, Relation] = MappingProxyType(
     }
 )
 
-# Each question is left unanswered completely at random by these shares of those it is asked of.
+# For each question, the share of those asked who leave it unanswered, completely at random.
 UNANSWERED: Mapping[str, float] = MappingProxyType({"income": 0.08, "health": 0.03, "smokes": 0.05})
 
 
@@ -370,7 +370,7 @@ def _smoking_score(age: Integers, sex: Integers, education: Integers) -> Floats:
 
 
 def _registered(rng: np.random.Generator, age: Integers) -> NDArray[np.datetime64]:
-    """A day between the later of birth and 1990, and the survey; recent moves are commoner."""
+    """A day between the later of birth and 1990, and the survey; recent moves are more common."""
     last = np.datetime64(SURVEY_DAY, "D")
     alive = np.floor(365.25 * (age + rng.random(len(age)))).astype(np.int64)
     longest = (last - np.datetime64(datetime.date(1990, 1, 1), "D")).astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,12 +19,13 @@ from understudy.evaluation.shared.attack import Attack, attacks
 from understudy.evaluation.shared.attack_success import LEVEL, Z
 from understudy.evaluation.shared.results import ATTACKS, Collected, frame, part_of
 from understudy.evaluation.taking_part import (
-    EVERYBODY,
     INVENTED,
     MEMBERSHIP,
+    OUTLIERS,
     PERSON_PART,
     RAREST,
     clearest,
+    gains_by_holdout,
     person_part,
 )
 from understudy.release import Release
@@ -33,6 +35,7 @@ NEEDED = {
     "keys": "keys: the attributes an intruder knows about a person",
     "synthesizer": "a synthesizer: a callable that makes a synthetic table (in Python only)",
 }
+SAMPLE = re.compile(r"[\d,]+ of [\d,]+ people")  # a note of ``of_a_sample``
 NOTABLE = 0.05  # a residual risk above this, with its whole interval above 0, is worth a warning
 
 
@@ -75,7 +78,7 @@ def evaluate_risk(
         if comparison.finished is not None:
             comparison.finished(PERSON_PART, measured)
     found.findings = [
-        *_headlines(found.attacked),
+        *_headlines(found.attacked, _surely_personal(comparison, found.attacked)),
         *_told_of_samples(found),
         *_chosen_keys(comparison),
         *_without_order(comparison),
@@ -115,7 +118,22 @@ def _missing(attack: type[Attack], comparison: Comparison) -> str:
     return " and ".join(NEEDED[need] for need in attack.needs if not has[need])
 
 
-def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def _surely_personal(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Attacks and subjects that surely gain from people in the data.
+
+    The interval of a residual risk is propagated, and too short where few people are asked about. So where there is a
+    control a warning rests on the difference of the two shares. Attacks that tell people in the data from others by
+    themselves have no control; there it is the residual risk, at a level for all of them together (Bonferroni).
+    """
+    alone = [row for row in attacked if row["personal"] and row["against"] != "control"]
+    wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / max(len(alone), 1)) / Z
+    sure = [row for row in alone if row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0]
+    if comparison.outsiders is not None:
+        sure += [row for row in gains_by_holdout(comparison, attacked) if row["gain_low"] > 0]
+    return {(row["attack"], row["subject"]) for row in sure}
+
+
+def _headlines(attacked: Sequence[Mapping[str, Any]], surely: set[tuple[str, str]]) -> list[Finding]:
     """For each attack, the subject with the greatest residual risk."""
     worst: dict[str, Mapping[str, Any]] = {}
     subjects = Counter(row["attack"] for row in attacked)
@@ -145,9 +163,7 @@ def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
                 ),
                 value=row["residual"],
                 # What margins do not tell may be true of the whole population; that is no risk of a person.
-                severity="warning"
-                if row["personal"] and row["residual"] > NOTABLE and _surely(row, subjects[name])
-                else "info",
+                severity="warning" if row["residual"] > NOTABLE and (name, row["subject"]) in surely else "info",
                 reference="residual risk (Giomi et al. 2023), Wilson intervals of 95%",
             )
         )
@@ -156,7 +172,8 @@ def _headlines(attacked: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
 def _told_of_samples(found: Collected) -> list[Finding]:
     """The smallest random sample of people that an attack used, and the error of its shares."""
-    asked = [row["asked"] for row in found.attacked if " of " in row["note"] and row["note"].endswith("people")]
+    notes = [row["note"].rsplit("; ", maxsplit=1)[-1] for row in found.attacked]
+    asked = [int(note.split(" of ")[0].replace(",", "")) for note in notes if SAMPLE.fullmatch(note)]
     if not asked:
         return []
     fewest = min(asked)
@@ -207,12 +224,6 @@ def _without_order(comparison: Comparison) -> list[Finding]:
     ]
 
 
-def _surely(row: Mapping[str, Any], subjects: int) -> bool:
-    """Whether the risk is above 0 although the greatest of several subjects was picked (Bonferroni)."""
-    wider = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / subjects) / Z
-    return bool(row["residual"] - wider * (row["residual"] - row["residual_low"]) > 0)
-
-
 def risk_against_epsilon(results: Sequence[tuple[str, Release, Section]]) -> pa.Table:
     """For several releases of the same data: epsilon and the greatest residual risk of each attack (for the figure)."""
     rows = []
@@ -244,8 +255,8 @@ LITERATURE = "names_in_the_literature"
 GROUPS = ("first", "second", "third")
 NOT_MEASURED = "not measured"
 WHO = {
-    RAREST: "Tell whether one of the most unusual people was in the data",
-    INVENTED: "Tell whether a person invented for this test was put into the data",
+    RAREST: "Say of one of the most unusual people that they were in the data",
+    INVENTED: "Say of a person invented for this test that they were in the data",
 }
 Rows = Sequence[Mapping[str, Any]]
 
@@ -273,28 +284,36 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
         return _sentence(title, sentence, None)
     worst = clearest([row for row in part if row["subject"] != INVENTED])
     inside, outside = _thousand(worst["inside"]), _thousand(worst["outside"])
-    asked = _short(worst["subject"])
-    about = "" if asked == EVERYBODY or asked.startswith("copy ") else f" (about \u2018{asked}\u2019)"
+    more = max(inside - outside, 0)
+    low, high = _thousand(worst["gain_low"]), max(_thousand(worst["gain_high"]), more)
+    sure = f"between {low} and {high}" if low > 0 else f"at most {high}, perhaps none"
     limit = (
         "This release has no guarantee, so nothing limits the difference."
         if worst["most_allowed"] is None
         else f"The guarantee allows at most {_thousand(worst['most_allowed'])} more."
     )
-    who = "people like them who are not in the data" if worst["by"] == "holdout" else "people left out of the data"
-    gain = max(_thousand(worst["gain"]), 0)
+    who = "people like them who are not" if worst["by"] == "holdout" else "people like them who were left out"
     sentence = (
-        f"{_question(worst['attack'])}{about}: of all attacks this one gains most. It is right about {inside} of 1,000 "
-        f"people in the data and about {outside} of 1,000 {who}, so {gain} more (with 95 percent confidence between "
-        f"{_thousand(worst['gain_low'])} and {_thousand(worst['gain_high'])}). {limit}"
+        f"An intruder is right about {inside} of 1,000 people who are in the data and about {outside} of 1,000 {who}: "
+        f"{more} more because they took part (with 95 percent confidence {sure}). {_how(worst)} {limit}"
     )
-    more = inside - min(inside, outside)
     allowed = 0 if worst["most_allowed"] is None else min(_thousand(worst["most_allowed"]), 1000 - outside) - more
     groups = (
         (min(inside, outside), "right anyway"),
         (more, "more because they took part"),
         (allowed, "more that the guarantee would allow"),
     )
-    return _sentence(title, sentence, inside - outside, *groups)
+    return _sentence(title, sentence, more, *groups)
+
+
+def _how(worst: Mapping[str, Any]) -> str:
+    """The attack in everyday words, with the answer that it guesses or the people it is played on."""
+    words, subject = _question(worst["attack"]), _short(worst["subject"])
+    if getattr(attacks[worst["attack"]], "guesses_an_answer", False):
+        about = f" (here \u2018{subject}\u2019)"
+    else:
+        about = f" (here {subject})" if subject in (RAREST, OUTLIERS) else ""
+    return f"Of all attacks this one gains most: {words[:1].lower()}{words[1:]}{about}."
 
 
 def _people_like_them(attacked: Rows, part: Rows) -> dict[str, Any]:
@@ -326,8 +345,9 @@ def _told_false(attacked: Rows) -> dict[str, Any]:
     worst = max(claims, key=lambda row: row["wrong"] / row["asked"])
     wrong, right = (_thousand(worst[what] / worst["asked"]) for what in ("wrong", "successes"))
     sentence = (
-        "Whoever believes synthetic rows that agree would be told something false about "
-        f"\u2018{_short(worst['subject'])}\u2019 for {wrong} of 1,000 people, and something true for {right}."
+        "Somebody who knows other answers of a person, and believes the release where all synthetic rows with these "
+        f"answers say the same, is told something false about \u2018{_short(worst['subject'])}\u2019 for {wrong} of "
+        f"1,000 people, and something true for {right}."
     )
     return _sentence(title, sentence, wrong, (wrong, "told something false"), (right, "told something true"))
 
@@ -357,21 +377,25 @@ def _lines(attacked: Rows, part: Rows) -> list[dict[str, Any]]:
         gains = [row for row in gains if not who or row["subject"] == who]
         gain = clearest(gains) if gains else None
         rows = [row for row in attacked if row["attack"] == name and row["asked"]]
-        best = max(rows, key=lambda row: row["successes"] / row["asked"], default=None)
+        best = max(rows, key=lambda row: _share(row, "successes"), default=None)
+        about = (gain or best or {"subject": ""})["subject"]
         limit = None if gain is None else gain["most_allowed"]
+        inside, outside = (_thousand(gain[side]) if gain else None for side in ("inside", "outside"))
         claims = getattr(attacks[name], "of_one_person", False) and getattr(attacks[name], "believed_by", "")
         lines.append(
             {
                 "light": NOT_MEASURED if gain is None else gain["light"],
                 "attack": WHO.get(who) or _question(name),
-                "about": (gain or best or {"subject": ""})["subject"],
-                "in_the_data": _thousand(gain["inside"]) if gain else best and _thousand(_share(best, "successes")),
-                "not_in_the_data": gain and _thousand(gain["outside"]),
-                "more": gain and _thousand(gain["gain"]),
+                "about": about,
+                "in_the_data": best and _thousand(_share(best, "successes")) if inside is None else inside,
+                "not_in_the_data": outside,
+                "more": None if inside is None or outside is None else inside - outside,  # as a reader subtracts
                 "more_low": gain and _thousand(gain["gain_low"]),
                 "more_high": gain and _thousand(gain["gain_high"]),
                 "most_allowed": None if limit is None else _thousand(limit),
-                "told_false": max((_thousand(_share(row, "wrong")) for row in rows if claims), default=None),
+                "told_false": next(
+                    (_thousand(_share(row, "wrong")) for row in rows if claims and row["subject"] == about), None
+                ),
                 "name": name,
             }
         )

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from understudy.core.arrays import Flags, Floats, Integers, Progress
 from understudy.core.result import Finding, Section
+from understudy.core.rules import limits_of, linked_limits
 from understudy.core.table import CodedTable
 from understudy.errors import UnderstudyError
 from understudy.evaluation.inputs.comparison import Comparison
@@ -46,7 +47,7 @@ FALSE_ALARM = 1e-3  # of all comparisons with the bound together
 CANARIES = 40  # invented people who are added to the data of the refits
 MOST_CANARIES = 0.05  # as a share of the people
 EVERYBODY, RAREST, INVENTED = "everybody", "the rarest people", "invented people"
-MEMBERSHIP = "membership"
+MEMBERSHIP, CLOSEST, OUTLIERS = "membership", "closest_record", "outliers"
 PERSON_PART = "person_part"
 # By attack and subject, for each refit: successes and people asked about, among those kept and those left out.
 Counts = dict[tuple[str, str], list[tuple[int, int, int, int]]]
@@ -149,13 +150,19 @@ def _at_most(shares: Floats, people: Floats, alpha: float) -> float:
     return float(betaincinv(mean * answers + 1, max((1 - mean) * answers, 1e-9), 1 - alpha))
 
 
-def gain_over_holdout(release: Tally, control: Tally, claimed: tuple[float, float] | None) -> Gain:
+def gain_over_holdout(
+    release: Tally, control: Tally, claimed: tuple[float, float] | None, *, compared: int = 1
+) -> Gain:
     """The gain on the release itself: two shares of people, each with Wilson's interval (Newcombe 1998).
 
-    It tells nothing about other draws of the noise, so it is never set against the bound of the guarantee.
+    ``compared`` is the number of such gains that are looked at (Bonferroni). It tells nothing about other draws of the
+    noise, so it is never set against the bound of the guarantee.
     """
-    sides = (release, control)
-    one, other = (Tally(successes=one.successes, guesses=one.people, independent=_worth(one)).rate for one in sides)
+    level = 1 - (1 - LEVEL) / compared
+    one, other = (
+        Tally(successes=side.successes, guesses=side.people, independent=_worth(side)).rate_at(level)
+        for side in (release, control)
+    )
     inside, outside = (side.successes / max(side.people, 1) for side in (release, control))
     down = math.hypot(inside - one.low, other.high - outside)
     up = math.hypot(one.high - inside, outside - other.low)
@@ -174,39 +181,71 @@ def _worth(side: Tally) -> float | None:
 class _Refits:
     """What the refits said, as far as they got."""
 
-    rare: Flags  # of the people asked about
+    company: Floats  # how far the nearest other person is from each person asked about
     canaries: int  # who come behind them
     counts: Counts = field(default_factory=dict)
     nearness: list[Floats] = field(default_factory=list)
     kept: list[Flags] = field(default_factory=list)
     seconds: float = 0.0
+    making: float = 0.0  # CPU seconds of the last refit without the attacks
+    each: dict[str, float] = field(default_factory=dict)  # CPU seconds of the attacks in the last refit
+    left_out: set[str] = field(default_factory=set)  # attacks there is no time for
     stopped: str = ""  # why no more could be made
 
     def __len__(self) -> int:
         return len(self.kept)
 
     @property
-    def all_counts(self) -> Counts:
-        """All counts, also of membership: a person is accused if a refit is nearer to them than the others on average.
+    def next_seconds(self) -> float:
+        """CPU time of another refit: making it and taking distances, as the last time, and the attacks still played."""
+        return self.making + sum(taken for name, taken in self.each.items() if name not in self.left_out)
 
-        The other refits are drawn independently of this one. So they tell the intruder the same about people kept and
-        people left out. Rare people are also counted alone, and so are the canaries.
+    def fit_into(self, seconds: float) -> bool:
+        """Whether there is time for another refit, and for as many as an interval needs.
+
+        If not, the dearest attacks are left out from now on, one after the other; what they said is not reported.
+        Membership stays, because it takes distances only.
+        """
+        needed = max(FEWEST_REFITS - len(self), 1)
+        for name in sorted(self.each, key=lambda one: -self.each[one]):
+            if self.seconds + needed * self.next_seconds <= seconds or len(self) >= FEWEST_REFITS:
+                break
+            self.left_out.add(name)
+        return self.seconds + needed * self.next_seconds <= seconds
+
+    @property
+    def all_counts(self) -> Counts:
+        """All counts, also of the attacks by distance, for which the distances are here already.
+
+        Membership: a person is accused if a refit is nearer to them than the others on average. The other refits are
+        drawn independently of this one, so they tell the intruder the same about people kept and people left out. Rare
+        people are also counted alone, and so are the canaries. Closest record: a synthetic row of the refit is closer
+        to a person than any other person in the data is.
         """
         if len(self) < 2:
             return self.counts
         nearness, kept = np.array(self.nearness), np.array(self.kept)
         accused = nearness > (nearness.sum(axis=0) - nearness) / (len(self) - 1)
         counts: Counts = dict(self.counts)
-        invented = np.repeat([False, True], [len(self.rare), self.canaries])
-        rare = np.append(self.rare, np.zeros(self.canaries, bool))
-        groups = ((EVERYBODY, ~invented), (RAREST, rare), (INVENTED, invented))
-        for subject, chosen in groups:
-            counts[MEMBERSHIP, subject] = [
-                (int(said[inside].sum()), int(inside.sum()), int(said[~inside].sum()), int((~inside).sum()))
-                for said, inside in zip(accused[:, chosen], kept[:, chosen], strict=True)
-                if inside.any() and not inside.all()
-            ]
+        real = len(self.company)
+        rare = self.company >= np.quantile(self.company, 1 - RARE, method="higher")
+        invented = np.repeat([False, True], [real, self.canaries])
+        counts[MEMBERSHIP, EVERYBODY] = _by_side(accused[:, :real], kept[:, :real])
+        counts[MEMBERSHIP, RAREST] = _by_side(accused[:, :real][:, rare], kept[:, :real][:, rare])
+        counts[MEMBERSHIP, INVENTED] = _by_side(accused[:, invented], kept[:, invented])
+        closer = -nearness[:, :real] < self.company
+        counts[CLOSEST, EVERYBODY] = _by_side(closer, kept[:, :real])
+        counts[CLOSEST, OUTLIERS] = _by_side(closer[:, rare], kept[:, :real][:, rare])
         return counts
+
+
+def _by_side(said: Flags, kept: Flags) -> list[tuple[int, int, int, int]]:
+    """For each refit: of whom something was said and how many there are, among those kept and those left out."""
+    return [
+        (int(one[inside].sum()), int(inside.sum()), int(one[~inside].sum()), int((~inside).sum()))
+        for one, inside in zip(said, kept, strict=True)
+        if inside.any() and not inside.all()
+    ]
 
 
 def person_part(
@@ -215,7 +254,7 @@ def person_part(
     """The gain of every attack that tells it, by the holdout if there is one, else by refits; or why there is none."""
     found = Collected()
     if comparison.outsiders is not None:
-        rows = _by_holdout(comparison, attacked)
+        rows = gains_by_holdout(comparison, attacked)
         how = "the people of the holdout"
     elif comparison.refit is None:
         return _not_measured(comparison.no_refit or "there is no holdout, and no way to make the release again")
@@ -231,9 +270,18 @@ def person_part(
             )
         rows = _by_refits(comparison, refits)
         how = f"{len(refits)} runs of the same plan on random halves of the data ({refits.seconds:.0f} CPU seconds)"
+        found.findings += _no_time(refits)
     found.frames[PERSON_PART] = frame(rows)
     found.findings += _findings(rows, how)
     return found.section()
+
+
+def _no_time(refits: _Refits) -> list[Finding]:
+    if not refits.left_out:
+        return []
+    names = ", ".join(sorted(name.replace("_", " ") for name in refits.left_out))
+    title = f"there was no time to play these attacks on people kept and people left out: {names}; --thorough has more"
+    return [Finding(code="risk.person.no_time", title=title, value=len(refits.left_out))]
 
 
 def _not_measured(reason: str) -> Section:
@@ -251,8 +299,13 @@ def _told_best(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) ->
 def _run(comparison: Comparison, targets: tuple[str, ...], progress: Progress | None) -> _Refits:
     """As many refits as are useful and as the CPU budget allows."""
     people = comparison.some_people(len(comparison.people), MOST_PEOPLE, "refits")
+    # Attacks that compare people with every record are asked about fewer of them.
+    fewer = comparison.affordable_people(
+        len(people), MOST_PEOPLE, "refits", differences=len(comparison.people) * len(comparison.names)
+    )
+    asked = people[fewer]
     rows, canaries = _with_canaries(comparison)
-    refits = _Refits(rare=_rare(comparison, people), canaries=len(canaries))
+    refits = _Refits(company=_company(comparison, people), canaries=len(canaries))
     everybody = np.append(people, len(comparison.people) + np.arange(len(canaries)))
     positions = np.concatenate([comparison.people.positions[people], canaries.positions])
     started = time.process_time()
@@ -262,19 +315,17 @@ def _run(comparison: Comparison, targets: tuple[str, ...], progress: Progress | 
         except UnderstudyError as problem:  # half of the data may be too few for the method
             refits.stopped = str(problem)
             break
-        one = comparison.in_refit(
-            people=people[kept[people]], outsiders=people[~kept[people]], tables=tables, targets=targets
-        )
+        one = comparison.in_refit(asked=asked, kept=kept[: len(comparison.people)], tables=tables, targets=targets)
         _play(one, refits)
         refits.nearness.append(_nearness(comparison, positions, tables))
         refits.kept.append(kept[everybody])
-        refits.seconds = time.process_time() - started
-        each = refits.seconds / len(refits)
+        before, refits.seconds = refits.seconds, time.process_time() - started
+        refits.making = max(refits.seconds - before - sum(refits.each.values()), 0.0)
         if progress is not None:
-            few = min(MOST_REFITS if comparison.thorough else USUAL_REFITS, max(int(comparison.seconds / each), 1))
+            affordable = max(int(comparison.seconds * len(refits) / refits.seconds), 1)
+            few = min(MOST_REFITS if comparison.thorough else USUAL_REFITS, affordable)
             progress(number + 1, max(few, number + 1))
-        needed = each * max(FEWEST_REFITS, len(refits) + 1)
-        if needed > comparison.seconds:
+        if not refits.fit_into(comparison.seconds):
             break
         if not comparison.thorough and len(refits) >= USUAL_REFITS and not _suspicious(comparison, refits):
             break
@@ -309,6 +360,10 @@ def _with_canaries(comparison: Comparison) -> tuple[pa.Table, Records]:
     public = comparison.columns(comparison.public)
     if public:
         taken[:, public] = taken[:, public[:1]]
+    for limits in linked_limits(limits_of(comparison.schema)):  # values that obey a rule together stay together
+        linked = comparison.columns(tuple(dict.fromkeys(name for one in limits for name in (one.small, one.large))))
+        first = next((column for column in linked if column in public), linked[0])
+        taken[:, linked] = taken[:, [first]]
     columns = np.arange(len(comparison.names))
     codes = comparison.people.codes[taken, columns]
     taken = taken[possible(comparison.schema, codes)][:wanted]
@@ -352,14 +407,17 @@ def _refit(comparison: Comparison, rows: pa.Table, kept: Flags, number: int) -> 
 
 def _play(one: Comparison, refits: _Refits) -> None:
     """Every attack that speaks of one person at a time, on the people kept and on the people left out."""
+    refits.each = {}
     for name in attacks:
         attack = attacks[name]
-        if not getattr(attack, "of_one_person", False):
+        if name in refits.left_out or not getattr(attack, "of_one_person", False):
             continue
+        started = time.process_time()
         for row in attack().run(one).frames.get("attacks", frame([])).to_pylist():
             if row["asked"] and row["control_asked"]:
                 counts = (row["successes"], row["asked"], row["control_successes"], row["control_asked"])
                 refits.counts.setdefault((name, row["subject"]), []).append(counts)
+        refits.each[name] = time.process_time() - started
 
 
 def _nearness(comparison: Comparison, positions: Floats, tables: tuple[Records, ...]) -> Floats:
@@ -374,15 +432,14 @@ def _nearness(comparison: Comparison, positions: Floats, tables: tuple[Records, 
     return nearness
 
 
-def _rare(comparison: Comparison, people: Integers) -> Flags:
-    """The people farthest from anybody else in the data."""
+def _company(comparison: Comparison, people: Integers) -> Floats:
+    """How far the nearest other person in the data is; who has the least company is called rare."""
     columns = list(range(len(comparison.names)))
     tree = Neighbours(
         comparison.people.positions, nominal=comparison.nominal(columns), weights=comparison.spans(columns)
     )
-    company = tree.k_nearest(comparison.people.positions[people], 2)[:, 1]  # the first is the person
-    rare: Flags = company >= np.quantile(company, 1 - RARE, method="higher")
-    return rare
+    company: Floats = tree.k_nearest(comparison.people.positions[people], 2)[:, 1]  # the first is the person
+    return company
 
 
 def _by_refits(comparison: Comparison, refits: _Refits) -> list[dict[str, Any]]:
@@ -397,11 +454,11 @@ def _by_refits(comparison: Comparison, refits: _Refits) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def gains_by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each attack and subject: success on people in the data and on the people of the holdout."""
     rows = []
-    for row in attacked:
-        if not row["asked"] or not row["control_asked"]:
-            continue
+    told = [row for row in attacked if row["asked"] and row["control_asked"]]
+    for row in told:
         release = Tally(
             successes=row["successes"], guesses=row["guesses"], asked=row["asked"], independent=row["independent"]
         )
@@ -411,7 +468,7 @@ def _by_holdout(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -
             asked=row["control_asked"],
             independent=row["control_independent"],
         )
-        gain = gain_over_holdout(release, control, comparison.claimed)
+        gain = gain_over_holdout(release, control, comparison.claimed, compared=len(told))
         about = {"attack": row["attack"], "subject": row["subject"], "by": "holdout", "times": 1}
         rows.append({**about, "people": row["asked"], **_numbers(gain)})
     return rows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.core.result import Finding
 from understudy.explore.attacker_beliefs import PRIORS, Attacker
+from understudy.explore.population import ASSUMED
 from understudy.explore.widths import Width
 
 if TYPE_CHECKING:
@@ -184,6 +185,11 @@ class Advice:
             lines.append(
                 f"{100 * self.level:g}% intervals are {first.best.ratio:.2f} times as wide as the real data's at "
                 f"epsilon {first.epsilon:g}{end}."
+            )
+        if self.population.endswith(ASSUMED):
+            lines.append(
+                "Nothing was said of how many people are in each group. An interval about a group of half as many as "
+                "assumed is up to twice as wide: give shares (guess) or a public look-alike (on)."
             )
         for row in self.rows:
             if row.best.refused:

@@ -21,6 +21,7 @@ from understudy.engines.opening import open_source
 from understudy.engines.reading.values import as_number
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
+ASSUMED = "many levels rare, as is usual"  # what is said of shares that nobody gave
 LEAST_AMOUNT = 1000.0  # the last edge of amounts, such as incomes; ages and hours are below
 TOP = 2.576  # standard deviations from the median of an amount to the last edge
 OTHER = 0.05  # share of a special code, and of missing values
@@ -56,11 +57,7 @@ class Population:
             return f"rows drawn from a public look-alike of {self.look_alike.rows:,} rows"
         known = ", ".join(self.schema.margin(self.shares))
         return "independent attributes, " + (
-            f"shares of {known} as guessed, others as is usual"
-            if known
-            else "amounts skewed and many levels "
-            if known
-            else "amounts skewed and many levels rare, as is usual"
+            f"shares of {known} as guessed, others as is usual" if known else f"amounts skewed and {ASSUMED}"
         )
 
     def one_way(self, name: str) -> Floats:
@@ -114,7 +111,7 @@ class Population:
 
     @property
     def _ruled(self) -> tuple[str, ...]:
-        return self.schema.margin({name for rule in self.schema.impossible for name in rule.attributes})
+        return self.schema.margin({name for rule in self.schema.zeros for name in rule.attributes})
 
     def _possible(self, columns: Mapping[str, Integers]) -> NDArray[np.bool_]:
         ruled = self._ruled

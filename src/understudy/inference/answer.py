@@ -295,7 +295,7 @@ class Answer:
         Any
             A drawing with ``svg``, ``save(path)`` and the ``table`` that it shows.
         """
-        from understudy.figures.forest import forest
+        from understudy.figures.answers_forest import forest
 
         return forest(
             self.names,

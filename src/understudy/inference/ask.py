@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf, sqrt
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from understudy.core.arrays import Floats
 from understudy.core.phases import tell
-from understudy.core.questions import FAMILIES, parse_question
+from understudy.core.questions import FAMILIES, Question, parse_question
 from understudy.core.result import Estimate
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
+from understudy.inference.between_edges import between_edges
 from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_method, why_not
-from understudy.inference.chosen_tables import Choice, measured_after_choosing
+from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
 from understudy.inference.fixed_tables import without_selection
-from understudy.inference.judge import Judged, spread_of_records
+from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.settle import from_posterior
@@ -32,6 +36,7 @@ __all__ = ["ask", "delta_method"]
 
 DRAWS = 4000
 DRAWS_OF_REGRESSION, LEAST_DRAWS = 1500, 500
+MOST_DRAWN = 800_000  # groups times draws, up to which drawing takes seconds
 WORK, MOST_WORK = 3e8, 2e7  # multiplications of one step of all fits, and of one fit, up to which it takes seconds
 STAGES = 4  # steps of an answer, for progress reports
 LITTLE = 0.01  # as a share of the information in the records
@@ -67,8 +72,34 @@ def ask(
     if rule is not None and rule not in (*RULES, RUBIN):
         raise unknown_name("combining rule", rule, (*RULES, RUBIN))
     parsed = parse_question(question, release.schema, family=family, event=event, where=where, by=by)
-    estimand = make_estimand(parsed, release.schema)
     rng = np.random.default_rng() if rng is None else rng
+    how: dict[str, Any] = {
+        "level": level, "draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule,
+        "rng": rng, "shared": shared,
+    }  # fmt: skip
+    if parsed.cuts:
+        most, least = _answered(release, parsed.settled(most=True), **how), None
+        with suppress(InputError):  # the larger question was answered, so here nobody is meant for sure
+            least = _answered(release, parsed.settled(most=False), **how)
+        return between_edges(parsed, least, most)
+    return _answered(release, parsed, **how)
+
+
+def _answered(
+    release: Release,
+    parsed: Question,
+    *,
+    level: float,
+    draws: int | None,
+    prior: float | None,
+    synthesis: str | None,
+    records: int | None,
+    rule: str | None,
+    rng: np.random.Generator,
+    shared: dict[object, object] | None,
+) -> Answer:
+    """The answer to a question whose bounds are all edges."""
+    estimand = make_estimand(parsed, release.schema)
     outside = not release.provenance.draws and not release.measurements
     if outside:
         _check_nothing_drawn(prior, draws)
@@ -109,46 +140,60 @@ def ask(
         )
 
     if allowed.status == SELECTION:
-        found = _whatever_was_chosen(release, estimand, answered)
+        found = _whatever_was_chosen(release, estimand, level, answered)
         if found is not None:
             return found
     return answered(release, allowed)
 
 
-def _whatever_was_chosen(release: Release, estimand: Estimand, answered: Callable[..., Answer]) -> Answer | None:
-    """The best answer that holds whatever tables a method chose. It uses tables that were fixed beforehand, or tables
-    measured after the choice, with longer intervals for what the choice can have exaggerated. None: no such answer."""
-    valid = Validity(status=VALID)
+def _whatever_was_chosen(
+    release: Release, estimand: Estimand, level: float, answered: Callable[..., Answer]
+) -> Answer | None:
+    """An answer that holds whatever tables a method chose; None where there is none. The second best way is tried only
+    where the best one says nothing."""
+    for tables, choice in ways_around_choice(release, estimand, level):
+        with suppress(UnsupportedError):  # the other tables may tell more
+            answer = answered(tables, Validity(status=VALID), choice)
+            if {VALID, RANGE} & set(answer.labels):
+                return answer
+    return None
+
+
+def ways_around_choice(release: Release, estimand: Estimand, level: float) -> list[tuple[Release, Choice | None]]:
+    """The tables from which an answer holds whatever a method chose, the best first.
+
+    They were fixed beforehand, or measured after the choice; the latter give longer intervals, for what the choice can
+    have exaggerated. The order is by expected widths, which are public facts. An interval that is taken because it
+    turned out narrower would hold less often than it says.
+    """
+    records, rows = float(public_records(release) or release.rows[0] or 1), release.statement.unit.rows_per_unit
+    z = NormalDist().inv_cdf((1 + level) / 2)
+
+    def width(tables: Release, choice: Choice | None) -> float:
+        half = z * sqrt(rows + noise_beside_sampling(tables, estimand, records))
+        if choice is None or estimand.of_counts:  # a choice does not exaggerate numbers of records
+            return half
+        room = rows * choice.expected(estimand, records)
+        return half + room if room <= MOST_ROOM * half else inf
+
     ways = ((without_selection, None), (measured_after_choosing, Choice(release=release)))
-    found = []
-    for narrowed, choice in ways:
-        tables = narrowed(release, estimand)
-        if tables is not None:
-            with suppress(UnsupportedError):  # the other tables may tell more
-                found.append(answered(tables, valid, choice))
-
-    def worse(one: Answer) -> tuple[int, int, float]:
-        """How many quantities it leaves open, how many it only bounds, and its width."""
-        open_ones = sum(label not in (VALID, RANGE) for label in one.labels)
-        widths = [each.high - each.low for each in one.estimates]
-        return open_ones, one.labels.count(RANGE), float(np.median(widths))
-
-    best = min(found, key=worse, default=None)
-    return best if best is not None and {VALID, RANGE} & set(best.labels) else None
+    found = [(tables, choice) for made, choice in ways if (tables := made(release, estimand)) is not None]
+    return found if len(found) < 2 else sorted(found, key=lambda one: width(*one))
 
 
 def _size(estimand: Estimand) -> int:
     """The number of draws that is worth the time. A regression that would take minutes is refused at once."""
     work = max((part.model.work for part in estimand.parts if part.model is not None), default=0.0)
+    few = max(LEAST_DRAWS, MOST_DRAWN // estimand.groups)
     if not work:
-        return DRAWS
+        return min(DRAWS, few)
     if work > MOST_WORK:
         size = max(len(part.names) for part in estimand.parts)
         raise UnsupportedError(
             f"this regression has {size:,} coefficients over so many cells that it would take minutes. Leave terms "
             "out, or merge levels."
         )
-    return int(np.clip(WORK / work, LEAST_DRAWS, DRAWS_OF_REGRESSION))
+    return min(int(np.clip(WORK / work, LEAST_DRAWS, DRAWS_OF_REGRESSION)), few)
 
 
 def _check_nothing_drawn(prior: float | None, draws: int | None) -> None:
@@ -207,14 +252,18 @@ def _from_draws(
     judged.empty_groups(estimand, drawn, EMPTY)
     counted = float(drawn.counts.sum(axis=1).mean())
     rows = release.statement.unit.rows_per_unit
-    if rows > 1 and not estimand.of_counts:
-        sampling = spread_of_records(estimand, drawn, float(evidence.records or counted), rng)
+    # The records themselves may be known exactly; the population is known no better than they tell it.
+    behind = float(evidence.records or counted)
+    sampling = None if estimand.of_counts else spread_of_records(estimand, drawn, behind, rng)
+    if sampling is not None:
+        judged.keep_width(sampling, level, estimand.bounds)
+    if rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)
     if choice is not None and not estimand.of_counts:  # a choice does not exaggerate numbers of records
-        moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), float(evidence.records or counted))
+        moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), behind)
         judged.make_room(rows * moved, estimand.bounds)
     judged.lower_all(release, estimand.question, allowed.status)
-    information = _worth(estimand, evidence, drawn, judged, counted=counted, rng=rng)
+    information = _worth(estimand, evidence, drawn, judged, sampling)
     if estimand.of_counts:  # a number of people is known as well as their share is
         worths = _information(estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again), evidence, drawn)
     else:
@@ -264,20 +313,14 @@ def _shaped(estimand: Estimand, evidence: Evidence | NoiseAware, values: Floats)
 
 
 def _worth(
-    estimand: Estimand,
-    evidence: Evidence | NoiseAware,
-    drawn: Drawn,
-    judged: Judged,
-    *,
-    counted: float,
-    rng: np.random.Generator,
+    estimand: Estimand, evidence: Evidence | NoiseAware, drawn: Drawn, judged: Judged, sampling: Floats | None
 ) -> tuple[float | None, ...]:
     """The size of the sample that each estimate is worth. A number of people has no such size.
 
     For a regression, the variance that the records themselves would leave is simulated. The reason: where there are
     many cells, two draws of the shares given the same records differ by their prior and not by sampling.
     """
-    if estimand.of_counts:
+    if sampling is None:
         return (None,) * len(estimand.names)
     # An answer that comes from its prior, or that is not bounded, is worth no sample of a size that can be named.
     untold = judged.by_prior | np.array([label == NOT_DETERMINED for label in judged.labels])
@@ -285,8 +328,7 @@ def _worth(
         values, other = estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again)
         worth = _information(values, other, evidence, drawn, least=judged.spread)
         return tuple(None if flag else one for one, flag in zip(worth, untold, strict=True))
-    sampling = spread_of_records(estimand, drawn, counted, rng)
-    records = evidence.records or counted
+    records = evidence.records or float(drawn.counts.sum(axis=1).mean())
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip((sampling / judged.spread) ** 2, 0, 1)
     return tuple(

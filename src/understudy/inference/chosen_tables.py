@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import log, sqrt
+from math import inf, log, sqrt
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from understudy.inference.fixed_tables import fixed_beforehand, joined
 from understudy.inference.noise_aware import influence
 from understudy.privacy.promise.event import Event, GaussianNoise, GeometricNoise, GumbelMax, NoisyMax
 from understudy.release.table_release import Release
+from understudy.synth.shared.choosing_method import AGAIN
 from understudy.synth.shared.method import synthesizers
 
 RARE = 0.05  # nothing is promised for choices that are rarer than this
@@ -48,6 +49,8 @@ def tables_after_choosing(release: Release, wanted: tuple[str, ...]) -> Release 
         return None
     if not getattr(synthesizers[plan.method], "chooses_first", False):
         return None
+    if any(one.label.startswith(AGAIN) for one in release.measurements):
+        return None
     early = {id(one) for one in fixed_beforehand(release)}
     later = tuple(one for one in release.measurements if id(one) not in early and one.margin)
     names = {name for one in later for name in one.margin}
@@ -72,6 +75,32 @@ class Choice:
         pulls = self._pulls(estimand, centred / np.maximum(spread, np.finfo(float).tiny), records)
         moved = sum((_steepest(event, pulls) * repeats for event, repeats in self._looks()), np.zeros(len(spread)))
         return np.asarray(np.sqrt(moved) * spread / sqrt(max(records, 1.0)))
+
+    def expected(self, estimand: Estimand, records: float) -> float:
+        """The same in standard deviations of sampling, before anything is known: where all cells are equally likely.
+
+        For an answer with several quantities it is the median. Infinite where quantities have no slope at that point.
+        """
+        if len(estimand.margin) == 1 and self._measures_every_attribute:
+            return 0.0
+        schema = self.release.schema
+        allowed = schema.allowed(estimand.margin).reshape(-1)
+        cells = allowed / allowed.sum()
+        shares = np.asarray(np.bincount(estimand.labels, weights=cells, minlength=estimand.groups), np.float64)
+        with np.errstate(all="ignore"):
+            slopes = influence(estimand, shares)
+            centred = slopes - shares @ slopes
+            scores = centred / np.sqrt(shares @ centred**2)
+        if not np.isfinite(scores).all():
+            return inf
+        own = (cells[:, None] * scores[estimand.labels]).reshape(*schema.shape(estimand.margin), -1)
+        pulls = []
+        for pair in combinations(schema.names, 2):
+            others = tuple(place for place, name in enumerate(estimand.margin) if name not in pair)
+            sums = own.sum(axis=others)
+            pulls.append(np.abs(sums).reshape(-1, own.shape[-1]).sum(axis=0) * sqrt(records))
+        steep = sum((_steepest(event, np.array(pulls)) * repeats for event, repeats in self._looks()), np.zeros(1))
+        return float(np.median(np.sqrt(steep)))
 
     @property
     def _measures_every_attribute(self) -> bool:
@@ -109,6 +138,27 @@ class Choice:
                     sums = np.bincount(at, weights=own[:, output], minlength=1)
                     found[place, output] = min(np.abs(sums).sum() / count, most[output])
         return np.asarray(found * sqrt(records))
+
+
+def noise_beside_sampling(release: Release, estimand: Estimand, records: float) -> float:
+    """The noise variance of an answer over its sampling variance, before anything is known: by public facts alone.
+
+    Where all cells are equally likely, noise of variance v on each of c cells adds v c / n to a sampling variance of 1.
+    Where no table holds the whole question, the noisiest of the tables of its pairs is meant.
+    """
+
+    def least(wanted: Margin) -> float:
+        found = (
+            float(one.mechanism.variance) * release.schema.cells(one.margin)
+            for one in release.measurements
+            if set(wanted) <= set(one.margin)
+        )
+        return min(found, default=inf)
+
+    whole = least(estimand.margin)
+    if whole == inf:
+        whole = max((least(pair) for pair in combinations(estimand.margin, 2)), default=inf)
+    return whole / max(records, 1.0)
 
 
 def _steepest(event: Event, pulls: Floats) -> Floats:

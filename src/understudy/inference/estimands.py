@@ -25,6 +25,7 @@ Evaluate = Callable[[Floats], Floats]  # shares or counts of the groups of an at
 Axes = tuple[tuple[str, tuple[str, ...]], ...]
 LARGEST_GRID = 4_000_000
 LARGEST_TABLE = 5000
+RISING = ("", "log", "sqrt")  # functions of an outcome that rise, so that they are largest at the end of a bin
 OUTSIDE, EXCLUDED, FIRST = 0, 1, 2  # groups every atom has: not in the subgroup; missing; then its own
 TINY = np.finfo(float).tiny
 
@@ -441,12 +442,25 @@ def _regression(
         + (", in days since 1970-01-01" if schema[name].kind == "date" else "")
         for name in sorted(numeric & varying)
     )
+    lowest: Evaluate | None = None
+    highest: Evaluate | None = None
+    outcome = atom.formula.outcome
+    if atom.kind == "linear" and numeric & varying == {outcome.name} and outcome.function in RISING:
+        bins, own = bins_of(schema[outcome.name]), distinct[:, names.index(outcome.name)]
+        least, most = (outcome.of(ends[own], bins.bounds).reshape(-1) for ends in (bins.low, bins.last))
+
+        def end(place: int) -> Evaluate:
+            return lambda values: model.reach(values[:, FIRST:], least, most)[place]
+
+        lowest, highest = end(0), end(1)
     return Part(
         groups=_marked(groups, keep, missing),
         count=FIRST + len(distinct),
         names=model.names,
         evaluate=lambda values: model.fit(values[:, FIRST:]),
+        lowest=lowest,
+        highest=highest,
         losses=losses,
-        assumed=tuple(sorted(numeric & varying)),
+        assumed=() if lowest is not None else tuple(sorted(numeric & varying)),
         model=model,
     )

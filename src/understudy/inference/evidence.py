@@ -126,7 +126,7 @@ def public_records(release: Release) -> int | None:
 
 def possible_cells(schema: Schema, margin: tuple[str, ...]) -> Integers:
     """For each cell of a margin, how many cells of the full cross-tabulation it stands for and rules allow."""
-    ruled = {name for rule in schema.impossible for name in rule.attributes}
+    ruled = {name for rule in schema.zeros for name in rule.attributes}
     wide = schema.margin({*margin, *ruled})
     if schema.cells(wide) > 2**26:
         raise UnsupportedError("the structural zeros and this question together involve too many cells.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from understudy.inference.fixed_tables import joined
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
 from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix, is_share
 from understudy.inference.settle import Settled, from_posterior, settle
+from understudy.inference.subgroup_shares import MOST_SHARES, is_subgroup_share, not_rejected, numerators
 from understudy.inference.unshrunk import PAIRS, Quantity, Raw, sampled, unbiased_square
 from understudy.inference.validity import NOT_SHOWN, unproved
 from understudy.release.table_release import Release
@@ -28,12 +30,14 @@ from understudy.release.table_release import Release
 OPEN = 0.5  # a quantity is not determined if more of its squared influence is outside the measured tables
 BIN_SHARE = 0.1  # of an interval: bins that widen it by less leave it valid
 SIMULATED = 200
+LEAST_WIDTH = 0.5  # of the width that the records themselves would leave
 MOST_ROOM = 1.0  # half-widths by which an interval may grow at each end because of a choice of tables
 BY_PRIOR = (
     "the noisy values alone do not determine this: it is far from linear over the range of noise and sampling, so the "
     "answer rests on its prior"
 )
 ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
+TOO_THIN = "the interval is far narrower than the records themselves would leave it, which no noisy table can do"
 NO_FLOOR = "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio"
 
 
@@ -91,9 +95,22 @@ class Judged:
         inside = 1.0 if evidence.raw is None else float(estimand.inside(evidence.raw.shares[None, :])[0][0])
         found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
-        self.alone = found.alone
-        self.by_prior, self.earned = found.by_prior, ~found.by_prior
-        self.lower(found.by_prior, MODEL, BY_PRIOR)
+        self.alone, self.by_prior = found.alone, found.by_prior
+        few = 0 < self.by_prior.sum() <= MOST_SHARES
+        if few and evidence.raw is not None and is_subgroup_share(estimand):
+            self._not_rejected(estimand, evidence.raw, level, rng)
+        self.earned = ~self.by_prior
+        self.lower(self.by_prior, MODEL, BY_PRIOR)
+
+    def _not_rejected(self, estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator) -> None:
+        """For shares of subgroups whose size noise hides: everything that the noisy values do not reject."""
+        which = self.by_prior
+        low, high = not_rejected(estimand, raw, level, rng, which=which)
+        self.low, self.high = np.where(which, low, self.low), np.where(which, high, self.high)
+        self.centre = np.where(which, np.clip(self.centre, self.low, self.high), self.centre)
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        self.spread = np.where(which, np.maximum(self.spread, (high - low) / (2 * z)), self.spread)
+        self.alone, self.by_prior = self.alone | which, np.zeros_like(which)
 
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
@@ -213,6 +230,23 @@ class Judged:
         self.lower(empty, NOT_DETERMINED, "there may be nobody in it, given this release")
         self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
 
+    def keep_width(self, sampling: Floats, level: float, bounds: tuple[float, float]) -> None:
+        """Keep every interval from being far narrower than the records themselves would leave it.
+
+        Noise only takes information away, so such an interval is an accident of the noise or of a prior. That of a
+        share is made longer; any other quantity is not called valid. ``sampling``: the standard error that the records
+        would leave. It is 0 for a share that a rule of the schema fixes, which may have an interval of no width.
+        """
+        least = LEAST_WIDTH * NormalDist().inv_cdf((1 + level) / 2) * np.where(np.isfinite(sampling), sampling, 0.0)
+        with np.errstate(invalid="ignore"):
+            half = (self.high - self.low) / 2
+            thin = (half < least) | ((half <= 0) & ~(sampling <= 0))
+        if bounds == (0.0, 1.0):
+            self.low = np.where(thin, np.clip(self.centre - least, *bounds), self.low)
+            self.high = np.where(thin, np.clip(self.centre + least, *bounds), self.high)
+            thin = thin & (self.high <= self.low)
+        self.lower(thin, MODEL, TOO_THIN)
+
     def several_rows(self, sampling: Floats, rows: int, bounds: tuple[float, float]) -> None:
         """Lengthen intervals for units of several rows, which may all be alike: the sampling variance is at most
         ``rows`` times that of independent rows. ``sampling``: the standard error that independent rows would leave."""
@@ -319,14 +353,8 @@ def identified_ranges(local: Local, estimand: Estimand, level: float) -> tuple[F
     rows, low, high = _bounds(local, level)
     cells = rows.shape[1]
     member = (group_matrix(local, estimand) @ estimand.members[0])[:, FIRST:]
-    if estimand.question.kind == "proportion":  # of every group of ``by``, or of everybody: without and with the value
-        asked = [
-            (member[:, place : place + 2].sum(axis=1), member[:, place + 1]) for place in range(0, member.shape[1], 2)
-        ]
-    else:
-        base = estimand.parts[0].base
-        among = np.zeros(member.shape[1], np.int64) if base is None else base
-        asked = [(member[:, among == own].sum(axis=1), one) for own, one in zip(among, member.T, strict=True)]
+    pairs = numerators(estimand.parts[0], estimand.question.kind)
+    asked = [(member @ inside, member @ having) for inside, having in pairs]
     # Charnes and Cooper: with y = p t and the subgroup scaled to 1, a ratio of sums is linear in (y, t).
     scaled = np.concatenate(
         [np.column_stack([rows, -high]), np.column_stack([-rows, low]), -np.eye(cells + 1)[-1:]], axis=0

@@ -334,7 +334,8 @@ def newton_tilt(x: Floats, log: Floats, lengths: Integers, times: Integers, tota
 
 NEGLIGIBLE = 1e-18  # of the mode of a node; what the transform leaves there is rounding noise anyway
 DIRECT = 4_000_000  # products up to which a convolution is done directly, without any cancellation
-PATIENCE = 40  # rounds of rejection before the remaining draws are made from the conditional law itself
+PATIENCE = 4  # rounds of rejection before the remaining draws are made from the conditional law itself
+AT_ONCE = 1_000_000  # numbers of conditional laws held at once
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -435,13 +436,30 @@ def _split(sums: Integers, narrow: _Node, wide: _Node, rng: np.random.Generator)
         waiting = waiting[~accepted]
         if not len(waiting):
             return result
-    for index in waiting:
-        parts = np.arange(len(narrow.law))
-        rest = sums[index] - (parts + narrow.start) - wide.start
+    result[waiting] = _split_by_law(sums[waiting], narrow, wide, rng)
+    return result
+
+
+def _split_by_law(sums: Integers, narrow: _Node, wide: _Node, rng: np.random.Generator) -> Integers:
+    """The same from the conditional law itself, which is computed once for each different sum."""
+    different, which = np.unique(sums, return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which, minlength=len(different)))
+    parts = np.arange(len(narrow.law))
+    heights = rng.random(len(sums)) * (1 - 2.0**-40)  # rounding must not reach the law of the next sum
+    result = np.empty_like(sums)
+    at_once = max(1, AT_ONCE // len(parts))
+    for first in range(0, len(different), at_once):
+        some = different[first : first + at_once]
+        rest = some[:, None] - (parts + narrow.start + wide.start)
         inside = (rest >= 0) & (rest < len(wide.law))
-        cumulative = np.cumsum(np.where(inside, narrow.law * wide.law[np.where(inside, rest, 0)], 0.0))
-        if cumulative[-1] <= 0:
+        cumulative = np.cumsum(np.where(inside, narrow.law * wide.law[np.where(inside, rest, 0)], 0.0), axis=1)
+        if (cumulative[:, -1] <= 0).any():
             raise InternalError("a sum was drawn that its parts cannot have.")
-        place = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
-        result[index] = narrow.start + min(int(place), len(parts) - 1)
+        chosen = order[ends[first - 1] if first else 0 : ends[first + len(some) - 1]]
+        rows = which[chosen] - first
+        # One search in all laws: each is moved to a unit interval of its own.
+        laid = (cumulative / cumulative[:, -1:] + np.arange(len(some))[:, None]).reshape(-1)
+        places = np.searchsorted(laid, rows + heights[chosen], side="right") - rows * len(parts)
+        result[chosen] = narrow.start + np.clip(places, 0, len(parts) - 1)
     return result

@@ -52,6 +52,7 @@ DRAWN = 1500  # draws of a model, at least
 MOST_BOUNDED = 150  # shares whose bounds are found, two linear programs each
 MOST_EXCESS = 3.0  # kurtosis of a single two-sided geometric noise
 MOST_WEIGHTED = 45  # parameters; importance weights in more dimensions are seldom even enough, and cost seconds
+AT_ONCE = 2_000_000  # numbers of matrices that are held at once
 MOST_NUMBERS = 40_000_000  # cells of the model times draws, and cells times groups: 320 MB each
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
 
@@ -291,20 +292,24 @@ class NoiseAware:
 
     def _counts(self, parameters: Floats, cells: Floats, member: Floats, rng: np.random.Generator) -> Floats:
         """Numbers of records given the population and the tables: normal, given what was measured of them."""
-        posterior = self.local.posterior
-        columns = self.local.effects.columns
+        posterior, columns = self.local.posterior, self.local.effects.columns
         result = np.empty((len(parameters), member.shape[1]))
-        for place, (row, share) in enumerate(zip(parameters[:, None, :], cells, strict=True)):
-            total = float(posterior.totals(row)[0])
+        numbers = member.shape[1] * (posterior.dimension + member.shape[1]) + posterior.dimension**2
+        block = max(1, AT_ONCE // (numbers + len(columns)))
+        for start in range(0, len(parameters), block):
+            rows, share = parameters[start : start + block], cells[start : start + block]
+            total = posterior.totals(rows)[:, None, None]
             mean, means = share @ member, share @ columns
-            across = total * ((member * share[:, None]).T @ columns - np.outer(mean, means))
-            own = total * (np.diag(mean) - np.outer(mean, mean))
-            gain = np.linalg.solve(posterior.measured_covariance(row)[0], posterior.lifted(across).T)
-            left = self.local.reduced.estimate - posterior.expected(row)[0]
-            spread = own - posterior.lifted(across) @ gain
-            values, vectors = np.linalg.eigh((spread + spread.T) / 2)
-            noise = vectors @ (np.sqrt(np.maximum(values, 0)) * rng.standard_normal(len(values)))
-            result[place] = np.maximum(total * mean + left @ gain + noise, 0)
+            together = np.einsum("sc,cg,cf->sgf", share, member, columns, optimize=True)
+            across = posterior.lifted(total * (together - mean[:, :, None] * means[:, None, :]))
+            own = total * (mean[:, :, None] * (np.eye(member.shape[1]) - mean[:, None, :]))
+            gain = np.linalg.solve(posterior.measured_covariance(rows), across.swapaxes(1, 2))
+            left = self.local.reduced.estimate - posterior.expected(rows)
+            spread = own - across @ gain
+            values, vectors = np.linalg.eigh((spread + spread.swapaxes(1, 2)) / 2)
+            noise = np.sqrt(np.maximum(values, 0)) * rng.standard_normal(values.shape)
+            moved = np.einsum("sf,sfg->sg", left, gain) + np.einsum("sgk,sk->sg", vectors, noise)
+            result[start : start + block] = np.maximum(total[:, :, 0] * mean + moved, 0)
         return result
 
 

@@ -53,6 +53,28 @@ class Model:
             return _newton(self.design, np.asarray(self.outcome, np.float64), weights, self.family)
         return _levels(self, weights)
 
+    def reach(self, weights: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+        """The least and the most that each coefficient of a linear regression can be, for each row of weights, if the
+        outcome of a cell lies anywhere from ``least`` to ``most``: coefficients are linear in the outcome."""
+        total = np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        patterns, place = np.unique(self.design, axis=0, return_inverse=True)
+        member = np.eye(len(patterns))[place.reshape(-1)]
+        middle = _least_squares(self.design, (least + most) / 2, weights / total)
+        half = np.empty_like(middle)
+        size = patterns.shape[1]
+        scale = np.maximum(np.abs(patterns).max(axis=0), np.finfo(float).tiny)
+        scaled = patterns / scale
+        block = max(1, BLOCK // (len(patterns) * size))
+        for start in range(0, len(weights), block):
+            rows = weights[start : start + block] / total[start : start + block]
+            gram = ((rows @ member) @ _outer(scaled)).reshape(-1, size, size)
+            slopes = np.linalg.solve(
+                _solvable(gram), scaled.T
+            )  # of each coefficient, by the outcome of one person of each pattern
+            spread = (rows * (most - least) / 2) @ member
+            half[start : start + block] = np.einsum("sp,skp->sk", spread, np.abs(slopes)) / scale
+        return middle - half, middle + half
+
     @property
     def work(self) -> float:
         """About how many multiplications one step of one fit takes."""
@@ -392,8 +414,13 @@ def _cumulative(x: Floats, beta: Floats, levels: int) -> tuple[Floats, Floats]:
     return chance, np.concatenate([of_slope, cuts], axis=3)
 
 
-def _solve(matrices: Floats, vectors: Floats) -> Floats:
-    """Batched solutions; a matrix that is nearly singular gets the least ridge that makes it solvable."""
+def _solvable(matrices: Floats) -> Floats:
+    """Matrices with the least ridge that makes nearly singular ones solvable."""
     size = matrices.shape[-1]
     ridge = 1e-12 * np.einsum("sii->s", matrices)[:, None, None] / size + 1e-300
-    return np.asarray(np.linalg.solve(matrices + ridge * np.eye(size), vectors[..., None])[..., 0])
+    return np.asarray(matrices + ridge * np.eye(size))
+
+
+def _solve(matrices: Floats, vectors: Floats) -> Floats:
+    """Batched solutions."""
+    return np.asarray(np.linalg.solve(_solvable(matrices), vectors[..., None])[..., 0])

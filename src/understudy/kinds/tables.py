@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from understudy.core.apportion import apportion
 from understudy.core.arrays import Progress
 from understudy.core.counts import Source
-from understudy.core.measurement import CLASSES
+from understudy.core.measurement import CLASSES, CODES, Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.registry import Registry
-from understudy.core.result import Evaluation, EvaluationRequest, Section
+from understudy.core.result import Evaluation, EvaluationRequest, Section, ShownTable
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
 from understudy.core.table import CodedTable
@@ -32,14 +32,14 @@ from understudy.privacy.gate.journal import Journal
 from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
 from understudy.privacy.mechanisms.draw_facts import TableFacts
+from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
 from understudy.privacy.promise.definition import NonPrivate, read_unit
-from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Strata
+from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Sensitivity, Strata
 from understudy.privacy.promise.plan import Plan
-from understudy.privacy.promise.sensitivity import margin_sensitivity
+from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sensitivity
 from understudy.privacy.promise.weak_budgets import require_sane_for
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
-from understudy.release.codebook import codebook_text
 from understudy.release.csv_file import write_csv
 from understudy.release.folder import (
     CODEBOOK,
@@ -55,7 +55,7 @@ from understudy.release.kind import DEFAULT, Check, Options, Workshop, WrittenTa
 from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
 from understudy.release.memory import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
 from understudy.release.model_file import read_model, write_model
-from understudy.release.readme import readme_text
+from understudy.release.readme import codebook_text, readme_text
 from understudy.release.summary import Summary, mechanisms_of
 from understudy.release.table_release import Release, StoredTables
 from understudy.synth.shared.finding import found_schema, plan_finding, run_finding
@@ -77,6 +77,37 @@ class Tables:
     other_domain: ClassVar[str] = "another schema than the one the data were opened with"
     domain_file: ClassVar[str] = SCHEMA
     resumed_with: ClassVar[str] = ""
+    shown: ClassVar[tuple[ShownTable, ...]] = (
+        ShownTable(
+            name="ways",
+            heading="S_pMSE of tables (1 is a correct model, below 10 good, below 30 usable)",
+            columns=(
+                *("way", "tables", "mean_s_pmse", "worst_table", "worst_s_pmse"),
+                *("good", "usable", "poor", "k_marginal_score"),
+            ),
+        ),
+        ShownTable(
+            name="tables",
+            heading="Worst tables",
+            columns=("table", "s_pmse", "band", "tvd", "df", "covered"),
+            worst="s_pmse",
+        ),
+        ShownTable(
+            name="propensity",
+            heading="Can a classifier tell?",
+            columns=("classifier", "s_pmse", "pmse", "specks", "po50", "auc", "null", "form"),
+        ),
+        ShownTable(
+            name="giveaways",
+            heading="What gives synthetic rows away",
+            columns=("attribute", "excess", "importance"),
+        ),
+        ShownTable(
+            name="regression_models",
+            heading="Regressions",
+            columns=("model", "family", "mean_overlap", "same_sign_percent", "same_significance_percent", "covered"),
+        ),
+    )
 
     def is_domain(self, value: object) -> bool:
         return isinstance(value, Schema)
@@ -127,7 +158,7 @@ class Tables:
         return parse_schema(header["schema"], str(folder))
 
     def bounded(self, source: Source, plan: Plan, key: DataKey) -> Source:
-        """At most b rows of each unit; chosen by the key of the run's data, so that a resumed run keeps the same."""
+        """At most b rows of each unit. The key of the run's data chooses them; a resumed run keeps the same rows."""
         if plan.unit.unit_id is None:
             return source
         bounded: Source = source.bounded(plan.unit, key.bounding())  # type: ignore[attr-defined]
@@ -153,11 +184,13 @@ class Tables:
         return Gate(source=source, schema=domain, plan=plan, stream=stream, journal=journal, progress=progress)
 
     def check(self, plan: Plan, domain: Schema, gate: Gate, *, i_know: bool) -> None:
-        """Reads the data once; refuses no data, a delta above one in n, and a release that memory could not hold."""
+        """Reads the data once. Refuses an empty table, a delta above one in n, and a release too large for memory."""
         gate.look_ahead()
         if plan.unit.public_total:
             if gate.records == 0:
-                raise InputError("the data have no rows (a line of column names alone?); there is nothing to release.")
+                raise InputError(
+                    "the data have no rows (is it a file with column names alone?); there is nothing to release."
+                )
             if not i_know:
                 require_sane_for(plan.budget, gate.records)
         rows = plan.rows if plan.rows is not None else gate.records if plan.unit.public_total else 0
@@ -267,7 +300,7 @@ class Tables:
                 for one in schema.attributes
             ),
             cells=schema.cells(),
-            structural_zeros=len(schema.impossible),
+            structural_zeros=len(schema.zeros),
             measured=tuple(
                 {
                     "table": " × ".join(one.margin) or one.label or "number of rows",
@@ -346,7 +379,9 @@ def _plan_covers(release: Release) -> str:
 
 
 def _same_bins(again: Attribute, stated: Attribute) -> bool:
-    """The same edges, and the same shares but for how another machine rounds."""
+    """The same codes or edges, and the same shares but for how another machine rounds."""
+    if again.levels != stated.levels:
+        return False
     ours, theirs = (np.array([share for _, share in one.inside]) for one in (again, stated))
     return again.edges == stated.edges and np.allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
@@ -358,19 +393,27 @@ def _found_again(release: Release) -> str:
         if release.finding:
             raise InputError("there are counts that found something, and the schema says that nothing was found.")
         return "nothing was left open by the schema"
+    for one in release.finding:
+        if isinstance(one.mechanism, StabilityThreshold) and np.any(one.values < one.mechanism.threshold):
+            raise InputError(f"'{one.label}' tells a code below its threshold, which its mechanism never does.")
     again = found_schema(declared, release.finding)
     if not all(_same_bins(again[one.name], one) for one in release.schema.attributes if one.found):
         raise InputError("the bins in the schema are not those that follow from the noisy counts that found them.")
-    return f"bins of {sum(one.found for one in release.schema.attributes)} attribute(s) follow from their noisy counts"
+    told = f"bins or codes of {sum(one.found for one in release.schema.attributes)} attribute(s) follow from their"
+    return f"{told} noisy counts"
 
 
 def _measurements_are_charged(release: Release) -> str:
     schema, unit = release.schema, release.statement.unit
-    told = measurements_are_charged(
-        (*release.finding, *release.measurements),
-        release.provenance,
-        lambda one: margin_sensitivity(schema, one.margin, unit, "all" if one.cells == CLASSES else one.cells),
-    )
+
+    def sensitivity_of(one: Measurement) -> Sensitivity:
+        if one.cells == CODES:
+            return code_sensitivity(schema, one.margin, unit)
+        # What finds was counted by the schema as it was declared.
+        before = schema.declared if one.cells == CLASSES else schema
+        return margin_sensitivity(before, one.margin, unit, "all" if one.cells == CLASSES else one.cells)
+
+    told = measurements_are_charged((*release.finding, *release.measurements), release.provenance, sensitivity_of)
     for one in release.measurements:
         if one.cells == "all" and one.margin and np.any(one.values[~schema.allowed(one.margin)]):
             raise InputError(f"the measurement '{one.label}' has a value where the schema allows none.")

@@ -60,6 +60,8 @@ def _turn(table: Floats, matrices: Sequence[Floats]) -> Floats:
     """Each axis multiplied by the transpose of its matrix."""
     if table.ndim == 2:  # nearly all of them
         return np.asarray(matrices[0].T @ table @ matrices[1])
+    if table.ndim == 1:
+        return np.asarray(table @ matrices[0])
     for matrix in matrices:  # the axis done goes last; after all of them the order is the old one
         table = np.tensordot(table, matrix, axes=(0, 0))
     return np.asarray(table)

@@ -62,7 +62,7 @@ def merged_schema(schema: Schema, bins: dict[str, int]) -> Schema:
         attributes=tuple(
             merged_attribute(one, bins[one.name]) if one.name in bins else one for one in schema.attributes
         ),
-        impossible=schema.impossible,
+        impossible=schema.zeros,
     )
 
 

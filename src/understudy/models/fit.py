@@ -30,7 +30,11 @@ FIRST_FACTORS = (10.0, 3.0)  # the search begins here, and continues on the bett
 TRIAL_CELLS, MOST_TRIALS = 1_500, 8  # the bootstrap is repeated for small tables: cells to score, most repetitions
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
-ACCEPTED = 0.5  # the error of a cell, in noise standard deviations, that a fit may end with
+ACCEPTED = 0.5  # the error of a table (see Solution), in noise standard deviations, that a fit may end with
+# Movement of expected counts in four sweeps, in noise standard deviations, at which sweeps have settled. With more
+# sweeps the rows got no better (docs/theory/margins.md).
+SETTLED, TRIAL_SETTLED = 0.05, 0.1
+LEAST_RECORDS = 1.0  # a prior strength of less than a record is no prior: smaller factors are not tried
 STRONGER, MOST_STRONGER = 3.0, 12  # if the fit does not converge: the factor on the prior strengths, and how often
 EXACT_VARIANCE = 0.25  # of a public count: rounding, nothing else
 LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible, unless the schema says so
@@ -38,7 +42,8 @@ LEAST_SHARE = 1e-6  # of a level in the one-way margins: never quite impossible,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How a fit went. ``residual``: the largest remaining error of a fitted cell in noise standard deviations.
+    """How a fit went. ``residual``: the largest remaining error of a table, the root of the mean square over its cells,
+    in noise standard deviations. ``settled``: whether more sweeps would not move what cells hold.
 
     ``priors``: the prior strength of each table, in records that agree with independence. ``factor``: the multiple of
     them that the bootstrap chose; None if the prior strength was given. ``stronger``: by how much they were multiplied
@@ -51,6 +56,7 @@ class Report:
     residual: float
     cells: int
     stronger: float = 1.0
+    settled: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -66,10 +72,10 @@ class Report:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What every user of the model must be told. Nearly always there is nothing."""
-        if self.residual <= ACCEPTED:
+        if self.settled or self.residual <= ACCEPTED:
             return ()
         return (
-            f"The fit was stopped with an error of {self.residual:.2g} noise standard deviations in a cell: the model "
+            f"The fit was stopped with an error of {self.residual:.2g} noise standard deviations in a table: the model "
             "agrees with the noisy tables less closely than the noise would allow",
         )
 
@@ -81,7 +87,7 @@ class Report:
 
 def structural_groups(schema: Schema) -> list[Margin]:
     """The attributes of each structural zero. A model keeps the zero exact by holding them in one clique."""
-    return [schema.margin(rule.attributes) for rule in schema.impossible if len(rule.attributes) > 1]
+    return [schema.margin(rule.attributes) for rule in schema.zeros if len(rule.attributes) > 1]
 
 
 def build_tree(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS) -> JunctionTree:
@@ -112,11 +118,37 @@ def one_way_shares(schema: Schema, noisy: Noisy) -> dict[str, Floats]:
             share = allowed / allowed.sum()
         else:
             mean = total / weight
-            share = nearest_table(mean, max(float(mean[allowed].sum()), 1.0), allowed)
+            share = steadied(mean, 1.0 / weight, max(float(mean[allowed].sum()), 1.0), allowed)
             share = np.where(allowed, np.maximum(share / share.sum(), LEAST_SHARE), 0.0)
         with np.errstate(divide="ignore"):
             shares[attribute.name] = np.log(share / share.sum())
     return shares
+
+
+def steadied(noisy: Floats, variance: float, total: float, allowed: NDArray[np.bool_]) -> Floats:
+    """Noisy counts of levels as a table of counts: the nearest one, or that of counts drawn together by Stein's rule.
+
+    The nearest table is best where few levels hold nearly everybody. Where noise hides all differences, even shares are
+    better, and Stein's rule goes there: it keeps the part 1 - v/s^2 of every difference from the mean, s^2 being the
+    sample variance, and no more than would be best if everybody had one level. Stein's unbiased estimate of the squared
+    error decides between the two, unless there is more noise than the largest possible differences; then the nearest
+    table is out of the question. The estimate is how far the result is from the noisy counts, plus 2 v for each degree
+    of freedom: levels that are not empty, or the part that is kept.
+    """
+    nearest = nearest_table(noisy, total, allowed)
+    inside = noisy[allowed]
+    freedom = inside.size - 1
+    scatter = float(((inside - inside.mean()) ** 2).sum())
+    if freedom < 1 or scatter <= 0:
+        return nearest
+    largest = total**2 * (1 - 1 / inside.size)  # the scatter if everybody had one level
+    kept = min(max(0.0, 1.0 - variance * freedom / scatter), largest / (largest + variance * freedom))
+    filled = int((nearest[allowed] > 0).sum()) - 1
+    of_nearest = float(((inside - nearest[allowed]) ** 2).sum()) + 2 * variance * filled
+    of_drawn = (1.0 - kept) ** 2 * scatter + 2 * variance * kept * freedom
+    if of_nearest <= of_drawn and variance * freedom <= largest:
+        return nearest
+    return nearest_table(inside.mean() + kept * (noisy - inside.mean()), total, allowed)
 
 
 def _zero_masks(schema: Schema) -> list[tuple[Margin, Floats]]:
@@ -172,14 +204,16 @@ def tables_of(measurements: Sequence[Measurement], known: Known) -> list[tuple[M
 def fit(
     schema: Schema, measurements: Sequence[Measurement], *, total: float, prior: float | None = None,
     stream: Stream | None = None, known: Known | None = None, limit: int = MAX_CELLS, tolerance: float = 0.05,
+    settled: float = SETTLED,
 ) -> tuple[Model, Report]:  # fmt: skip
     """The model nearest to independence that the noisy margins allow.
 
     ``prior`` is the prior strength of independence, in records, for all tables. By default each table has a prior
     strength of its own, estimated from its noisy values, times a factor that the coupled bootstrap chooses; this needs
     a ``stream``. ``total`` must be noisy or public. ``known`` are exact margins that are public under the unit. There
-    is always a model: if a cell is off by more than half a noise standard deviation, the prior is made stronger, which
-    makes the fit easier, and the report says so.
+    is always a model. The fit ends when no table is off by more than ``tolerance`` noise standard deviations, or when
+    sweeps move it by less than ``settled``. If neither is reached, the prior is made stronger, which makes the fit
+    easier, and the report says so.
     """
     if total <= 0:
         raise InputError(f"total ({total}) must be positive.")
@@ -197,17 +231,18 @@ def fit(
     stronger, iterations = 1.0, 0
     for attempt in range(MOST_STRONGER + 1):
         stronger = STRONGER**attempt
-        _, beliefs, more, residual = problem.solve(
-            noisy.values, noisy.noise, total, stronger * noisy.spread(priors), tolerance=tolerance
+        solved = problem.solve(
+            noisy.values, noisy.noise, total, stronger * noisy.spread(priors), tolerance=tolerance, settled=settled
         )
-        iterations += more
-        if residual <= max(ACCEPTED, tolerance):
+        iterations += solved.iterations
+        if solved.settled or solved.residual <= max(ACCEPTED, tolerance):
             break
     priors = tuple(stronger * one for one in priors)
-    model = Model(tree=tree, beliefs=tuple(beliefs), total=total)
+    model = Model(tree=tree, beliefs=tuple(solved.beliefs), total=total)
     return model, Report(
-        priors=priors, factor=factor, iterations=iterations, residual=residual, cells=tree.cells, stronger=stronger
-    )
+        priors=priors, factor=factor, iterations=iterations, residual=solved.residual, cells=tree.cells,
+        stronger=stronger, settled=solved.settled,
+    )  # fmt: skip
 
 
 def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
@@ -236,8 +271,12 @@ def choose_factor(
     y' = y - w / sqrt(a) are uncorrelated (independent for Gaussian noise), so a fit to y* can be scored against y'
     without knowing the truth. The grid, a and w do not depend on the data: this is post-processing. The search starts
     in the middle of the grid, goes to the better side, and ends when the score rises. With few cells the result would
-    depend on a single w; then several are averaged.
+    depend on a single w; then several are averaged. Where only one-way margins were measured there is nothing to
+    choose: they are independence.
     """
+    if all(len(margin) < 2 for margin in tree.cliques):
+        return 1.0
+    usual = float(np.median(table_priors(schema, noisy, total)))
     cells = sum(table.size for table in noisy.tables)
     trials = [
         _Trial(schema, tree, noisy, measurements=measurements, total=total, stream=stream, number=number)
@@ -253,6 +292,8 @@ def choose_factor(
     place = FACTORS.index(best)
     onward = FACTORS[place - 1 :: -1] if best == strong else FACTORS[place + 1 :]
     for factor in onward:
+        if factor * usual < LEAST_RECORDS:
+            break
         found = score(factor)
         if found >= scores[best]:
             break
@@ -289,11 +330,12 @@ class _Trial:
         self._start: Floats | None = None
 
     def score(self, factor: float) -> float:
-        self._start, beliefs, _, _ = self._problem.solve(
+        solved = self._problem.solve(
             self._values, self._noise, self._total, factor * self._priors,
-            start=self._start, tolerance=0.2, max_iterations=100,
+            start=self._start, tolerance=TRIAL_SETTLED, max_iterations=100, settled=TRIAL_SETTLED,
         )  # fmt: skip
-        errors = self._total * self._problem.expected(beliefs) - self._held_out
+        self._start = solved.vector
+        errors = self._total * self._problem.expected(solved.beliefs) - self._held_out
         return float((errors**2 / self._noise).sum())
 
 

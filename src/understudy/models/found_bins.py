@@ -20,6 +20,7 @@ import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import as_number
+from understudy.core.fine_grid import small_amount
 from understudy.core.schema import Attribute, Edge
 
 TOGETHER = 5  # cells of a group, and groups of a larger group
@@ -140,8 +141,7 @@ def _widths(attribute: Attribute) -> Floats:
     edges = np.array([as_number(edge) for edge in attribute.edges])
     if attribute.heavy_tail:
         low, high = edges[0], edges[-1]
-        least = attribute.scale or (low if low > 0 else max(abs(low), abs(high)) / 10_000)
-        edges = np.arcsinh(edges / least)
+        edges = np.arcsinh(edges / small_amount(float(low), float(high), attribute.scale))
     widths = np.diff(edges)
     return np.asarray(widths / np.median(widths))
 
@@ -180,7 +180,7 @@ def _smoothed(
             heavy[cells:] = spread[cells:]
             slope = adds * counts
             bend = penalty * rough + (slope.T / heavy) @ slope + 1e-9 * np.eye(size)
-            step = np.linalg.solve(bend, slope.T @ (off / heavy) - penalty * (rough @ curve))
+            step = _solved(bend, slope.T @ (off / heavy) - penalty * (rough @ curve))
             step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
             curve = np.clip(curve + step, -40.0, 40.0)
             if float(np.abs(step).max()) < 1e-2:
@@ -195,12 +195,20 @@ def _smoothed(
             -0.5 * (squared + np.log(spread)).sum() - 0.5 * penalty * curve @ rough @ curve
             - 0.5 * np.linalg.slogdet(bend)[1] + 0.5 * max(size - 3, 1) * np.log(penalty)
         )  # fmt: skip
-        if likely > best:
+        if best < likely < np.inf:  # infinite where nothing but the penalty holds the curve
             best, chosen = likely, np.exp(curve) * widths
     off = values[0] - chosen
     own = np.where(np.abs(off) > CLEAR * np.sqrt(variances[0] + chosen), np.maximum(chosen, off**2), chosen)
     shared = (adds * own) @ adds.T + np.diag(noise)
     return np.asarray(np.maximum(chosen + own * (adds.T @ np.linalg.solve(shared, told - adds @ chosen)), 0.0))
+
+
+def _solved(matrix: Floats, right: Floats) -> Floats:
+    """The solution; the shortest one where a column of nothing but noise leaves the curve open."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
 
 
 def find_bins(attribute: Attribute, counts: Floats, bins: int) -> Attribute:

@@ -137,7 +137,7 @@ class Posterior:
 
     def lifted(self, across: Floats) -> Floats:
         """Covariances with F as covariances with what is measured. Given n, the covariances with n are 0."""
-        return across if self.records is not None else np.concatenate([np.zeros((len(across), 1)), across], axis=1)
+        return across if self.records is not None else np.insert(across, 0, 0.0, axis=-1)
 
     def log_density(self, parameters: Floats) -> Floats:
         """Up to a constant, one number for each row."""

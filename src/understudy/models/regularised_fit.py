@@ -30,7 +30,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,18 @@ MANY_TABLES = 10.0  # if a cell lies in more tables than this on average, sweeps
 SWEEP = 5  # the cost of a sweep, in quasi-Newton iterations
 NEAR = 1.0  # noise standard deviations: if sweeps end below this, quasi-Newton steps start from there
 BETWEEN = 4  # sweeps between two checks of the remaining error
+HELD = 0.5  # records that make a cell one that holds somebody
+
+
+class Solution(NamedTuple):
+    """Where a solve ended. ``residual``: the largest remaining error of a table, as the root of the mean square of its
+    cells, in standard deviations of its noise. ``settled``: whether further sweeps no longer move what cells hold."""
+
+    vector: Floats
+    beliefs: list[Floats]
+    iterations: int
+    residual: float
+    settled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -186,12 +198,13 @@ class Problem:
 
     def solve(
         self, values: Floats, variances: Floats, total: float, prior: float | Floats, *,
-        start: Floats | None = None, tolerance: float = 0.02, max_iterations: int = 500,
-    ) -> tuple[Floats, list[Floats], int, float]:  # fmt: skip
-        """The effects, the clique tables, the iterations and the largest remaining error of a cell.
+        start: Floats | None = None, tolerance: float = 0.02, max_iterations: int = 500, settled: float = 0.0,
+    ) -> Solution:  # fmt: skip
+        """The effects, the clique tables, and how the solve ended.
 
-        The fit ends when no cell's error exceeds ``tolerance`` noise standard deviations. ``values``, ``variances`` and
-        ``prior`` (in records) have one number for each cell of all margins; the last two are constant within a margin.
+        It ends when no table's error exceeds ``tolerance`` (see ``Solution``), or when ``BETWEEN`` sweeps move the
+        expected counts by less than ``settled`` noise standard deviations. ``values``, ``variances`` and ``prior`` (in
+        records) have one number for each cell of all margins; the last two are constant within a margin.
         ``max_iterations`` counts quasi-Newton steps; a sweep counts as ``SWEEP`` of them.
         """
         target, penalty = self._merged(values, np.maximum(prior, LEAST_PRIOR) / total * variances)
@@ -202,28 +215,45 @@ class Problem:
         if self._sweeps.tables_per_cell > MANY_TABLES:
             vector, used = self._by_newton(vector, task, max_iterations)
         beliefs, _ = self.beliefs(vector)
-        residual = self._remaining(vector, beliefs, task)
+        outer = self._outer_tables(beliefs)
+        residual, still = self._remaining(vector, outer, task), False
         left = (max_iterations - used) // SWEEP
         begun = max(residual, tolerance)
-        while residual > tolerance and left > 0:
+        while residual > tolerance and left > 0 and not still:
             tell("fitting the model", _way(begun, residual, tolerance), 100)
-            times = min(BETWEEN, left)
+            times, before = min(BETWEEN, left), outer
             vector = self._sweeps.run(vector, beliefs, target=target, penalty=penalty, total=total, times=times)
             beliefs, _ = self.beliefs(vector)
-            residual = self._remaining(vector, beliefs, task)
+            outer = self._outer_tables(beliefs)
+            residual = self._remaining(vector, outer, task)
             left, used = left - times, used + times
+            still = self._moved(before, outer, task) <= settled
         # Sweeps creep where many tables overlap; quasi-Newton steps do not. From afar they may need a fresh start.
         starts = [vector] if residual <= NEAR else [vector, np.zeros(self._basis.length)]
         for begin in starts:
-            if residual <= tolerance:
+            if residual <= tolerance or still:
                 break
             found, more = self._by_newton(begin, task, max_iterations)
             reached, _ = self.beliefs(found)
-            error = self._remaining(found, reached, task)
+            error = self._remaining(found, self._outer_tables(reached), task)
             used += more
             if error < residual:
                 vector, beliefs, residual = found, reached, error
-        return vector, beliefs, used, residual
+        return Solution(vector, beliefs, used, residual, still)
+
+    def _moved(self, before: Sequence[Floats], after: Sequence[Floats], task: _Task) -> float:
+        """How far expected counts moved, as the root of the mean square over cells that hold somebody, in noise
+        standard deviations."""
+        squares, held = 0.0, 0
+        for one, other, spread_of in zip(before, after, self._outer_spreads(task), strict=True):
+            squares += float(((one - other) ** 2).sum()) * (task.total / spread_of) ** 2
+            held += int((np.maximum(one, other) * task.total >= HELD).sum())
+        return math.sqrt(squares / max(held, 1))
+
+    def _outer_spreads(self, task: _Task) -> list[float]:
+        """The noise of each outer table, once for each margin of its name."""
+        of = {margin: float(task.spreads[end - 1]) for margin, end in zip(self.margins, self._ends, strict=True)}
+        return [of[margin] for margin in self._outer]
 
     def _by_newton(self, vector: Floats, task: _Task, max_iterations: int) -> tuple[Floats, int]:
         """Minimise in variables scaled to have about unit curvature."""
@@ -245,8 +275,7 @@ class Problem:
         found, iterations = minimise(objective, vector / scale, small=small, max_iterations=max_iterations)
         return found * scale, iterations
 
-    def _remaining(self, vector: Floats, beliefs: Sequence[Floats], task: _Task) -> float:
-        outer = self._outer_tables(beliefs)
+    def _remaining(self, vector: Floats, outer: Sequence[Floats], task: _Task) -> float:
         slope = task.total * self._means(outer) - task.target + task.penalty * vector
         return self._largest_error(slope, outer, task)
 
@@ -265,17 +294,18 @@ class Problem:
         return mean / weight, 1.0 / weight
 
     def _largest_error(self, slope: Floats, outer: Sequence[Floats], task: _Task) -> float:
-        """The largest remaining error of a cell in noise standard deviations.
+        """The largest remaining error of a table: the root of the mean square over its cells, in noise deviations.
 
-        If a fitted count is too large, its error is at most the count itself. Otherwise a negative noisy count, which
-        no fit can reach, would count as an error for ever.
+        It adds no more than its square to the noise of the table; one cell of many may be off by more. If a fitted
+        count is too large, its error is at most the count itself. Otherwise a negative noisy count, which no fit can
+        reach, would count as an error for ever.
         """
         pieces = np.split(np.append(slope, 0.0)[self._places] * self._factors, self._ends[:-1])  # the constant has none
         worst = 0.0
         for piece, margin, inside, end in zip(pieces, self.margins, self._inside, self._ends, strict=True):
             errors = from_effects(piece.reshape(self.tree.shape(margin)))
             expected = task.total * outer[inside].sum(axis=axes_outside(self._outer[inside], margin))
-            found = max(float(np.minimum(errors, expected).max()), -float(errors.min()))
+            found = math.sqrt(float((np.minimum(errors, expected) ** 2).mean()))
             worst = max(worst, found / float(task.spreads[end - 1]))
         return worst
 

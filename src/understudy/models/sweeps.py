@@ -56,8 +56,10 @@ class Sweeps:
         self._tree = tree
         self._tables = tables
         self._hosted = {host: list(numbers) for host, numbers in hosted}
-        self._basis = basis
         self._said = [places >= 0 for places in basis.places]
+        # A step changes the effects of one table only: their places, and their norms in it.
+        self._places = [places[said] for places, said in zip(basis.places, self._said, strict=True)]
+        self._factors = [factors[said] for factors, said in zip(basis.factors, self._said, strict=True)]
         self._walk = _walk(tree)
 
     @property
@@ -72,40 +74,43 @@ class Sweeps:
         """The effects after some sweeps, from effects and the beliefs that belong to them (which are used up)."""
         vector = vector.copy()
         visited = [number for numbers in self._hosted.values() for number in numbers]
-        wanted = {number: self._cells(number, target) + total / self._said[number].size for number in visited}
+        wanted = {
+            number: self._cells(number, target[self._places[number]]) + total / self._said[number].size
+            for number in visited
+        }
         stiffness = {number: self._stiffness(number, penalty) for number in visited}
         for _ in range(times):
             for clique, before in self._walk:
                 if before is None:
                     for number in self._hosted.get(clique, ()):
-                        pulled = wanted[number] - self._cells(number, penalty * vector)
+                        places = self._places[number]
+                        pulled = wanted[number] - self._cells(number, penalty[places] * vector[places])
                         step = _Step(pulled=pulled, stiffness=stiffness[number], total=total)
-                        vector += self._step(number, self._tree.cliques[clique], beliefs[clique], step)
+                        vector[places] += self._step(number, self._tree.cliques[clique], beliefs[clique], step)
                 else:
                     self._send(beliefs, before, clique)
         return vector
 
     def _step(self, number: int, clique: Margin, belief: Floats, step: _Step) -> Floats:
-        """One table's best change: made in its clique's belief, and returned as a change of the effects."""
+        """One table's best change: made in its clique's belief, and returned as a change of the table's effects."""
         margin = self._tables[number]
         share = belief.sum(axis=axes_outside(clique, margin))
         change = _change(step.total * share, step.pulled, step.stiffness)
         factor = np.exp(change)
         factor /= float((share * factor).sum())
         belief *= spread(factor, margin, clique)
-        said, places = self._said[number], self._basis.places[number]
-        moved = to_effects(change) * self._basis.factors[number]
-        return np.bincount(places[said], moved[said], minlength=self._basis.length).astype(np.float64, copy=False)
+        return np.asarray(to_effects(change)[self._said[number]] * self._factors[number])
 
     def _cells(self, number: int, effects: Floats) -> Floats:
-        """Effects as the cells of one table."""
-        places = self._basis.places[number]
-        return from_effects(np.where(self._said[number], effects[places], 0.0) * self._basis.factors[number])
+        """The effects of one table as its cells."""
+        coefficients = np.zeros(self._said[number].shape)
+        coefficients[self._said[number]] = effects * self._factors[number]
+        return from_effects(coefficients)
 
     def _stiffness(self, number: int, penalty: Floats) -> float:
         """The largest penalty on an effect of the table, in the scale of its own cells."""
-        places, said = self._basis.places[number], self._said[number]
-        return float((penalty[places[said]] * self._basis.factors[number][said] ** 2).max()) if said.any() else 1.0
+        places, factors = self._places[number], self._factors[number]
+        return float((penalty[places] * factors**2).max()) if places.size else 1.0
 
     def _send(self, beliefs: list[Floats], sender: int, receiver: int) -> None:
         """Makes a clique agree with its neighbour on what they share."""

@@ -13,6 +13,7 @@ from understudy.models.fit import Known, build_tree, layout, problem_for, struct
 from understudy.models.junction_tree import Margin, cells_with
 from understudy.models.model import Model
 
+ROUGHLY = 0.2  # noise standard deviations: what is left of a table then adds a twenty-fifth to its noise
 MOST_ITERATIONS = 100  # of one refit: nearly always far fewer, as it starts from where it was
 
 
@@ -63,9 +64,9 @@ class Tracker:
         noisy = layout(tables_of(self._measured, self._known))
         tree = build_tree(self._schema, noisy.margins)
         problem = problem_for(self._schema, tree, noisy)
-        solved, beliefs, _, _ = problem.solve(
-            noisy.values, noisy.noise, self._total, self._prior, start=problem.vector(self._effects), tolerance=0.5,
-            max_iterations=MOST_ITERATIONS,
+        solved = problem.solve(
+            noisy.values, noisy.noise, self._total, self._prior, start=problem.vector(self._effects),
+            tolerance=ROUGHLY, max_iterations=MOST_ITERATIONS, settled=ROUGHLY,
         )  # fmt: skip
-        self._margins, self._effects = noisy.margins, problem.effects(solved)
-        self._model = Model(tree=tree, beliefs=tuple(beliefs), total=self._total)
+        self._margins, self._effects = noisy.margins, problem.effects(solved.vector)
+        self._model = Model(tree=tree, beliefs=tuple(solved.beliefs), total=self._total)

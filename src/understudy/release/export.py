@@ -224,8 +224,10 @@ WRITERS: dict[str, Callable[[Release, int, dict[str, str], Path], None]] = {
 
 
 def _typed(release: Release, copy: int) -> pa.Table:
-    """One table with the types of its schema; somebody else's may come with others, and with impossible rows."""
-    return restore_types(release.frame(copy), replace(release.schema, impossible=()))
+    """One table with the types of its schema; somebody else's may come with others, and with impossible rows. Fakes of
+    identifiers stay behind: they say nothing."""
+    schema = replace(release.schema, impossible=(), rules=(), identifiers=())
+    return restore_types(release.frame(copy).select(list(schema.columns)), schema)
 
 
 def _file_label(release: Release) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.core.folders import SIGNATURE, as_path, publish_folder
-from understudy.core.measurement import Measurement
+from understudy.core.measurement import CODES, Measurement
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.mechanisms.noise import mechanism_from_json
 from understudy.release.kind import AnyRelease, Shape, WrittenTables, kind_of_release, kind_stated
@@ -76,6 +76,7 @@ def measurement_table(measurements: Sequence[Measurement]) -> pa.Table:
     schema = pa.schema([
         ("measurement", pa.int32()), ("label", repeated), ("margin", repeated), ("mechanism", repeated),
         ("cells", repeated), ("cell", pa.int64()), ("value", pa.int64()),
+        *([("code", pa.string())] if any(one.cells == CODES for one in measurements) else []),
     ])  # fmt: skip
     batches = []
     for number, one in enumerate(measurements):
@@ -84,11 +85,9 @@ def measurement_table(measurements: Sequence[Measurement]) -> pa.Table:
         texts = (one.label, json.dumps(list(one.margin)), json.dumps(one.mechanism.to_json()), one.cells)
         columns = [pa.DictionaryArray.from_arrays(same, pa.array([text])) for text in texts]
         numbers = pa.array(np.full(len(flat), number, dtype=np.int32))
-        batches.append(
-            pa.RecordBatch.from_arrays(
-                [numbers, *columns, pa.array(np.arange(len(flat))), pa.array(flat)], schema=schema
-            )
-        )
+        codes = pa.array(one.codes or [None] * len(flat), pa.string())  # where codes were found, they are told here
+        parts = [numbers, *columns, pa.array(np.arange(len(flat))), pa.array(flat), codes]
+        batches.append(pa.RecordBatch.from_arrays(parts[: len(schema)], schema=schema))
     return pa.Table.from_batches(batches, schema=schema).unify_dictionaries()
 
 
@@ -222,6 +221,7 @@ def read_measurements(table: pa.Table, shape_of: Shape) -> tuple[Measurement, ..
                 mechanism=mechanism_from_json(json.loads(rows["mechanism"][0].as_py())),
                 cells=cells,
                 label=rows["label"][0].as_py(),
+                codes=tuple(rows["code"].to_pylist()) if cells == CODES else (),
             )
         )
     return tuple(found)

@@ -19,7 +19,7 @@ from understudy.core.arrays import Progress
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.registry import Registry
-from understudy.core.result import Evaluation, EvaluationRequest
+from understudy.core.result import Evaluation, EvaluationRequest, ShownTable
 from understudy.errors import InputError
 from understudy.privacy.gate.charge_first import ChargingGate
 from understudy.privacy.gate.journal import Journal
@@ -139,6 +139,7 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
     other_domain: ClassVar[str]  # for a plan that was made for another domain than that of the data
     domain_file: ClassVar[str]  # in a release folder
     resumed_with: ClassVar[str]  # further options that ``understudy resume`` needs
+    shown: ClassVar[tuple[ShownTable, ...]]  # the tables of its evaluation that a screen shows, in this order
 
     # Its values, recognised without touching any data.
 

@@ -1,17 +1,22 @@
-"""The README inside a release folder: what an analyst needs to know, in plain words."""
+"""The texts inside a release folder for an analyst: the README in plain words, and the code book as a CSV file."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from understudy.core.exact_numbers import show_up
 from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.spreadsheet import as_cell
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.markdown import code, markdown
 from understudy.release.table_release import Release
 from understudy.synth.shared.margins import total_of
+
+CODEBOOK_COLUMNS = ("column", "label", "kind", "value", "meaning")
 
 
 def readme_text(release: Release, table_rows: Sequence[int]) -> str:
@@ -29,6 +34,7 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
         f"(derived: {markdown(derived.describe())}; computed from the synthetic values, never measured)"
         for derived in release.schema.derived
     )
+    attributes += _identifiers(release)
     promise = "\n".join(f"- {markdown(line)}" for line in statement.lines())
     posterior = provenance.plan is not None and provenance.plan.options.get("draws") == "posterior"
     if posterior:
@@ -201,6 +207,18 @@ def _size(epsilon: Fraction) -> str:
     return f" e^{show_up(epsilon)} is {math.exp(epsilon):.3g}." if epsilon < 7 else ""
 
 
+def _identifiers(release: Release) -> str:
+    """What became of columns that say who somebody is, or hold free text."""
+    lines = [
+        f"\n- {code(one.name)} (fakes by the pattern {code(one.fake)}; the column of the data was not read)"
+        for one in release.schema.faked
+    ]
+    dropped = [code(one.name) for one in release.schema.identifiers if not one.fake]
+    if dropped:
+        lines.append(f"\n\nLeft out, as identifiers or free text, and not read: {', '.join(dropped)}.")
+    return "".join(lines)
+
+
 def _in_words(guarantee: Definition, unit: Unit) -> str:
     """The promise as a likelihood ratio, and what it does to the odds of somebody who knows everything else.
 
@@ -231,3 +249,36 @@ def _in_words(guarantee: Definition, unit: Unit) -> str:
         "that the unit is in the data change by at most this factor. The odds between two values of a unit that is "
         "known to be there change by at most its square."
     )
+
+
+def codebook_text(schema: Schema) -> str:
+    """Every value that can stand in a column, and what it means.
+
+    One line for each level, special code and range of numbers; a missing value is an empty one.
+    """
+    out = io.StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(CODEBOOK_COLUMNS)
+    attributes = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+    for attribute in attributes:
+        for kind, value, meaning in _codes(attribute):
+            lines.writerow([as_cell(text) for text in (attribute.name, attribute.label, kind, value, meaning)])
+    for one in schema.faked:
+        lines.writerow([as_cell(text) for text in (one.name, "", "fake", one.fake, "made up by this pattern")])
+    return out.getvalue()
+
+
+def _codes(attribute: Attribute) -> Iterator[tuple[str, str, str]]:
+    if attribute.levels:
+        labels = attribute.level_labels or ("",) * len(attribute.levels)
+        for level, said in zip(attribute.levels, labels, strict=True):
+            yield "level", level_text(level), said
+    else:
+        first, last = level_text(attribute.edges[0]), level_text(attribute.edges[-1])
+        kind = "dates" if attribute.kind == "date" else "whole numbers" if attribute.integer else "numbers"
+        digits = f" with {attribute.decimals} decimals" if attribute.decimals else ""
+        yield kind, f"{first} to {last}", f"known by {attribute.bins} bins{digits}"
+        for code, said in attribute.special:
+            yield "special code", level_text(code), said
+    if attribute.missing:
+        yield "missing", "", "no value"

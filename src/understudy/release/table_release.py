@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any, overload
@@ -338,7 +338,7 @@ def require_table(release: Any, verb: str) -> Release:
 
 
 def _codes(table: pa.Table, schema: Schema) -> CodedTable:
-    coded = encode_table(table, replace(schema, impossible=()))
+    coded = encode_table(table, schema.without_rules)
     return CodedTable(schema=schema, columns=coded.columns)
 
 

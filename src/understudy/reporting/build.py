@@ -27,6 +27,7 @@ from understudy.reporting.judgement import judgement_of
 from understudy.reporting.promise_in_words import exact_lines, label_of, limits_of
 from understudy.reporting.sections import (
     answers_of,
+    attack_lines_of,
     expectations_of,
     findings_of,
     first_screen_of,
@@ -186,6 +187,7 @@ def build_report(
         utility=None if rest is None else utility_of(rest),
         risk=None if rest is None else risk_of(rest, copies=subject.copies),
         said=() if evaluation is None else first_screen_of(evaluation),
+        attack_lines=() if evaluation is None else attack_lines_of(evaluation),
         answers=answers_of(answers),
         expectations=expectations_of(subject),
         registry=_flat(fields),

@@ -251,6 +251,34 @@ def first_screen_of(evaluation: Evaluation) -> tuple[Said, ...]:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An attack in everyday words with its light; numbers are people of 1,000, empty where they were not measured."""
+
+    light: str
+    attack: str
+    inside: str
+    outside: str
+    more: str
+    allowed: str
+
+
+def attack_lines_of(evaluation: Evaluation) -> tuple[Line, ...]:
+    """One line for each attack, the gravest first."""
+    frame = evaluation.risk.frames.get("in_everyday_words")
+    return tuple(
+        Line(
+            light=row["light"],
+            attack=row["attack"],
+            inside=shown_value(row["in_the_data"]),
+            outside=shown_value(row["not_in_the_data"]),
+            more=shown_value(None if row["more"] is None else max(row["more"], 0)),
+            allowed=shown_value(row["most_allowed"]),
+        )
+        for row in ([] if frame is None else frame.to_pylist())
+    )
+
+
 def _part(
     section: Section, evaluation: Evaluation, named: Mapping[str, str], side: str, *, without: Sequence[str] = ()
 ) -> Part:

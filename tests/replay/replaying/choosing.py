@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from replaying.cases import Case
+from replaying.cases import Case, offered
 
 # Of two cases that show as much the quicker one is taken; these fit models.
 SLOW = ("aim", "mst", "ipf", "auto", "independent")
@@ -36,11 +36,19 @@ def pairs(case: Case) -> set[Hashable]:
 
 
 def cover(cases: Sequence[Case], shows: Callable[[Case], set[Hashable]], chosen: Iterable[Case] = ()) -> list[Case]:
-    """Cases that together show all there is to show, beside those chosen already: always the one that adds most."""
-    missing = set().union(*map(shows, cases)) - set().union(*map(shows, chosen))
+    """Offered cases that together show all there is to show, beside those chosen: always the one that adds most.
+
+    Whether a case is offered is asked only when it would be taken. What no offered case shows is left out.
+    """
+    left = {case: shows(case) for case in cases}
+    missing = set().union(*left.values()) - set().union(*map(shows, chosen))
     found = []
     while missing:
-        best = max(cases, key=lambda case: (len(shows(case) & missing), case.method not in SLOW))
-        found.append(best)
-        missing -= shows(best)
+        best = max(left, key=lambda case: (len(left[case] & missing), case.method not in SLOW))
+        if not left[best] & missing:
+            break
+        if offered(best):
+            found.append(best)
+            missing -= left[best]
+        del left[best]
     return found

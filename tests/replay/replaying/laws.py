@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -258,3 +259,11 @@ def breach_probability(law: Urn, epsilon: float) -> float:
 def moved(one: NoisyList, other: NoisyList) -> int:
     """The L1 distance of the counts of one destination."""
     return int(np.abs(np.array(one.truth) - np.array(other.truth)).sum())
+
+
+def gaussian_tail(scale: Fraction, least: int) -> float:
+    """P(Z >= least) for discrete Gaussian noise, by adding up."""
+    reach = math.ceil(40 * float(scale)) + abs(least)
+    steps = np.arange(-reach, reach + 1)
+    weights = np.exp(-((steps / float(scale)) ** 2) / 2)
+    return float(weights[steps >= least].sum() / weights.sum())

@@ -39,6 +39,7 @@ class Run:
     answer: Integers
     noise: tuple[NoiseCall, ...]
     reported_above: int | None = None  # cells with noisy values up to it are left out
+    codes: tuple[str, ...] | None = None  # those that occur; the answer has a 0 where one is not told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +106,7 @@ Law = Urn | ShrunkUrn | NoisyList | Answers
 class Passage:
     """One call at the gate: what was asked in public words, what it was charged, what ran, what was handed out."""
 
-    kind: str  # measure, compare, select, draw
+    kind: str  # measure, discover, compare, select, draw
     asked: Any
     charged: tuple[Event, ...] = ()
     runs: list[Run] = field(default_factory=list)
@@ -136,7 +137,7 @@ class Recording:
         self._open = None
 
     def add_run(self, run: Run) -> None:
-        if self._open is None or self._open.kind not in ("measure", "compare"):
+        if self._open is None or self._open.kind not in ("measure", "compare", "discover"):
             self.outside.append(f"{run.mechanism} was run on exact counts beside the gate")
         else:
             self._open.runs.append(run)

@@ -40,6 +40,26 @@ AMOUNTS = us.Schema(  # bins of income are found inside the budget
     ),
     ignore=("id",),
 )
+WRITTEN = us.Schema(  # the codes in the data, which the schema does not say
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="job", levels=("11", "12", "21", "22", "3")),
+    ),
+    ignore=("id",),
+)
+CODES = replace(
+    WRITTEN, attributes=(WRITTEN["sex"], us.Attribute(name="job", levels="discover", prefixes=(1,), most_codes=3))
+)
+LISTED = replace(  # codes are found among those of a public list
+    WRITTEN,
+    attributes=(
+        WRITTEN["sex"],
+        us.Attribute(
+            name="job", levels="discover", among=("1", "11", "12", "2", "21", "22", "3"),
+            parents=("", "1", "1", "", "2", "2", ""),
+        ),
+    ),
+)  # fmt: skip
 TWO_CELLS = us.Schema(attributes=(us.Attribute(name="answer", levels=("no", "yes")),), ignore=("id",))
 
 
@@ -50,10 +70,11 @@ class Table:
     schema: us.Schema
     rows: tuple[Row, ...]
     ids: tuple[str, ...]
+    written: us.Schema | None = None  # what the codes of the rows mean, where the schema leaves that open
 
     def arrow(self) -> pa.Table:
         columns = {}
-        for axis, attribute in enumerate(self.schema.attributes):
+        for axis, attribute in enumerate((self.written or self.schema).attributes):
             codes = [row[axis] for row in self.rows]
             columns[attribute.name] = [
                 attribute.levels[code] if attribute.levels else int(attribute.edges[code]) + (not attribute.bounds)
@@ -63,8 +84,9 @@ class Table:
 
     def cells(self) -> list[Row]:
         """Every possible cell."""
-        allowed = self.schema.allowed()
-        return [cell for cell in product(*(range(size) for size in self.schema.shape())) if allowed[cell]]
+        schema = self.written or self.schema
+        allowed = schema.allowed()
+        return [cell for cell in product(*(range(size) for size in schema.shape())) if allowed[cell]]
 
 
 def people() -> Table:
@@ -94,6 +116,20 @@ def amounts() -> Table:
     rows += [(0, 13, 1), (0, 14, 0), (1, 12, 0), (1, 13, 1), (0, 30, 1), (0, 0, 1), (1, 21, 1)]
     ids += ["crowd"] * 5 + ["pair"] * 2
     return Table(schema=AMOUNTS, rows=tuple(rows), ids=tuple(ids))
+
+
+def codes() -> Table:
+    """Codes that many have, that few have, that one has alone, and one that nobody has; units of five and two rows."""
+    rows = [(0, 0)] * 90 + [(1, 1)] * 70 + [(0, 2)] * 6 + [(1, 3)]
+    ids = [f"u{number}" for number in range(len(rows))]
+    rows += [(0, 0), (1, 0), (0, 1), (0, 2), (1, 2), (0, 0), (1, 3)]
+    ids += ["crowd"] * 5 + ["pair"] * 2
+    return Table(schema=CODES, rows=tuple(rows), ids=tuple(ids), written=WRITTEN)
+
+
+def listed() -> Table:
+    """The same rows, where the codes are found among those of a public list."""
+    return replace(codes(), schema=LISTED)
 
 
 def answers() -> Table:

@@ -13,6 +13,7 @@ import numpy as np
 from replaying import laws
 from replaying.recording import Answers, Choice, Law, NoisyList, Passage, Recording, Run, ShrunkUrn, Urn
 from understudy.core.places import DESTINATION
+from understudy.privacy.promise.accountant import loss_of
 from understudy.privacy.promise.definition import ZCDP, Definition, PureDP, Unit
 from understudy.privacy.promise.event import (
     ApproxLoss,
@@ -23,11 +24,16 @@ from understudy.privacy.promise.event import (
     NoisyMax,
     PureLoss,
     Strata,
+    ThresholdedNoise,
     promises_definition_6,
 )
 
 CLOSE = 1 + 1e-9  # of sums in floating point; every calibration keeps further away
-LAWS = {GeometricNoise: "geometric", GaussianNoise: "discrete_gaussian"}
+LAWS = {
+    GeometricNoise: "geometric",
+    GaussianNoise: "discrete_gaussian",
+    ThresholdedNoise: "discrete_gaussian",
+}
 CHOICES = {NoisyMax: "exponential", GumbelMax: "gumbel"}
 
 
@@ -57,7 +63,7 @@ class Judge:
         """What one run shows by itself: the noise that was drawn is the noise that was charged, and all of it was."""
         yield from recording.outside
         for passage in recording.passages:
-            if passage.kind in ("measure", "compare"):
+            if passage.kind in ("measure", "compare", "discover"):
                 yield from self._runs_alone(passage)
             elif passage.kind == "select":
                 yield from self._choice_alone(passage)
@@ -88,6 +94,12 @@ class Judge:
         size = int(np.count_nonzero(run.truth)) if run.reported_above is not None else run.truth.size
         if sum(call.values.size for call in drawn) != size:
             yield f"{what}: {size} exact counts, but noise for {sum(call.values.size for call in drawn)} of them"
+        elif run.codes is not None:
+            noisy = run.truth + np.concatenate([call.values.ravel() for call in drawn]) if drawn else run.truth
+            if isinstance(event, ThresholdedNoise) and run.reported_above != event.threshold - 1:
+                yield f"{what}: told above {run.reported_above}, charged for a threshold of {int(event.threshold)}"
+            if not np.array_equal(run.answer, np.where(noisy > run.reported_above, noisy, 0)):
+                yield f"{what}: what was told is not the codes whose noisy count reaches the threshold"
         elif run.reported_above is None:
             noise = np.concatenate([call.values.ravel() for call in drawn]) if drawn else np.zeros(0, dtype=np.int64)
             if not np.array_equal(run.answer.ravel(), run.truth.ravel() + noise):
@@ -177,6 +189,9 @@ class Judge:
                 continue
             for number, (run, again) in enumerate(zip(one.runs, other.runs, strict=True)):
                 event = one.charged[number] if number < len(one.charged) else None
+                if run.codes is not None:
+                    yield from self._codes(f"found '{one.asked[number][0]}'", run, again, event)
+                    continue
                 most = self.unit.rows_per_unit  # of a table; a distance moves as often as rows enter and leave
                 most *= 2 if one.kind == "compare" and self.unit.kind == "replace" else 1
                 yield from self._moved(f"measured '{one.asked[number][0]}'", run, again, event, most)
@@ -206,6 +221,25 @@ class Judge:
         self.tally.note("Linf", float(moved.max(initial=0)) / most)
         if moved.max(initial=0) > most:
             yield f"{what}: one number moves by {int(moved.max())}, and a unit moves it by at most {most}"
+
+    def _codes(self, what: str, run: Run, again: Run, event: Event | None) -> Iterator[str]:
+        """Codes that both tables have move by what was charged; one that a table has alone is seen with its delta."""
+        if not isinstance(event, ThresholdedNoise):
+            yield f"{what}: charged as {type(event).__name__}"
+            return
+        tables = [dict(zip(one.codes or (), one.truth.tolist(), strict=True)) for one in (run, again)]
+        both = set(tables[0]) & set(tables[1])
+        distance = sum((tables[0][code] - tables[1][code]) ** 2 for code in both)
+        self.tally.note("squared L2", float(distance / event.l2_squared))
+        if distance > event.l2_squared:
+            yield f"{what}: squared L2 distance {distance} between neighbours, charged {float(event.l2_squared):g}"
+        charged = float(loss_of(event, self.unit).approx_delta)
+        for table, other in (tables, tables[::-1]):
+            alone = [int(event.threshold) - table[code] for code in set(table) - set(other)]
+            seen = 1 - math.prod(1 - laws.gaussian_tail(event.scale, least) for least in alone)
+            self.tally.note("delta of codes", seen / charged)
+            if seen > charged * CLOSE:
+                yield f"{what}: a code of one unit alone is seen with probability {seen:.6g}, charged {charged:g}"
 
     def _scores(self, choice: Choice, again: Choice, event: Event) -> Iterator[str]:
         if choice.scores.shape != again.scores.shape:

@@ -91,13 +91,17 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         return passage, made
 
     table_measure, table_select, table_draw = Gate.measure, Gate.select, Gate.draw
-    table_compare = Gate.compare
+    table_compare, table_discover = Gate.compare, Gate.discover
     flow_measure, flow_draw = FlowGate.measure, FlowGate.draw
 
     def measure(gate: Gate, queries: Any) -> Any:
         asked = [(query.label, query.margin, query.cells, query.mechanism.to_json()) for query in queries]
         passage, _ = passing(gate, "measure", asked, lambda: tuple(table_measure(gate, queries)))
         return list(passage.answer)  # a method may add to its list
+
+    def discover(gate: Gate, queries: Any) -> Any:
+        asked = [(query.label, query.margin, query.length, query.mechanism.to_json()) for query in queries]
+        return list(passing(gate, "discover", asked, lambda: tuple(table_discover(gate, queries)))[0].answer)
 
     def measure_flows(gate: FlowGate, table: Any, noise: Any) -> Any:
         asked = [(table.label, table.cells, noise.to_json())]
@@ -132,6 +136,7 @@ def _watch_gates(patch: pytest.MonkeyPatch, watch: Watch) -> None:
         sink.close()
 
     patch.setattr(Gate, "measure", measure)
+    patch.setattr(Gate, "discover", discover)
     patch.setattr(Gate, "select", select)
     patch.setattr(Gate, "compare", compare)
     patch.setattr(Gate, "draw", draw)
@@ -203,9 +208,19 @@ def _watch_mechanisms(patch: pytest.MonkeyPatch, watch: Watch) -> None:
             reported_above=mechanism.threshold,
         )  # fmt: skip
 
+    def of_codes(mechanism: Any, given: Any, made: Any, noise: tuple[NoiseCall, ...]) -> Run:
+        told = dict(zip(made[0], made[1].tolist(), strict=True))
+        answer = np.array([told.get(code, 0) for code in given[0]])
+        return Run(
+            mechanism=mechanism.name, truth=np.array(given[1]), answer=answer, noise=noise,
+            reported_above=mechanism.threshold - 1, codes=tuple(given[0]),
+        )  # fmt: skip
+
     for kind in mechanism_classes():
         if "run" in kind.__dict__ and hasattr(kind, "log_pmf"):  # noise that knows its law
             outermost(kind, "run", of_dense)
+        if getattr(kind, "covers", None) == "codes_that_occur":
+            outermost(kind, "find", of_codes)
     outermost(sparse_geometric.SparseGeometric, "draw_parts", of_sparse)
 
     keyed = sparse_geometric.discrete_laplace

@@ -5,7 +5,7 @@ import pytest
 
 from understudy.auditing import calibration as calibrate_noise
 from understudy.auditing.calibration import calibrated_noise
-from understudy.auditing.transition_laws import Matrix
+from understudy.auditing.transition_matrix import Matrix
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, ProbabilisticDP, PureDP

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from fractions import Fraction
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -107,7 +109,11 @@ def test_randomised_response_has_its_textbook_loss(truth, cells):
     "mechanism",
     [
         us.Matrix.swapping(0.3),
+        us.Matrix.shuffling(prior=0.5),
         us.Matrix.suppression(3),
+        us.Matrix.top_coding(1),
+        us.Matrix.multiplicative_noise({"0.7": 0.5, "1.3": 0.5}),
+        us.Matrix.multiplicative_noise([{"0.7": 0.5, "1.3": 0.5}, {"0.5": 0.5, "1.5": 0.5}]),
         us.Matrix.coarsening([[0], [1, 2]]),
         us.Matrix.sampling(0.1),
         us.Matrix.subsample_plus_binomial(0.5, 6, 0.5),
@@ -141,6 +147,44 @@ def test_swapping_keeps_margins_and_suppression_marks_small_counts():
             assert (out.sum(axis=1) == grid.sum(axis=1)).all()
     assert us.Matrix.suppression(3).law((0, 1, 2, 3)) == {(0, -1, -1, 3): 1.0}
     assert us.Matrix.sampling(0.25).law((2, 0)) == pytest.approx({(0, 0): 9 / 16, (1, 0): 6 / 16, (2, 0): 1 / 16})
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.7])
+@pytest.mark.parametrize("grid", [[[1, 1], [0, 2]], [[2, 0, 1], [0, 1, 0]]])
+def test_shuffling_record_by_record(grid, prior):
+    """Every list of draws, and every order of ties, written out for single records."""
+    grid = np.array(grid)
+    rows, columns = grid.shape
+    records = [(row, value) for row in range(rows) for value in range(columns) for _ in range(grid[row, value])]
+    originals = sorted(value for _, value in records)
+    shares = (grid + prior) / (grid + prior).sum(axis=1, keepdims=True)
+    expected = defaultdict(float)
+    orders = list(permutations(range(len(records))))
+    for draws in product(range(columns), repeat=len(records)):
+        chance = math.prod(shares[row, draw] for (row, _), draw in zip(records, draws, strict=True))
+        for tie_break in orders:
+            ranked = sorted(range(len(records)), key=lambda i: (draws[i], tie_break[i]))
+            out = np.zeros_like(grid)
+            for place, record in enumerate(ranked):
+                out[records[record][0], originals[place]] += 1
+            expected[tuple(out.ravel().tolist())] += chance / len(orders)
+    law = us.Matrix.shuffling(grid.shape, prior).law(tuple(grid.ravel().tolist()))
+    assert law == pytest.approx({out: chance for out, chance in expected.items() if chance > 0})
+
+
+def test_noise_infusion_with_a_public_and_with_a_secret_distribution():
+    public = us.Matrix.multiplicative_noise({"0.5": 0.25, "1.5": 0.75})
+    assert public.law((0, 3)) == pytest.approx({(0, 2): 0.25, (0, 5): 0.75})  # 1.5 and 4.5 are rounded up
+    secret = us.Matrix.multiplicative_noise([{"0.5": 0.25, "1.5": 0.75}, {"1": 1.0}])
+    both = secret.law((1, 3))
+    assert both == pytest.approx({(1, 2): 1 / 32, (2, 2): 3 / 32, (1, 5): 3 / 32, (2, 5): 9 / 32, (1, 3): 0.5})
+    # Secrecy makes claims less sure and changes nothing in the worst case: an empty cell stays empty.
+    assert us.audit(secret, records=3, cells=2).epsilon == us.audit(public, records=3, cells=2).epsilon == math.inf
+    assert us.audit(secret, records=3, cells=2).delta(2) <= us.audit(public, records=3, cells=2).delta(2)
+
+
+def test_top_coding_counts_the_highest_together():
+    assert us.Matrix.top_coding(1).law((3, 1, 0, 2)) == {(3, 3, 0, 0): 1.0}
 
 
 def test_swapping_by_dealing_out_again():
@@ -294,6 +338,14 @@ DRAW = us.DirichletMultinomial(prior=(1, 1), rows=2)
         (lambda: us.audit(us.Matrix([[1.0, 0], [0, 1]]), records=2), "one row for each"),
         (lambda: us.audit(us.Matrix([[1.0], [1], [1]]), records=2), "name its columns"),
         (lambda: us.Matrix.swapping(1.5), "rate"),
+        (lambda: us.Matrix.shuffling((2,)), "two-way"),
+        (lambda: us.Matrix.shuffling(prior=-1), "prior"),
+        (lambda: us.Matrix.shuffling(prior=math.nan), "prior"),
+        (lambda: us.Matrix.top_coding(-1), "cell"),
+        (lambda: us.Matrix.top_coding(2).law((1, 2)), "0 to 1"),
+        (lambda: us.Matrix.multiplicative_noise({}), "at least one"),
+        (lambda: us.Matrix.multiplicative_noise({0.9: 0.5}), "add"),
+        (lambda: us.Matrix.multiplicative_noise({-1: 1.0}), "factor"),
         (lambda: us.Matrix.swapping(0.5, shape=(2,)), "two-way"),
         (lambda: us.Matrix.suppression(1), "threshold"),
         (lambda: us.Matrix.coarsening([[0], [0, 1]]), "exactly once"),

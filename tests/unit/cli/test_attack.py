@@ -20,7 +20,7 @@ def test_it_prints_what_is_at_risk_and_that_it_is_internal(release, run):
     shown = run(f"{ATTACK} --keys sex,age --targets smokes").stdout
     assert "INTERNAL" in shown
     assert "Because somebody took part" in shown
-    assert "Tell whether a person was in the data" in shown
+    assert "Say of a person that they were in the data" in shown
     assert "residual" not in shown
     shown = run(f"{ATTACK} --keys sex,age --targets smokes --details").stdout
     assert "residual" in shown

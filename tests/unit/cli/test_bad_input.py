@@ -125,7 +125,7 @@ def test_options_that_cannot_be(refused, command, options, says):
     [
         (("levels", "levls"), "did you mean 'levels'"),
         (("[[attribute]]", "[[atribute]]"), "did you mean 'attribute'"),
-        (("below = 15", "below = 16"), "16 is not a bin edge of 'age'"),
+        (("below = 15", "below = 1500"), "1500 is not a bin edge of 'age'"),
         (('["no", "yes"]\n[[ignore]]', '["no", "yess"]\n[[ignore]]'), "did you mean 'yes'"),
         (("version = 1", "version = 7"), "version"),
         (("edges = [0, 15", "edges = [15, 15"), "increasing order"),

@@ -49,7 +49,12 @@ def test_decimal_commas(folder, run, refused):
     text = (folder / "wages.toml").read_text()
     (folder / "wages.toml").write_text(text.replace("draft = true\n", "", 1))
     run("schema check wages.csv --schema wages.toml --delimiter ; --decimal ,")
-    refused("schema check wages.csv --schema wages.toml --delimiter ;", says="--decimal ,")
+    run("schema check wages.csv --schema wages.toml")  # the draft says how the file is written
+    assert 'decimal = ","' in text
+    (folder / "plain.toml").write_text((folder / "wages.toml").read_text().replace('decimal = ","\n', ""))
+    refused("schema check wages.csv --schema plain.toml", says="--decimal ,")
+    refused("schema check wages.csv --schema plain.toml --decimal ,", says='write decimal = "," under [file]')
+    refused("schema check wages.csv --schema wages.toml --delimiter |", says="not what the schema says under [file]")
     run("synthesize wages.csv --schema wages.toml --delimiter ; --decimal , --epsilon 1 --out release")
     refused("schema check people.csv --schema people.toml --decimal x", says="must be a point or a comma")
 

@@ -36,7 +36,7 @@ def test_an_answer_for_people(released, run):
     ("arguments", "says"),
     [
         (("proportion(sexx == 'F')",), "did you mean 'sex'"),
-        (("proportion(age < 20)",), "cuts through a bin"),
+        (("mean(age, where=age < 20)",), "cuts through a bin"),
         (("nonsense",), "not a question"),
         (("mean(age)", "--rule", "rubin"), "missing data"),
         (("mean(age)", "--rule", "T_s"), "Leave rule out"),

@@ -166,7 +166,7 @@ BAD = {
         },
         "case 1: above = 7 is not a bin edge",
     ),
-    "sum of levels": ({"function": "sum"}, "integer = true; 'sex' is not"),
+    "sum of levels": ({"function": "sum"}, "integer = true or with decimals; 'sex' is not one"),
     "a taken name": ({"name": "age", "mapping": {"F": "w"}, "default": "m"}, "name of another"),
     "a name of nothing": ({"name": "", "mapping": {"F": "w"}, "default": "m"}, "non-empty text"),
 }

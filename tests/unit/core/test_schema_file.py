@@ -169,7 +169,7 @@ BAD = {
         "did you mean 'adult'?",
     ),
     "typo in a bound": (one("edges = [0, 1]") + "[[impossible]]\nage = { bellow = 1 }", "did you mean 'below'?"),
-    "bound inside a bin": (one("edges = [0, 10]") + "[[impossible]]\nage = { below = 5 }", "not a bin edge"),
+    "bound outside the edges": (one("edges = [0, 10]") + "[[impossible]]\nage = { below = 15 }", "not a bin edge"),
     "bound of a wrong type": (one("edges = [0, 10]") + "[[impossible]]\nage = { below = [0] }", "below of 'age'"),
     "impossible list of lists": (one("edges = [0, 10]") + "[[impossible]]\nage = [[0]]", "must list values"),
     "typo in ignore": (one("edges = [0, 10]") + '[[ignore]]\ncolums = ["a"]', "did you mean 'columns'?"),

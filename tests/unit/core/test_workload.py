@@ -66,6 +66,14 @@ def test_all_pairs():
         tables("pairs(sex)")
 
 
+def test_a_table_is_spared_by_one_that_is_measured_and_not_by_one_that_is_spared_itself():
+    """sex was left out for sex x smokes, which was left out for the table of three: four cells in each of its sums."""
+    small = us.Schema(attributes=tuple(us.Attribute(name=name, levels=("x", "y")) for name in "abc"))
+    lines = ["crosstab(a)", "crosstab(a, b)", "crosstab(a, b, c)"]
+    assert required_tables(small, read_needs(small, lines)) == (("a",), ("a", "b", "c"))
+    assert required_tables(small, read_needs(small, lines[:2])) == (("a", "b"),)
+
+
 def test_a_linear_regression_of_large_attributes_needs_pairs_only():
     """The cross-products of its columns are sums over pairs; one table of everything would be noisier."""
     found = tables("age ~ `my region` + sex + smokes")

@@ -7,7 +7,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -199,7 +198,7 @@ def test_several_rows_per_unit_cost_as_much_as_a_smaller_epsilon():
 
 
 def test_fixed_attributes_are_known_and_cost_no_noise():
-    settings = {"records": 2000, "method": "ipf", "epsilons": (1,), "repeats": 3, "margins": "sex+smokes, age+smokes"}
+    settings = {"records": 500, "method": "ipf", "epsilons": (1,), "repeats": 3, "margins": "sex+smokes, age+smokes"}
     fixed = us.advise(PEOPLE, "proportion(smokes == 'yes')", unit=us.Unit(fixed=("age",)), **settings)
     assert "knows age of everybody and asks about the last one" in fixed.odds_in_words[0]
     assert "Known for everybody and not protected: age." in fixed.lines
@@ -383,15 +382,6 @@ def test_rehearsals_that_could_not_answer_are_told():
     best = advice.rows[0].best
     assert 0 < best.refused < 8
     assert any(f"{best.refused} of 8 rehearsed releases could not answer" in line for line in advice.lines)
-
-
-def test_the_tutorial_runs():
-    import doctest
-
-    page = Path(__file__).resolve().parents[3] / "docs" / "tutorials" / "advice.md"
-    found = doctest.testfile(str(page), module_relative=False)
-    assert found.attempted >= 8
-    assert found.failed == 0
 
 
 def test_every_method_that_auto_would_take_is_named():

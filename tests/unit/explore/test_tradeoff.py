@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import date
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -243,15 +242,6 @@ def test_data_and_look_alike_exclude_each_other(source):
         us.tradeoff(**SMALL)
     with pytest.raises(InputError, match="schema"):
         us.tradeoff(people(), **SMALL)
-
-
-def test_the_tutorial_runs():
-    import doctest
-
-    page = Path(__file__).resolve().parents[3] / "docs" / "tutorials" / "tradeoff.md"
-    found = doctest.testfile(str(page), module_relative=False)
-    assert found.attempted >= 8
-    assert found.failed == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -204,6 +204,20 @@ def test_days_are_shown_as_dates():
     assert not any("19" in label for label in labels)
 
 
+def test_amounts_with_a_long_tail_have_a_log_scale_and_the_bins_that_were_found():
+    rows = table(
+        *(
+            {"attribute": "income", "kind": "numeric", "from": 10.0**n, "to": 10.0 ** (n + 1), "original": 0.2}
+            | {"synthetic": 0.2, "scale": 10.0, "found_edges": "1.0 50.0 100000.0"}
+            for n in range(5)
+        )
+    )
+    (axis,) = figures["densities"]({"histograms": rows}).figure.axes
+    assert axis.get_xscale() == "symlog"
+    assert "10k" in [label.get_text() for label in axis.get_xticklabels()]
+    assert [50.0 in line.get_xdata() for line in axis.get_lines()] == [True]
+
+
 def test_what_nobody_could_guess_is_not_drawn():
     rows = [
         {"attack": "matching", "subject": name, "guesses": made, "residual": 0.0, "residual_low": -1.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import understudy as us
 from understudy.core.questions import parse_question
 from understudy.demo.people import make_people, small_schema
+from understudy.inference.ask import ways_around_choice
 from understudy.inference.chosen_tables import Choice, _steepest, measured_after_choosing
 from understudy.inference.estimands import make_estimand
 from understudy.inference.fixed_tables import without_selection
@@ -104,6 +106,30 @@ def test_what_is_measured_in_any_case_needs_no_room(looked):
     assert answer.labels == (VALID,)
     first = us.infer(without_selection(looked, question), "proportion(smokes == 'yes')", rng=np.random.default_rng(1))
     assert answer.standard_errors[0] < first.standard_errors[0]  # not the first look alone
+
+
+def test_which_tables_answer_is_decided_before_the_noise_is_seen():
+    """The narrower of two valid intervals was given, which nothing showed to hold as often as it says."""
+    release = release_of("one_look", must="pairs()")
+    questions = [f"crosstab({', '.join(chosen_pair(release))})", "proportion(smokes == 'yes')", "crosstab(sex, smokes)"]
+    rng = np.random.default_rng(3)
+    orders = []
+    for _ in range(6):
+        moved = tuple(
+            replace(one, values=np.maximum(0, one.values + rng.integers(-300, 300, one.values.shape)))
+            for one in release.measurements
+        )
+        ways = [ways_around_choice(replace(release, measurements=moved), estimand(one), 0.95) for one in questions]
+        orders.append([[choice is None for _, choice in way] for way in ways])
+    assert all(order == orders[0] for order in orders)
+    assert len(orders[0][0]) == 2  # there was something to decide
+
+
+@pytest.mark.parametrize(("share", "first"), [("0.9", True), ("0.01", False)])
+def test_the_tables_with_the_larger_part_of_the_budget_answer(share, first):
+    release = release_of("one_look", epsilon=0.5, must="pairs()", must_share=share)
+    ways = ways_around_choice(release, estimand(f"crosstab({', '.join(chosen_pair(release))})"), 0.95)
+    assert (ways[0][1] is None) == first
 
 
 def test_a_method_that_measures_between_choices_has_no_such_tables():

@@ -11,6 +11,7 @@ import pytest
 import understudy as us
 from understudy.errors import UnsupportedError
 from understudy.inference.evidence import _Collapsed, _raw_of_counts
+from understudy.inference.judge import Judged
 from understudy.inference.regression import Model
 from understudy.inference.settle import Settled, settle
 from understudy.inference.unshrunk import Raw, noise_of, sampled
@@ -142,8 +143,13 @@ def test_where_in_its_bin_a_number_lies_is_part_of_the_interval():
     assert middle.low == 0
     assert middle.high >= 199
     slope = us.infer(release, "amount ~ group", rng=np.random.default_rng(1))
-    assert slope.validity == "model-based"
-    assert any("where in its bins amount lies" in text for text in slope.warnings)
+    means = [values[rest::2].mean() for rest in (1, 0)]  # of the groups a and b
+    assert slope.validity == "range"
+    assert slope.estimates[0].low <= means[0] <= slope.estimates[0].high
+    assert slope.estimates[1].low <= means[1] - means[0] <= slope.estimates[1].high
+    other = us.infer(release, "group ~ amount", event="b", rng=np.random.default_rng(1))
+    assert other.validity == "model-based"
+    assert any("where in its bins amount lies" in text for text in other.warnings)
 
 
 def test_bins_of_one_value_leave_a_mean_valid():
@@ -205,6 +211,35 @@ def test_a_group_of_which_nobody_was_seen_may_have_somebody():
     """A noisy count of exactly 0 with hardly any noise had an interval of no width."""
     away = sampled(np.array([0.0, 0.4, 0.6]), 1000, 400, np.random.default_rng(1))
     assert np.quantile(np.abs(away[:, 0]), 0.95) >= 0.002
+
+
+def judged(centre: float, half: float, label: str = "valid") -> Judged:
+    one = np.array([centre])
+    found = Settled(
+        centre=one, low=one - half, high=one + half, spread=one * 0, by_prior=one > 9, alone=one > 9
+    )  # fmt: skip
+    return Judged.begin(("q",), found, ())
+
+
+@pytest.mark.parametrize("half", [0.0, 1e-9, 0.004])
+def test_a_population_is_known_no_better_than_its_records_tell_it(half):
+    """Nothing kept a valid interval from having no width. Standard error of the records: .01."""
+    share = judged(0.2, half)
+    share.keep_width(np.array([0.01]), 0.95, (0.0, 1.0))
+    assert share.labels == ["valid"]
+    assert (share.high - share.low)[0] == pytest.approx(1.96 * 0.01, rel=1e-3)
+    slope = judged(0.2, half)
+    slope.keep_width(np.array([0.01]), 0.95, (-np.inf, np.inf))
+    assert slope.labels == ["model-based"]
+    assert any("narrower than the records" in one for one in slope.warnings)
+
+
+def test_widths_that_noise_can_leave_stay_as_they_are():
+    wide, fixed = judged(0.2, 0.011), judged(0.0, 0.0)
+    wide.keep_width(np.array([0.01]), 0.95, (-np.inf, np.inf))
+    fixed.keep_width(np.array([0.0]), 0.95, (0.0, 1.0))  # a rule says that nobody can be there
+    assert wide.labels == fixed.labels == ["valid"]
+    assert fixed.low == fixed.high == 0
 
 
 @pytest.mark.parametrize("people", [0.5, 2, 8, 30])

@@ -93,7 +93,7 @@ def test_a_subgroup_for_any_question(schema):
         ("proportion(sex == 'W')", "Known: F, M"),
         ("proportion(sex == F)", "levels in quotes"),
         ("proportion(sex)", "a condition was expected"),
-        ("proportion(age < 30)", "cuts through a bin"),
+        ("proportion(sex == 'F', where=age < 30)", "cuts through a bin"),
         ("proportion(age == 30)", "single values"),
         ("proportion(age < 16)", "no value that the schema allows"),
         ("proportion(age < 'x')", "compared with a number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -140,3 +141,22 @@ def test_a_level_that_nearly_nobody_has_does_not_hold_the_other_coefficients_in_
     tables = np.random.default_rng(3).dirichlet([40, 30, 20, 40, 30, 1e-9], size=50)
     spread = model.fit(tables).std(axis=0)
     assert spread[:2].min() > 0.05
+
+
+def test_the_reach_of_a_linear_regression_is_that_of_every_corner_of_the_bins():
+    """Brute force: coefficients are linear in the outcomes, so their extremes are at ends of bins."""
+    rng = np.random.default_rng(4)
+    group, bin_ = (each.ravel() for each in np.indices((3, 3)))
+    design = np.column_stack([np.ones(9), group == 1, group == 2]).astype(float)
+    least, most = np.array([0.0, 10.0, 40.0])[bin_], np.array([9.0, 39.0, 200.0])[bin_]
+    model = Model(family="linear", names=("a", "b", "c"), design=design, outcome=least, columns=("a", "b", "c"))
+    weights = rng.dirichlet(np.ones(9), 4)
+    low, high = model.reach(weights, least, most)
+    corners = np.array(list(product((0, 1), repeat=9)), bool)
+    for row, lowest, highest in zip(weights, low, high, strict=True):
+        found = [
+            np.linalg.lstsq(design * np.sqrt(row)[:, None], np.where(at, most, least) * np.sqrt(row), rcond=None)[0]
+            for at in corners
+        ]
+        assert lowest == pytest.approx(np.min(found, axis=0))
+        assert highest == pytest.approx(np.max(found, axis=0))

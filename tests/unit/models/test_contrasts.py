@@ -76,6 +76,6 @@ def test_many_small_tables_converge_in_few_iterations():
         tables.append(((one, other), counts + rng.normal(0, 30, (2, 2)), 900.0))
     noisy = layout(tables)
     problem = problem_for(schema, build_tree(schema, noisy.margins), noisy)
-    _, _, iterations, residual = problem.solve(noisy.values, noisy.noise, 20_000.0, 5.0, tolerance=0.05)
+    _, _, iterations, residual, _ = problem.solve(noisy.values, noisy.noise, 20_000.0, 5.0, tolerance=0.05)
     assert residual <= 0.05
     assert iterations < 200

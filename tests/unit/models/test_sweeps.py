@@ -52,8 +52,10 @@ def measured(people, deviation, seed):
 def test_near_deterministic_sequences_are_fitted(people, deviation):
     data = measured(people, deviation, seed=people)
     model, report = fit(SCHEMA, data, total=float(people), stream=SeededStream(1))
-    assert report.residual <= ACCEPTED
+    assert report.settled or report.residual <= ACCEPTED
     assert not report.warnings
+    assert report.stronger == 1
+    assert report.iterations <= 100
     shares = expected_pairs()
     errors = [np.abs(model.project(margin) / people - share).sum() / 2 for margin, share in shares.items()]
     independent = [
@@ -65,14 +67,14 @@ def test_near_deterministic_sequences_are_fitted(people, deviation):
 
 def test_a_weight_too_small_to_fit_with_is_raised_and_that_is_said(monkeypatch):
     data = measured(1_000_000, 4.0, seed=5)[:7]
-    model, report = fit(SCHEMA, data, total=1e6, prior=3.0)
+    model, report = fit(SCHEMA, data, total=1e6, prior=3.0, settled=0.0)
     assert report.stronger > 1
     assert report.prior == pytest.approx(3.0 * report.stronger, rel=0.01)
     assert report.residual <= ACCEPTED or report.warnings
     assert report.notes
     assert model.project(NAMES[:1]).sum() == pytest.approx(1e6)
     monkeypatch.setattr(fitting, "MOST_STRONGER", 0)
-    _, stopped = fit(SCHEMA, data, total=1e6, prior=3.0)
+    _, stopped = fit(SCHEMA, data, total=1e6, prior=3.0, settled=0.0)
     assert stopped.residual > ACCEPTED
     assert stopped.warnings
 
@@ -86,7 +88,7 @@ def test_one_sweep_fits_tables_of_a_tree_that_agree():
     ]
     noisy = layout(tables_of(exact, {}))
     problem = problem_for(SCHEMA, build_tree(SCHEMA, noisy.margins), noisy)
-    _, beliefs, _, _ = problem.solve(noisy.values, noisy.noise, 1e9, 1.0, max_iterations=5)
+    beliefs = problem.solve(noisy.values, noisy.noise, 1e9, 1.0, max_iterations=5).beliefs
     found = problem.expected(beliefs)
     assert np.abs(found - noisy.values / 1e9).max() < 1e-6
 

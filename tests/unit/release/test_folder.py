@@ -17,8 +17,8 @@ import pytest
 import understudy as us
 from understudy.errors import DisclosureError, InputError, SchemaError
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.release.codebook import codebook_text
 from understudy.release.manifest import read_manifest
+from understudy.release.readme import codebook_text
 
 SCHEMA = us.Schema(
     attributes=(

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import understudy as us
+from understudy.errors import UnsupportedError
 from understudy.kinds.tables import _found_again
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.plan import plan_from_json
@@ -129,3 +130,22 @@ def test_values_outside_the_bounds_are_an_error_that_costs_nothing(people):
         us.synthesize(people.assign(income=1e308), schema=SCHEMA, budget=BUDGETS[0])
     with pytest.raises(us.errors.UnderstudyError, match="income"):
         us.synthesize(people.assign(income=np.inf), schema=SCHEMA, budget=BUDGETS[0])
+
+
+def test_an_engine_that_cannot_count_twice_is_refused_before_the_charge(people, tmp_path):
+    inner = us.open_source(people, SCHEMA)
+
+    class Outside:
+        """An engine of somebody else: it counts, knows its rows again, and has no ``under``."""
+
+        schema, identify, fingerprint = inner.schema, inner.identify, inner.fingerprint
+        count, count_sparse, total = inner.count, inner.count_sparse, inner.total
+
+    ledger, out = tmp_path / "budget.db", tmp_path / "release"
+    book = us.Ledger.create(ledger)
+    book.create_account("people", unit="replace", limit=us.PureDP(epsilon=2))
+    asked = {"method": "ipf", "margins": "sex, income+age", "budget": us.PureDP(epsilon=2)}
+    with pytest.raises(UnsupportedError, match=r"Outside has no under\(\)\. Give edges"):
+        us.synthesize(Outside(), **asked, ledger=ledger, account="people", out=out)
+    assert book.account("people").runs == 0
+    assert list(tmp_path.iterdir()) == [ledger]  # no release, and no folder of a run that would wait to be resumed

@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import replace
 from fractions import Fraction
+from html import escape
 
 import numpy as np
 import pyarrow as pa
@@ -257,6 +258,24 @@ def test_the_card_of_risk_tells_of_the_attack_of_the_first_sentence(release, eva
     card = judgement_of(summary_of(release), shown).cards[2]
     assert "allows 250 more at most" in card.sentence
     assert card.tone == "problem"  # a red light anywhere is not hidden
+
+
+def test_every_attack_has_a_line_with_its_light_before_the_details(release, evaluation):
+    """A board reads it without opening anything; the names of the literature stay in the details."""
+    page = build_report(release, evaluation).html
+    top = page.partition('aria-label="Details"')[0]
+    for row in evaluation.risk.frames["in_everyday_words"].to_pylist():
+        words = escape(row["attack"]).replace("&#x27;", "&#39;")
+        line = re.search(rf"<tr>(?:(?!</tr>).)*{re.escape(words)}.*?</tr>", top, re.DOTALL)
+        assert line is not None
+        assert f">{row['light']}<" in line[0]
+        assert row["name"] not in line[0]
+        numbers = re.findall(r'class="number">([\d,]*)<', line[0])
+        assert numbers[0] == shown_value(row["in_the_data"])
+        if row["more"] is not None and row["more"] >= 0:
+            assert int(numbers[0].replace(",", "")) - int(numbers[1].replace(",", "")) == int(numbers[2])
+    for term in ("TCAP", "DiSCO", "repU", "residual", "S_pMSE", "singling out"):
+        assert term not in top.partition('id="people"')[2].partition("</section>")[0]
 
 
 def test_what_was_said_at_the_top_is_not_said_again(release):

@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.map.counts_law import off_alike, stated_law
+from understudy.commutes.map.counts_law import off_alike, pair_noise, stated_law, whole_areas_only
 from understudy.commutes.map.map_wording import (
     explanation_html,
     numbers_text,
@@ -204,7 +204,8 @@ def render(
                 "method": one.method,
                 "promise": promise_text(one.statement),
                 "noRanges": one.flows.why_no_law,
-                "off": None if one.flows.law is None else one.flows.law.off,
+                "off": None if one.flows.law is None or one.flows.law.off is None else asdict(one.flows.law.off),
+                "pairs": None if one.flows.pairs is None else asdict(one.flows.pairs),
             }
             for one in shown
         ],
@@ -268,7 +269,12 @@ def _map_flows(
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
         law = replace(law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy))
-    return MapFlows(origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, why_no_law=why)
+    pairs = pair_noise(release)
+    if pairs is not None:
+        why = whole_areas_only(list(release.places.areas)[pairs.level])
+    return MapFlows(
+        origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, pairs=pairs, why_no_law=why
+    )
 
 
 def _places_within(places: Places, within: str) -> NDArray[np.bool_]:

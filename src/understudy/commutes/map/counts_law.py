@@ -2,7 +2,8 @@
 
 Methods that draw from an urn publish, by the public number of jobs of a workplace, how many zones of homes it tells
 apart, the prior of each and how many rows are drawn; geometric noise publishes its scale. With them the page
-computes the range beside a count (docs/tutorials/map.md). Other releases get no ranges, and the page says why.
+computes the range beside a count (docs/tutorials/map.md). Flows between areas have ranges for whole areas only. Other
+releases get none, and the page says why.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from understudy.commutes.map.page_arrays import MapLaw
+from understudy.commutes.map.page_arrays import MapLaw, PairNoise, SharedError
 from understudy.commutes.methods.commute import SPREAD
+from understudy.commutes.methods.commute_tree import PAIRS
+from understudy.commutes.models.area_pairs import choose_area_pairs
 from understudy.commutes.models.gravity import GravityTree
 from understudy.commutes.models.regions import belief
 from understudy.commutes.shared.distances_and_homes import HOMES_LABEL, groups_of, home_areas
@@ -25,6 +28,7 @@ from understudy.privacy.mechanisms.cell_estimates import noise_law as cell_noise
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
 from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, MixedCells
 from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.promise.event import NoNoise
 from understudy.release.statement import Provenance, Statement
 
@@ -34,6 +38,14 @@ if TYPE_CHECKING:
 URNS = ("commute_urn", "commute_accept_reject")
 NOISY_SIZES = "the numbers of jobs at workplaces are noisy themselves, and it is not public which workplaces exist"
 NO_LAW = "the method places jobs by a fit to noisy counts of areas, and nothing public says how far that fit is off"
+
+
+def whole_areas_only(level: str) -> str:
+    """Why a count inside an area has no range."""
+    return (
+        f"the method knows homes and workplaces by {level} and no finer; whole areas have ranges: select one, and "
+        f"count by {level} or a larger area"
+    )
 
 
 def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: Integers) -> tuple[MapLaw | None, str]:
@@ -61,11 +73,29 @@ def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: I
     return None, NO_LAW
 
 
-def off_alike(release: CommuteRelease, copy: int) -> float | None:
+def pair_noise(release: CommuteRelease) -> PairNoise | None:
+    """The noise of pairs of areas, where all of them were measured one by one and the jobs at places are public.
+
+    Counts are made from noisy counts and a model, so as to be closer to the truth than the noisy counts alone; the
+    variance of the noise stands for their squared error.
+    """
+    plan = release.provenance.plan
+    found = next((one for one in release.measurements if one.label == PAIRS), None)
+    if plan is None or found is None or DESTINATION not in release.statement.unit.fixed:
+        return None
+    levels = list(release.places.areas)
+    finest = str(plan.options.get("finest", levels[-1]))  # once there was no choice
+    pairs = choose_area_pairs(release.places, float(str(plan.options["near"])), finest)
+    if isinstance(found.mechanism, SparseGeometric) or pairs.near.start or len(pairs) != len(found.values):
+        return None
+    return PairNoise(level=levels.index(pairs.finest.name), variance=found.mechanism.variance)
+
+
+def off_alike(release: CommuteRelease, copy: int) -> SharedError | None:
     """How large the error of the model may be that all workplaces share, from the noisy jobs by home area.
 
-    It is twice the square root of ``error_at_most``, for the jobs that follow the model in an area. Nothing is charged:
-    the noisy counts were measured and are part of the release.
+    It is twice the square root of ``error_at_most``: jobs of an area, and the share of those that follow the model.
+    Nothing is charged: the noisy counts were measured and are part of the release.
     """
     found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
     if found is None or not isinstance(found.mechanism, Geometric):
@@ -89,10 +119,10 @@ def off_alike(release: CommuteRelease, copy: int) -> float | None:
             areas, number = whole, count
     keys, which = np.unique(destinations * number + areas[origins], return_inverse=True)
     shown, at, area = np.bincount(which, jobs), keys // number, keys % number
-    zone = np.minimum(shown, sizes[at] / law.cells[at])
+    zone = np.minimum(shown, np.maximum(sizes[at] / law.cells[at], 1))  # a zone with somebody in it has a job
     modelled = np.bincount(area, law.model[at] * shown + (1 - law.model[at]) * zone, number)
     most = error_at_most(np.bincount(area, shown, number).astype(np.float64), noisy, variance)
-    return float(2 * np.sqrt(most / max(float(np.mean(modelled**2)), 1e-9)))
+    return SharedError(share=float(2 * np.sqrt(most / max(float(np.mean(modelled**2)), 1e-9))), jobs=2 * most**0.5)
 
 
 def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:

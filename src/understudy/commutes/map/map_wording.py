@@ -105,13 +105,13 @@ def promise_html(statement: Statement, key: str) -> str:
 def explanation_html(statements: list[Statement], methods: list[str], most_dots: int) -> str:
     """The longer explanation behind "What this means"."""
     lines = [
-        "Synthetic jobs are drawn from a random law that follows the real ones loosely. The pattern as a whole can be "
+        "Synthetic jobs are drawn at random and follow the real jobs only loosely. The pattern as a whole can be "
         "trusted far more than any single dot, line or small count.",
         "Small counts are uncertain, and that is on purpose: it is what protects people. The range beside a count says "
-        "how far the real count may be. A zero does not mean that nobody commutes there.",
+        "where the real count is likely to lie. A zero does not mean that nobody commutes there.",
         "Where a dot lies within its place means nothing: the dots of a place are scattered around its coordinates. "
-        f"At most {most_dots:,} dots are drawn; beyond that every k-th job gets one, and the legend says so. Numbers "
-        "always count all synthetic jobs.",
+        f"At most {most_dots:,} dots are drawn; beyond that only every k-th job gets a dot, and the legend says so. "
+        "Numbers always count all synthetic jobs.",
         "This file holds synthetic data only. It works without a network and sends nothing to anybody.",
     ]
     for number, (statement, method) in enumerate(zip(statements, methods, strict=True)):

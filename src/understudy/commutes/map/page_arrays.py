@@ -41,6 +41,16 @@ class MapPlaces:
         return len(self.ids)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedError:
+    """The possible error of the model that all workplaces share, in a home area: as a share of the jobs that follow the
+    model, and in jobs for all workplaces together. Noise is as large in a small area as in a large one, so a share
+    alone would say too little of the small ones."""
+
+    share: float
+    jobs: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapLaw:
     """How the counts of each place as a workplace came about: the share of its jobs that follows the public model, the
@@ -50,18 +60,28 @@ class MapLaw:
     model: Floats
     noise: Floats
     cells: Integers
-    off: float | None = None
+    off: SharedError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairNoise:
+    """The noise of the jobs between any two areas of a level (its number, coarse to fine): all that is known where
+    flows between areas were measured and nothing of single workplaces."""
+
+    level: int
+    variance: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapFlows:
     """The synthetic jobs of one release by pair; origin ``len(places)`` is elsewhere. Without a law there are no
-    ranges, and ``why_no_law`` says why."""
+    ranges, or only those of whole areas (``pairs``), and ``why_no_law`` says why."""
 
     origin: Integers
     destination: Integers
     jobs: Integers
     law: MapLaw | None = None
+    pairs: PairNoise | None = None
     why_no_law: str = ""
 
 

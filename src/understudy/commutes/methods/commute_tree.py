@@ -7,15 +7,22 @@ measurements is post-processing. See docs/theory/commute-tree.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.models.area_pairs import AreaPairs, make_area_pairs
-from understudy.commutes.models.flow_fit import NoisyCells, fit_gravity, trust_cells
+from understudy.commutes.models.area_pairs import AreaPairs, choose_area_pairs
+from understudy.commutes.models.flow_fit import (
+    CellBeliefs,
+    NoisyCells,
+    believe_cells,
+    fit_gravity,
+    sizes_of_destinations,
+)
 from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.commutes.shared.settings import positive
 from understudy.core.arrays import Floats, Integers
@@ -35,10 +42,14 @@ from understudy.synth.shared.method import Request, planned
 
 ORIGINS, DISTANCES, PAIRS = "jobs by area of the home", "jobs by distance", "jobs by pair of areas"
 WORKPLACES = "jobs by workplace"
-# Parts of the budget. The margins are large numbers and need little; what is left goes to the pairs.
+# Parts of the budget, for what is measured. The margins are large numbers and need little; what is left goes to the
+# pairs. Sums of noisy pairs serve as well as a margin that is measured apart, unless very many pairs are added up.
 SHARES = {ORIGINS: Fraction(3, 100), DISTANCES: Fraction(1, 100), WORKPLACES: Fraction(1, 5)}
 EDGES = np.geomspace(0.5, 500, 24)  # miles between areas
 DENSE_CELLS = 2_000_000  # with more cells only those above a threshold are reported
+TURNS = 2  # how often levels of homes and of workplaces are found, in turn
+# How levels are found: the largest log odds, and how often the interval is halved. At 800 a probability is 0 or 1.
+ROUGHLY, EXACTLY = (25.0, 14), (800.0, 42)
 REPORTED_EMPTY = 1_000_000  # the expected number of empty cells that are then reported too
 
 
@@ -54,6 +65,9 @@ class CommuteTree:
     near: str = "50"
     """Pairs of areas whose gap is at most this many miles are split into pairs of their parts, down to the finest
     level; pairs farther apart stay whole."""
+    finest: str = "auto"
+    """The finest level of areas whose flows are measured: the name of a level, or ``auto``, the finest of which there
+    are at most sixteen pairs for each place. Homes and workplaces inside its areas are not told apart."""
 
     def __post_init__(self) -> None:
         positive(self.near, "near")
@@ -82,11 +96,12 @@ class CommuteTree:
         if request.copies > 1:
             notes.append("Copies share the measurements and cost nothing more.")
         return planned(
-            places, request, method=self.name, steps=steps, options={"near": self.near}, notes=(UNIT_NOTE, *notes)
-        )
+            places, request, method=self.name, steps=steps, options={"near": self.near, "finest": self.finest},
+            notes=(UNIT_NOTE, *notes),
+        )  # fmt: skip
 
     def _pairs(self, places: Places) -> AreaPairs:
-        return make_area_pairs(places, positive(self.near, "near"))
+        return choose_area_pairs(places, positive(self.near, "near"), self.finest)
 
     def run(self, plan: Plan, places: Places, gate: FlowGate, stream: Stream, sink: Sink) -> FlowSynthesis:
         pairs = self._pairs(places)
@@ -96,15 +111,15 @@ class CommuteTree:
         }
         total = gate.records if plan.unit.public_total else None
         sizes = gate.sizes() if DESTINATION in plan.unit.fixed else None
-        expected, at_places = _estimate(pairs, measured, total=total, sizes=sizes, stream=stream)
+        beliefs, at_places = _estimate(pairs, measured, total=total, sizes=sizes, stream=stream)
         for copy in range(1, plan.copies + 1):
-            drawn = draw_jobs(places, pairs, expected, at_places, stream, "jobs", copy)
+            drawn = draw_jobs(places, pairs, beliefs, at_places, stream, "jobs", copy)
             sink.open(copy)
             sink.add(drawn.origins.astype(np.int32), drawn.destinations.astype(np.int32), drawn.jobs)
             sink.close()
         return FlowSynthesis(
             measurements=tuple(measured.values()),
-            rows_drawn="whole numbers by systematic sampling; homes within an area by public weights",
+            rows_drawn="jobs by pair of areas at one probability level; homes within an area by public weights",
             copies_share_measurements=True,
         )
 
@@ -114,15 +129,16 @@ def _tables(pairs: AreaPairs, places: Places, unit: Unit) -> list[FlowTable]:
     holds no list of all cells, only one byte of distance for each."""
     area_of_place, lookup = pairs.finest.area_of_place, pairs.lookup
     classes = distance_classes(pairs).astype(np.int8)
-    tables = [
+    margins = [
         FlowTable(label=ORIGINS, cells=len(pairs.finest), classify=lambda origins, _: area_of_place[origins]),
         FlowTable(
             label=DISTANCES,
             cells=len(EDGES) + 1,
             classify=lambda origins, destinations: classes[lookup.classify(origins, destinations)].astype(np.int64),
         ),
-        FlowTable(label=PAIRS, cells=len(pairs), classify=lookup.classify),
     ]
+    tables = [margin for margin in margins if _measured_apart(margin, len(pairs))]
+    tables.append(FlowTable(label=PAIRS, cells=len(pairs), classify=lookup.classify))
     if DESTINATION not in unit.fixed:
         tables.append(
             FlowTable(
@@ -133,6 +149,12 @@ def _tables(pairs: AreaPairs, places: Places, unit: Unit) -> list[FlowTable]:
             )
         )
     return tables
+
+
+def _measured_apart(margin: FlowTable, pairs: int) -> bool:
+    """Whether a margin measured by its share of epsilon has less noise than the sums of noisy pairs: a share f has 1/f
+    times the noise, a sum of k pairs the root of k times. Sparse noise gives no sums."""
+    return pairs > DENSE_CELLS or pairs / margin.cells * SHARES[margin.label] ** 2 > 1
 
 
 def distance_classes(pairs: AreaPairs) -> Integers:
@@ -167,22 +189,22 @@ def _estimate(
     total: int | None,
     sizes: Integers | None,
     stream: Stream,
-) -> tuple[Floats, Integers]:
-    """Expected jobs per pair of areas, and whole jobs at every place, from noisy values and public facts."""
+) -> tuple[CellBeliefs, Integers]:
+    """What is known of every pair of areas, and whole jobs at every place, from noisy values and public facts."""
     area = pairs.finest.area_of_place
     noisy = measured[PAIRS]
     threshold = noisy.mechanism.threshold if isinstance(noisy.mechanism, SparseGeometric) else None
-    known = total if total is not None else max(round(float(measured[ORIGINS].values.sum())), 0)
+    bins = distance_classes(pairs)
+    origins = measured[ORIGINS].values if ORIGINS in measured else _by_origin(pairs, noisy.values)
+    distances = measured[DISTANCES].values if DISTANCES in measured else np.bincount(bins, noisy.values, len(EDGES) + 1)
+    known = total if total is not None else max(round(float(origins.sum())), 0)
     at_work = sizes if sizes is not None else measured[WORKPLACES].values
     by_area = np.asarray(np.bincount(area, at_work, len(pairs.finest)), dtype=np.float64)
+    destinations = by_area if sizes is not None else _scaled(by_area, known)
     gravity = fit_gravity(
-        pairs,
-        distance_classes(pairs),
-        origins=_scaled(measured[ORIGINS].values, known),
-        destinations=by_area if sizes is not None else _scaled(by_area, known),
-        distances=_scaled(measured[DISTANCES].values, known),
+        pairs, bins, origins=_scaled(origins, known), destinations=destinations, distances=_scaled(distances, known)
     )
-    expected = trust_cells(
+    beliefs = believe_cells(
         gravity,
         NoisyCells(
             values=noisy.values,
@@ -190,10 +212,32 @@ def _estimate(
             reported=None if threshold is None else noisy.values > threshold,
             threshold=threshold or 0,
         ),
+        sizes_of_destinations(pairs, destinations),
     )
     if sizes is not None:
-        return expected, sizes
-    return expected, _workplaces(pairs, expected, measured[WORKPLACES], known, stream)
+        return beliefs, sizes
+    return beliefs, _workplaces(pairs, beliefs.mean(), measured[WORKPLACES], known, stream)
+
+
+def _by_origin(pairs: AreaPairs, noisy: Integers) -> Floats:
+    """Jobs by finest area of the home as sums of noisy pairs; far pairs are divided by what the near ones have."""
+    own = pairs.near
+    near = np.bincount(pairs.origin[own], noisy[own], len(pairs.finest))
+    return _by_finest(pairs, pairs.origin, noisy.astype(np.float64), np.maximum(near, 1.0))
+
+
+def _by_finest(pairs: AreaPairs, side: NDArray[np.int32], values: Floats, share: Floats) -> Floats:
+    """Sums by finest area of one side of the pairs; far pairs are divided over the parts of their area by ``share``."""
+    sums = np.zeros(len(pairs.finest))
+    for number, level in enumerate(pairs.levels):
+        own = pairs.level == number
+        found = np.bincount(side[own], values[own], len(level))
+        if number + 1 == len(pairs.levels):
+            return np.asarray(sums + found)
+        ancestor = pairs.ancestors(number)
+        inside = np.maximum(np.bincount(ancestor, share, len(found)), np.finfo(float).tiny)
+        sums += (found / inside)[ancestor] * share
+    return sums
 
 
 def _scaled(noisy: NDArray[np.int64] | Floats, total: int) -> Floats:
@@ -207,17 +251,10 @@ def _workplaces(pairs: AreaPairs, expected: Floats, noisy: Measurement, total: i
     their noisy counts, as far as these can be trusted."""
     area = pairs.finest.area_of_place
     share = _scaled(np.bincount(area, np.maximum(noisy.values, 0), len(pairs.finest)), total)
-    by_area = np.zeros(len(pairs.finest))
-    for number, level in enumerate(pairs.levels):
-        own = pairs.level == number
-        sums = np.bincount(pairs.destination[own], expected[own], len(level))
-        # Far pairs are spread over the parts of their destination by the noisy counts of places.
-        ancestor = pairs.ancestors(number)
-        inside = np.maximum(np.bincount(ancestor, share, len(sums)), np.finfo(float).tiny)
-        by_area += (sums / inside)[ancestor] * share if number + 1 < len(pairs.levels) else sums
-    by_area = _scaled(by_area, total)
+    by_area = _scaled(_by_finest(pairs, pairs.destination, expected, share), total)
     mean = (by_area / np.bincount(area, minlength=len(by_area)))[area]
-    at_place = trust_cells(np.maximum(mean, 1e-6), NoisyCells(values=noisy.values, mechanism=noisy.mechanism))
+    cells = NoisyCells(values=noisy.values, mechanism=noisy.mechanism)
+    at_place = believe_cells(np.maximum(mean, 1e-6), cells).mean()
     at_place *= (by_area / np.bincount(area, at_place, len(by_area)))[area]
     order = np.argsort(area, kind="stable")
     whole = np.empty(len(area), dtype=np.int64)
@@ -227,11 +264,12 @@ def _workplaces(pairs: AreaPairs, expected: Floats, noisy: Measurement, total: i
     return whole
 
 
-# Jobs between places from expected jobs between areas: whole numbers first, then places by public weights.
+# Jobs between places from what is known of the jobs between areas: whole numbers first, then places by public weights.
 #
-# Only noisy values and public facts come in, so everything here is post-processing. Whole numbers are made by one
-# random start per destination area and steps of one along the cumulated expectations: each cell gets its expectation
-# rounded up or down, and the areas' totals are exact.
+# Only noisy values and public facts come in, so everything here is post-processing. Every near cell takes the count at
+# some level of its posterior. One level for all cells of a destination area, at which they add up to its jobs, gives
+# the whole numbers of the least expected sum of absolute errors, but favours homes with a few large flows. So the level
+# has a second part for the home, with which the jobs of each home area add up to what is expected of them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,18 +282,18 @@ class PairedJobs:
 
 
 def draw_jobs(
-    places: Places, pairs: AreaPairs, expected: Floats, at_places: Integers, stream: Stream, *purpose: str | int
+    places: Places, pairs: AreaPairs, beliefs: CellBeliefs, at_places: Integers, stream: Stream, *purpose: str | int
 ) -> PairedJobs:
-    """Synthetic jobs: ``at_places`` of them at each place, coming from areas as ``expected`` says.
+    """Synthetic jobs: ``at_places`` of them at each place, coming from areas as ``beliefs`` say.
 
     Who of an area's workers works at which of its places is drawn at random; the home within an area is drawn by the
     public weights of places.
     """
     fine = pairs.finest
     totals = np.bincount(fine.area_of_place, at_places, len(fine)).astype(np.int64)
-    levels, areas, works = _far_jobs(pairs, expected, totals, stream, *purpose, "far")
+    levels, areas, works = _far_jobs(pairs, beliefs, totals, stream, *purpose, "far")
     near = totals - np.bincount(works, minlength=len(fine))
-    cell, times = _near_jobs(pairs, expected, near, stream, *purpose, "near")
+    cell, times = _near_jobs(pairs, beliefs, near, stream, *purpose, "near")
     level = np.concatenate([levels, np.full(int(times.sum()), len(pairs.levels) - 1)])
     home_area = np.concatenate([areas, np.repeat(pairs.origin[cell], times)])
     work_area = np.concatenate([works, np.repeat(pairs.destination[cell], times)])
@@ -276,7 +314,7 @@ def _counted(origins: Integers, destinations: Integers, places: int) -> PairedJo
 
 
 def _far_jobs(
-    pairs: AreaPairs, expected: Floats, totals: Integers, stream: Stream, *purpose: str | int
+    pairs: AreaPairs, beliefs: CellBeliefs, totals: Integers, stream: Stream, *purpose: str | int
 ) -> tuple[Integers, Integers, Integers]:
     """Jobs of cells of coarser areas, one entry each: level and area of the home, finest area of the work.
 
@@ -286,7 +324,7 @@ def _far_jobs(
     if first == 0:
         empty = np.zeros(0, dtype=np.int64)
         return empty, empty, empty
-    times = steps_of_one(expected[:first], np.array([0, first]), stream, *purpose, "cells")
+    times = steps_of_one(beliefs.mean()[:first], np.array([0, first]), stream, *purpose, "cells")
     cell = np.repeat(np.arange(first), times)
     level, home, work = pairs.level[cell].astype(np.int64), pairs.origin[cell].astype(np.int64), np.empty_like(cell)
     for number in range(len(pairs.levels) - 1):
@@ -302,18 +340,53 @@ def _far_jobs(
 
 
 def _near_jobs(
-    pairs: AreaPairs, expected: Floats, totals: Integers, stream: Stream, *purpose: str | int
+    pairs: AreaPairs, beliefs: CellBeliefs, totals: Integers, stream: Stream, *purpose: str | int
 ) -> tuple[Integers, Integers]:
     """Cells of the finest areas and their whole numbers of jobs, with the exact total of every destination area."""
-    start = pairs.near.start
-    destination = pairs.destination[pairs.near]
-    order = start + np.argsort(destination, kind="stable")
-    bounds = np.searchsorted(pairs.destination[order], np.arange(len(totals) + 1))
-    wanted = expected[order]
-    sums = np.add.reduceat(np.append(wanted, 0.0), np.minimum(bounds[:-1], len(wanted)))
-    scale = totals / np.maximum(sums, np.finfo(float).tiny)
-    times = steps_of_one(wanted * scale[pairs.destination[order]], bounds, stream, *purpose, totals=totals)
+    order = pairs.near.start + np.argsort(pairs.destination[pairs.near], kind="stable")
+    home, at = pairs.origin[order], pairs.destination[order]
+    bounds = np.searchsorted(at, np.arange(len(totals) + 1))
+    most = totals[at]
+
+    from scipy.special import expit
+
+    def counts(by_home: Floats, by_work: Floats) -> Integers:
+        return beliefs.at(order, expit(by_home[home] + by_work[at]), most)
+
+    def at_works(by_home: Floats) -> Callable[[Floats], Floats]:
+        return lambda tried: np.bincount(at, counts(by_home, tried), len(totals)).astype(np.float64)
+
+    def of_homes(by_work: Floats) -> Callable[[Floats], Floats]:
+        return lambda tried: np.bincount(home, counts(tried, by_work), len(totals)).astype(np.float64)
+
+    by_home = np.zeros(len(totals))
+    if len(order) <= DENSE_CELLS:
+        expected = beliefs.mean()[order]
+        expected = expected * (totals / np.bincount(at, expected, len(totals)))[at]
+        wanted = np.bincount(home, expected, len(totals))
+        for _ in range(TURNS):
+            by_work = _solved(at_works(by_home), totals, *ROUGHLY)[1]
+            by_home = _solved(of_homes(by_work), wanted, *ROUGHLY)[1]
+    low, high = _solved(at_works(by_home), totals, *EXACTLY)
+    fewer, more = counts(by_home, low), counts(by_home, high)
+    # Cells whose posteriors are alike reach their next count at the same level. Which of them do is drawn.
+    missing = totals - np.bincount(at, fewer, len(totals)).astype(np.int64)
+    share = missing / np.maximum(np.bincount(at, more - fewer, len(totals)), 1)
+    times = fewer + steps_of_one((more - fewer) * share[at], bounds, stream, *purpose, totals=missing)
     return order, times
+
+
+def _solved(
+    sums: Callable[[Floats], Floats], wanted: NDArray[Any], farthest: float, halvings: int
+) -> tuple[Floats, Floats]:
+    """Where increasing sums pass what is wanted: the last place below it and the first at or above it, found by halving
+    the interval between ``-farthest`` and ``farthest``."""
+    low, high = np.full(len(wanted), -farthest), np.full(len(wanted), farthest)
+    for _ in range(halvings):
+        tried = (low + high) / 2
+        enough = sums(tried) >= wanted
+        low, high = np.where(enough, low, tried), np.where(enough, tried, high)
+    return low, high
 
 
 def steps_of_one(

@@ -6,6 +6,7 @@ pairs and hardly a worker in each; those are cells of coarser areas. Which cells
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from understudy.errors import InputError, UnsupportedError
 MOST_CELLS = 60_000_000
 MOST_PAIRS = 40_000_000  # pairs of coarser areas that are looked at
 WIDENING = 4  # how much farther apart areas one level up may lie to be split
+CELLS_PER_PLACE = 16  # a place has some twenty jobs, so at most so many cells have about a job each or more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -119,12 +121,29 @@ class AreaPairs:
         return miles
 
 
-def make_area_pairs(places: Places, near: float) -> AreaPairs:
+def choose_area_pairs(places: Places, near: float, finest: str) -> AreaPairs:
+    """Cells of areas down to the level ``finest``. With ``auto`` it is the finest of at most ``CELLS_PER_PLACE`` cells
+    for each place: the noise of a cell is the same whatever its size, so cells of hardly a job each drown in it."""
+    levels = make_levels(places)
+    if finest != "auto":
+        places.area(finest)  # refuses a level that is not there
+        return make_area_pairs(places, near, levels[: list(places.areas).index(finest) + 1])
+    for number in range(len(levels), 1, -1):
+        with suppress(UnsupportedError):
+            return make_area_pairs(places, near, levels[:number], most=CELLS_PER_PLACE * len(places))
+    return make_area_pairs(places, near, levels[:1])
+
+
+def make_area_pairs(
+    places: Places, near: float, levels: tuple[Level, ...] | None = None, *, most: int = MOST_CELLS
+) -> AreaPairs:
     """Cells for every pair of places. A pair of areas is split into pairs of their parts if the gap between them is at
     most ``near`` miles, four times as many one level up, and so on; otherwise it stays one cell."""
     if not near > 0:
         raise InputError(f"near ({near:g}) must be a positive number of miles.")
-    levels = make_levels(places)
+    if levels is None:
+        levels = make_levels(places)
+    most = min(most, MOST_CELLS)
     top = np.arange(len(levels[0]))
     pairs = np.repeat(top, len(top)), np.tile(top, len(top))
     kinds: list[NDArray[np.int8]] = []
@@ -143,7 +162,7 @@ def make_area_pairs(places: Places, near: float) -> AreaPairs:
         origins.append(pairs[0][whole])
         destinations.append(pairs[1][whole])
         starts.append(starts[-1] + len(whole))
-        pairs = _children_pairs(levels[number + 1], len(level), pairs[0][split], pairs[1][split])
+        pairs = _children_pairs(levels[number + 1], len(level), pairs[0][split], pairs[1][split], most)
     fine = levels[-1]
     kinds.append(np.full(len(pairs[0]), len(levels) - 1, dtype=np.int8))
     rank, children, blocks = _blocks_of(levels, splits, starts[-1])
@@ -191,13 +210,13 @@ def make_levels(places: Places) -> tuple[Level, ...]:
     return tuple(levels)
 
 
-def _children_pairs(level: Level, parents: int, one: Integers, other: Integers) -> tuple[Integers, Integers]:
+def _children_pairs(level: Level, parents: int, one: Integers, other: Integers, most: int) -> tuple[Integers, Integers]:
     """All pairs of parts of the given pairs of areas, pair after pair, the destination fastest."""
     order = np.argsort(level.parent, kind="stable")
     children = np.bincount(level.parent, minlength=parents)
     first = np.concatenate(([0], np.cumsum(children)[:-1]))
     sizes = children[one] * children[other]
-    _limit(int(sizes.sum()), MOST_CELLS, level.name)
+    _limit(int(sizes.sum()), most, level.name)
     pair = np.repeat(np.arange(len(one)), sizes)
     within = np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     row, column = np.divmod(within, children[other][pair])

@@ -45,11 +45,11 @@ def pack(codes: Mapping[str, Codes], schema: Schema, first: tuple[str, ...] = ()
     return [flat_cells([codes[name] for name in group], schema.shape(group)) for group in word_groups(schema, first)]
 
 
-def hash_rows(sums: RowSum, codes: Mapping[str, Codes], schema: Schema) -> None:
-    """Adds rows to a fingerprint of the data, by the words of their codes."""
+def hash_rows(sums: RowSum, codes: Mapping[str, Codes], schema: Schema, more: Sequence[Integers] = ()) -> None:
+    """Adds rows to a fingerprint of the data, by the words of their codes and ``more`` words of each row."""
     for start in range(0, len(codes[schema.names[0]]), HASHED_ROWS):
         piece = {name: codes[name][start : start + HASHED_ROWS] for name in schema.names}
-        sums.add(pack(piece, schema))
+        sums.add([*pack(piece, schema), *(word[start : start + HASHED_ROWS] for word in more)])
 
 
 def unpack(words: Sequence[Integers], schema: Schema, first: tuple[str, ...] = ()) -> dict[str, Codes]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.engines.reading.readers import with_decimal_point
 from understudy.engines.reading.values import (
     EPOCH,
     canonical_texts,
@@ -28,6 +27,7 @@ MOST_WORDS = 6  # different texts beside numbers; with more of them a column is 
 LONGEST_WORD = 16  # letters of such a text
 NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 LEADING_ZERO = re.compile(r"\s*[+-]?0\d.*")
+LEAST_CODE, MANY_ROWS, OFTEN = 9990, 10, 0.005  # such a number, rows and share of the rows: no amount is so frequent
 LONG_RANGE = 300  # different whole numbers without a gap; ages and years have fewer
 COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d{3})*,\d+\s*")  # 1234,50 and 1.234,50
 OTHER_DAY = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})( .*)?|\d{4}[./]\d{1,2}[./]\d{1,2}( .*)?")
@@ -59,9 +59,8 @@ class Profile:
     divisor: int = 0  # of all whole numbers
     digits: set[int] = field(default_factory=set)  # numbers of digits of whole numbers
     decimals: int = 0  # most digits behind the point
-    commas: int = 0  # rows with a number that is written with a decimal comma, where none was announced
+    commas: int = 0  # rows with a number that is written with a decimal comma
     other_days: int = 0  # rows with a day that is not written 2026-11-17
-    comma_expected: bool = False
     dates: bool = True
     first: datetime.date = datetime.date.max
     last: datetime.date = datetime.date.min
@@ -79,7 +78,7 @@ class Profile:
             return self.distinct_seen >= 0.9 * self.rows_seen
         return self.filled >= 20 and len(self.counts) >= 0.9 * self.filled
 
-    def add(self, array: pa.Array, *, missing_text: str | None, decimal_comma: bool) -> None:
+    def add(self, array: pa.Array, *, missing_text: str | None) -> None:
         """Takes in one batch of the column."""
         self.rows += len(array)
         array = plain(array)
@@ -104,9 +103,9 @@ class Profile:
             if value is None or (text and missing_text is not None and value in (missing_text, "")):
                 self.missing += rows
             else:
-                self._take(value, rows, decimal_comma=text and decimal_comma, typed_date=typed_date)
+                self._take(value, rows, typed_date=typed_date)
 
-    def _take(self, value: str, rows: int, *, decimal_comma: bool, typed_date: bool) -> None:
+    def _take(self, value: str, rows: int, *, typed_date: bool) -> None:
         if self.counts is not None:
             self.counts[value] += rows
             if len(self.counts) > MOST_DISTINCT:
@@ -116,13 +115,12 @@ class Profile:
         self.letters += rows * len(value)
         self.longest = max(self.longest, len(value))
         self._take_date(value)
-        self.commas += rows * (not decimal_comma and bool(COMMA_NUMBER.fullmatch(value)))
+        self.commas += rows * bool(COMMA_NUMBER.fullmatch(value))
         self.other_days += rows * bool(OTHER_DAY.fullmatch(value))
-        self.comma_expected |= decimal_comma
         if typed_date:
             self.numbers = False
         if self.numbers:
-            self._take_number(with_decimal_point(value) if decimal_comma else value, rows)
+            self._take_number(value, rows)
 
     def _take_number(self, text: str, rows: int) -> None:
         if text in ("inf", "-inf"):
@@ -169,7 +167,14 @@ class Profile:
         negative = [code for code in self.codes if code < 0]
         apart = sorted(negative) if self.low >= 0 and len(negative) <= 5 else []
         top = max([self.high, *(code for code in self.codes if 0 < code < 1.5 * self.high)])
-        return apart + sorted(code for code in self.codes if code > 0 and code > 1.5 * top and self.high > 0)
+        above = {code for code in self.codes if code > 0 and code > 1.5 * top and self.high > 0}
+        # 999999 above every other number, in many rows: a code also where the others reach close to it.
+        above |= {
+            code
+            for code, rows in self.codes.items()
+            if code >= LEAST_CODE and code > self.high > 0 and rows >= max(MANY_ROWS, OFTEN * self.filled)
+        }
+        return apart + sorted(above)
 
     def range_without(self, codes: list[float]) -> tuple[float, float]:
         """Lowest and highest value, without some codes."""
@@ -202,8 +207,6 @@ class Profile:
         """Numbers that a quarter of the rows have: zero hours, forty hours, a top code."""
         common = (self.counts or Counter()).most_common(3)
         texts = [text for text, rows in common if 4 * rows > self.filled]
-        if self.comma_expected:
-            texts = [with_decimal_point(text) for text in texts]
         zero = [0.0] if self.counts is None and 4 * self.spread[0.0] > self.filled else []  # only 0 is rounded to 0
         return [*zero, *(float(text) for text in texts if NUMBER.fullmatch(text))]
 

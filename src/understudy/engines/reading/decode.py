@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
@@ -23,9 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from understudy.core.derived_attributes import Derived
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable, Codes
+from understudy.engines.reading.rule_values import keep_limits
 from understudy.engines.reading.values import (
     EPOCH,
     calendar_days,
@@ -44,11 +47,20 @@ Purpose = tuple[str | int, ...]
 
 def decode(table: CodedTable, stream: Stream, *purpose: str | int) -> pa.Table:
     """Values for a coded table, drawn from the substreams ``(*purpose, attribute)``."""
+    schema, codes = table.schema, dict(zip(table.schema.names, table.columns.values(), strict=True))
+    values = {
+        one.name: _drawn_steps(one, codes[one.name], stream, (*purpose, one.name))
+        for one in schema.attributes
+        if not one.levels
+    }
+
+    def again(name: str, rows: Codes, number: int) -> NDArray[Any]:
+        return _drawn_steps(schema[name], rows, stream, (*purpose, name, "again", number))
+
+    keep_limits(schema, codes, values, again, stream, *purpose)
     arrays = [
-        _levels(attribute, codes)
-        if attribute.levels
-        else _numbers(attribute, codes, stream, (*purpose, attribute.name))
-        for attribute, codes in zip(table.schema.attributes, table.columns.values(), strict=True)
+        _levels(one, codes[one.name]) if one.levels else _column(one, codes[one.name], values[one.name])
+        for one in schema.attributes
     ]
     return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(table.schema)), table.schema)
 
@@ -59,23 +71,45 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def with_derived(table: pa.Table, schema: Schema) -> pa.Table:
-    """The attributes of a table, then the derived columns, computed from the values."""
+    """The attributes of a table, then the derived columns, computed from the values, and then fakes of identifiers."""
+    return _with_fakes(_with_rules(table, schema), table, schema)
+
+
+def _with_fakes(result: pa.Table, table: pa.Table, schema: Schema) -> pa.Table:
+    """Fakes that are there already stay; others follow from the number of the row."""
+    for one in schema.faked:
+        there = one.name in table.column_names
+        column = table.column(one.name).cast(pa.string()) if there else pa.array(one.fakes(table.num_rows), pa.string())
+        result = result.append_column(pa.field(one.name, pa.string()), column)
+    return result
+
+
+def _with_rules(table: pa.Table, schema: Schema) -> pa.Table:
     from understudy.engines.reading.encode import encode_table
 
     result = table.select(list(schema.names))
     if not schema.derived:
         return result
-    coded = encode_table(result, replace(schema, impossible=(), derived=())).columns
+    coded = encode_table(result, replace(schema, impossible=(), rules=(), derived=())).columns
     for derived in schema.derived:
         attribute = derived.attribute(schema)
         if attribute.levels:
             column = _levels(attribute, derived.codes(schema, coded))
         else:
-            column = pa.array(np.zeros(table.num_rows, np.int64))
-            for name in derived.sources:
-                column = pc.add(column, amounts(schema[name], table.column(name), coded[name]))
+            column = _added_up(derived, table, schema, coded)
         result = result.append_column(_field(attribute), column)
     return result
+
+
+def _added_up(derived: Derived, table: pa.Table, schema: Schema, coded: Mapping[str, Codes]) -> pa.Array:
+    """A sum or difference, in whole numbers of the last digit, so that it is exact."""
+    digits = derived.digits(schema)
+    total = pa.array(np.zeros(table.num_rows, np.int64))
+    for name, sign in zip(derived.sources, derived.signs, strict=True):
+        column = amounts(schema[name], table.column(name), coded[name])
+        steps = pc.multiply(column, sign * 10**digits)
+        total = pc.add(total, steps if pa.types.is_integer(steps.type) else pc.round(steps).cast(pa.int64()))
+    return total if not digits else pc.divide(total.cast(pa.float64()), 10.0**digits)
 
 
 def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
@@ -89,7 +123,8 @@ def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
         else _values(attribute, table.column(attribute.name))
         for attribute in schema.attributes
     ]
-    return with_derived(pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
+    made = pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+    return _with_fakes(_with_rules(made, schema), table, schema)
 
 
 def amounts(attribute: Attribute, column: pa.ChunkedArray, codes: Codes) -> pa.Array:
@@ -151,19 +186,32 @@ def _levels(attribute: Attribute, codes: Codes) -> pa.Array:
     )
 
 
-def _numbers(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> pa.Array:
+def _digits(attribute: Attribute) -> int | None:
+    """Digits behind the point; None for numbers with all digits of a double."""
+    if attribute.integer or attribute.kind == "date":
+        return 0
+    return attribute.digits if attribute.found else attribute.decimals
+
+
+def _drawn_steps(attribute: Attribute, codes: Codes, stream: Stream, purpose: Purpose) -> NDArray[Any]:
+    """A number for every code, in whole numbers of its last digit if it has a number of digits; dates as days."""
+    digits = _digits(attribute)
     if attribute.found:  # first the cell of the grid, by the shares that were found, then a value inside it
         codes = _draw_cells(attribute, np.asarray(codes, dtype=np.int64), stream, (*purpose, "cell"))
         attribute = _grid(attribute)
-    digits = 0 if attribute.integer else attribute.decimals
-    if digits is None:
-        values = _drawn(attribute, codes, stream, purpose)
-    else:  # numbers with so many digits behind the point are whole numbers of their smallest step
-        values = _drawn(_in_steps(attribute, digits), codes, stream, purpose)
-        values = values if attribute.integer else values / 10**digits
+    if digits is None or attribute.integer or attribute.kind == "date":
+        return _drawn(attribute, codes, stream, purpose)
+    return _drawn(_in_steps(attribute, digits), codes, stream, purpose)
+
+
+def _column(attribute: Attribute, codes: Codes, values: NDArray[Any]) -> pa.Array:
+    """The Arrow column of drawn numbers."""
+    digits = _digits(attribute)
     missing = None if attribute.missing_code is None else np.asarray(codes) == attribute.missing_code
     if attribute.kind == "date":
         return pa.array(values.astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+    if digits is not None and not attribute.integer:
+        values = values / 10**digits
     column = pa.array(values, mask=missing)
     if not attribute.text_codes:
         return column

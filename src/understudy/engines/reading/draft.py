@@ -10,23 +10,26 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from understudy.core.file_format import ColumnFormat, FileFormat
 from understudy.core.folders import explained_disk_errors, release_above
 from understudy.core.phases import tell
-from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Special
+from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Special, level_text
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.codebooks import Codebook, read_codebook
 from understudy.engines.reading.column_profile import NUMBER, Profile
+from understudy.engines.reading.guessed_format import ABSENT, Guess, guess_encoding, guess_format, texts_of_columns
 from understudy.engines.reading.readers import CsvReader
-from understudy.engines.reading.round_edges import largest_share, round_dates, round_edges, spread_edges
+from understudy.engines.reading.round_edges import largest_share, misplaced, round_dates, round_edges, spread_edges
+from understudy.engines.reading.rule_candidates import rule_candidates
 from understudy.engines.reading.skip_patterns import skip_patterns
 from understudy.engines.reading.statfiles import Labels, StatReader
-from understudy.engines.systems.local.inputs import open_reader
+from understudy.engines.systems.local.inputs import csv_paths, open_reader, told_format, usual_delimiter
 from understudy.errors import DisclosureError, InputError
 
 RARE = 10  # rows; a level with fewer may point at somebody
@@ -38,19 +41,22 @@ FEW_DECIMALS = 4  # digits behind the point that somebody writes; more come out 
 LARGEST_GROUP = 50  # rows of one household or patient
 FEW_ROWS = 20  # rows of a value on average; a key that says whose rows belong together has fewer
 ALWAYS_THE_SAME = 0.4  # of the rows in one of the bins of equal width: then other edges are better
-ID_NAME = re.compile(r"(.*[_ .-])?(id|ids|uuid|key|nr|no|number|pid|hhid|ssn|serial)", re.IGNORECASE)
+ID_NAME = re.compile(
+    r"(.*[_ .-])?(id|ids|uuid|key|nr|no|number|pid|hhid|ssn|serial|household|family|patient|person|case|client|"
+    r"customer|employee|respondent|dwelling|account|\w+nr)",
+    re.IGNORECASE,
+)
 AMOUNT_NAME = re.compile(
     r".*(wage|income|salar|earn|pay|amount|price|cost|value|total|turnover|revenue|balance|debt|asset|rent).*",
     re.IGNORECASE,
 )
 CODE_NAME = re.compile(
-    r"(.*[_ .-])?(\w*code|codes|cd|zip|plz|puma|fips|geoid|tract|block|naics|nace|sic|isco|soc|icd|occp?|indp?|"
+    r"(.*[_ .-])?(\w*code|codes|cd|zip|plz|puma|fips|geoid|zcta|tract|block|naics|nace|sic|isco|soc|icd|occp?|indp?|"
     r"cat|\w*category|country|nation|nationality|citizenship|birthplace|region|state|province|district|county|municipality|"
     r"canton|occupation|industry|sector|branch|religion|language|ethnicity|race|gender|sex|type|kind|class|status)\d*",
     re.IGNORECASE,
 )
 WEIGHT_NAME = re.compile(r"(.*[_ .-])?(weights?|[a-z]?wgt[a-z]?|[pfah]?weight|wt)\d*", re.IGNORECASE)
-ABSENT = {"na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", ".", "..", "-", "?", "missing", "<na>"}
 HEAD = """\
 # CONFIDENTIAL: THIS DRAFT WAS MADE BY LOOKING AT THE DATA. KEEP IT INSIDE THE BUILDING.
 #
@@ -66,11 +72,11 @@ KEY = (
     "looks like a key: {values:,} different values, each in a few rows. If it says whose rows these are (a household, "
     "a patient), it is the unit_id, and a unit has several rows."
 )
-COMMAS = (
-    "holds numbers that are written with a decimal comma, as it seems: draft again with --decimal , "
-    "(decimal_comma=True in Python)."
+COMMAS = "holds numbers with a decimal comma and others: write them in one way where the data come from."
+DAYS = (
+    "holds dates that are not all written in one way, or with two digits of the year: dates are read as 2026-11-17, "
+    '17.11.2026 (dates = "dmy") or 11/17/2026 ("mdy").'
 )
-DAYS = "holds dates, as it seems, and dates are read as 2026-11-17: write them so where the data come from."
 SEEN = "the bounds were seen in the data and rounded: replace them with public ones."
 
 
@@ -138,30 +144,33 @@ def draft_schema(
     >>> "levels = [" in text and "edges = [" in text
     True
     """
-    how: dict[str, Any] = {
-        "missing_text": missing_text,
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "table": table,
-        "query": query,
-    }
+    how: dict[str, Any] = {"table": table, "query": query}
     book = Codebook() if codebook is None else read_codebook(codebook)
-    reader = open_reader(data, names=(), **how)
+    told = told_format(
+        None, missing_text=missing_text, delimiter=delimiter, decimal_comma=decimal_comma, encoding=encoding
+    )
+    paths = csv_paths(data)
+    if paths and encoding is None:
+        told = replace(told, encoding=guess_encoding(paths))
+    reader = open_reader(data, names=(), missing_text=missing_text, delimiter=delimiter, encoding=told.encoding, **how)
     if decimal_comma and not isinstance(reader, CsvReader):
         raise InputError("decimal_comma goes with CSV files; other files hold numbers as numbers.")
-    profiles = {name: Profile(name=name) for name in reader.columns}
-    if len(profiles) != len(reader.columns):
+    if len(set(reader.columns)) != len(reader.columns):
         raise InputError("two columns of the data have the same name; every column needs its own.")
+    guess: Guess | None = None
+    if isinstance(reader, CsvReader):
+        told = replace(told, delimiter=reader.delimiter if reader.delimiter != usual_delimiter(paths[0]) else None)
+        guess = guess_format(texts_of_columns(reader.batches(reader.columns)), told)
+        reader = open_reader(
+            data, names=(), written=guess.written, delimiter=delimiter, encoding=told.encoding, declared=guess.file
+        )
+    profiles = {name: Profile(name=name) for name in reader.columns}
     rows = 0
     for batch in reader.batches(list(profiles)):
         tell("reading rows", rows, reader.rows)
         rows += batch.num_rows
         for name, profile in profiles.items():
-            profile.add(
-                batch.column(name),
-                missing_text=missing_text if reader.text_only else None,
-                decimal_comma=decimal_comma,
-            )
+            profile.add(batch.column(name), missing_text="" if reader.text_only else None)
     if not any(profile.rows for profile in profiles.values()):
         raise InputError("the data have no rows, so there is nothing to draft a schema from.")
     if isinstance(reader, StatReader):
@@ -174,12 +183,13 @@ def draft_schema(
         )
     entries = {name: _entry(profile, book) for name, profile in profiles.items()}
     drafted = {name: entry.attribute for name, entry in entries.items() if entry.attribute is not None}
-    with_commas = [name for name, one in drafted.items() if decimal_comma and one.kind == "numeric"]
-    again = open_reader(data, names=(), comma_columns=with_commas, **how)
-    unfilled = {name: {missing_text, "", *profiles[name].beside_numbers} for name in drafted}
-    for name, remark in skip_patterns(again.batches(list(drafted)), drafted, unfilled).items():
+    unfilled = {name: {"", *profiles[name].beside_numbers} for name in drafted}
+    for name, remark in skip_patterns(reader.batches(list(drafted)), drafted, unfilled).items():
         entries[name] = replace(entries[name], remarks=(*entries[name].remarks, remark))
-    text = _text(entries)
+    for name, remarks in (guess.remarks if guess is not None else {}).items():
+        entries[name] = replace(entries[name], remarks=(*remarks, *entries[name].remarks))
+    rules = rule_candidates(reader.batches(list(drafted)), drafted)
+    text = _text(entries, rules, None if guess is None else _declared(guess.file, drafted))
     if out is not None:
         write_draft(text, out)
     return text
@@ -206,19 +216,50 @@ def write_draft(text: str, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _text(entries: dict[str, _Entry]) -> str:
+def _declared(file: FileFormat, drafted: Mapping[str, Attribute]) -> FileFormat | None:
+    """How the file is written, as far as it is not as usual; of columns that are attributes."""
+    columns = {}
+    for name, column in file.columns:
+        attribute = drafted.get(name)
+        if attribute is None:
+            continue
+        listed = {level_text(level) for level in attribute.levels}
+        pairs = tuple(pair for pair in column.spellings if pair[1] in listed and pair[0] not in listed)
+        if (kept := replace(column, spellings=pairs)) != ColumnFormat():
+            columns[name] = kept
+    found = replace(file, columns=tuple(columns.items()))
+    return None if found == FileFormat() else found
+
+
+def _text(entries: dict[str, _Entry], rules: Sequence[str], file: FileFormat | None) -> str:
     parts, ignored = [HEAD], []
+    if file is not None:
+        names = tuple(name for name, _ in file.columns)
+        any_level = {level for _, column in file.columns for _, level in column.spellings} or {"any"}
+        one = Schema(attributes=tuple(Attribute(name=n, levels=tuple(any_level)) for n in names) or (_ANY,), file=file)
+        said = "".join(f"# {_plain(line)}.\n" for line in file.said())
+        table = write_schema(one).partition("[file]")[2].partition("[[attribute]]")[0]
+        parts.append(f"\n# How the file is written, as it seems. Check each line.\n{said}[file]{table.rstrip()}\n")
     for name, entry in entries.items():
-        remarks = "".join(f"# {remark}\n" for remark in entry.remarks)
+        remarks = "".join(map(_comment, entry.remarks))
         if entry.attribute is None:
             ignored.append(f"\n{remarks}{_tables(Schema(attributes=(_ANY,), ignore=(name,)), '[[ignore]]')}")
         else:
             parts.append(f"\n{remarks}{_tables(Schema(attributes=(entry.attribute,)), '[[attribute]]')}")
-    if len(parts) == 1:
+    if not any(entry.attribute is not None for entry in entries.values()):
         raise InputError("no column of the data could be an attribute; nothing was drafted.")
+    if rules:
+        parts.append(
+            "\n# Rules between columns that hold in all rows looked at. Every synthetic row would obey them.\n"
+        )
+        parts += [f"#\n{_comment(rule)}" for rule in rules]
     text = "".join(parts + ignored)
     parse_schema(text.replace("draft = true\n", "", 1), "the draft")
     return text
+
+
+def _comment(remark: str) -> str:
+    return "".join(f"# {_plain(line)}\n" for line in remark.split("\n"))
 
 
 _ANY = Attribute(name="any", levels=("any",))
@@ -277,8 +318,11 @@ def _looks_coded(profile: Profile) -> bool:
         return False
     if CODE_NAME.fullmatch(profile.name):
         return True
-    scattered = profile.different < 0.05 * (profile.high - profile.low) and profile.rows_of_a_value >= RARE
-    return scattered and len(profile.digits) == 1 and min(profile.digits) >= 4 and profile.plain_integers
+    if len(profile.digits) != 1 or not profile.plain_integers or profile.rows_of_a_value < RARE:
+        return False
+    scattered = profile.different < 0.05 * (profile.high - profile.low) and min(profile.digits) >= 4
+    close = 0 < profile.high < 1.1 * profile.low and min(profile.digits) >= 5  # 20001 to 20593, as postcodes are
+    return scattered or close
 
 
 def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
@@ -312,10 +356,10 @@ def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
         return "looks like free text, which can name people; it cannot be released."
     if profile.nearly_distinct:
         return IDENTIFIER
+    if counts is not None and _joins_rows(profile):
+        return KEY.format(values=profile.different)
     if counts is None or _are_too_many(profile):
         return _too_many(profile)
-    if _joins_rows(profile):
-        return KEY.format(values=profile.different)
     if MISSING in counts:
         return f"has the text '{MISSING}' as a value, which stands for missing values here; rename it in the data."
     return None
@@ -368,6 +412,18 @@ def _spellings(levels: Iterable[str]) -> list[list[str]]:
     return [group for group in alike.values() if len(group) > 1]
 
 
+def _abbreviations(levels: Iterable[str]) -> list[tuple[str, str]]:
+    """Levels of one or two letters that are how exactly one longer level begins: F and female."""
+    listed = list(levels)
+    found = []
+    for short in listed:
+        if len(short) <= 2 and short.isalpha():
+            longer = [one for one in listed if len(one) > 3 and one.casefold().startswith(short.casefold())]
+            if len(longer) == 1:
+                found.append((short, longer[0]))
+    return found
+
+
 def _order(text: str) -> tuple[bool, float, str]:
     """Numbers by size, then texts."""
     number = bool(NUMBER.fullmatch(text))
@@ -382,8 +438,8 @@ def _absent(texts: Iterable[str]) -> list[str]:
 def _remark_on_absent(texts: list[str]) -> str:
     shown = ", ".join(repr(text) for text in texts)
     return (
-        f"{shown} is listed as a value. If it means that there is none, draft again with --missing-text {texts[0]} "
-        "(missing_text in Python), or correct the data."
+        f"{shown} is listed as a value. If it means that there is none, draft a CSV again with --missing-text "
+        f"{texts[0]} (missing_text in Python), or add it to missing_values under [file]; else correct the data."
     )
 
 
@@ -409,6 +465,10 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
         remarks += [
             f"{' and '.join(map(repr, group))} may be spellings of one level; make them one in the data."
             for group in _spellings(counts)
+        ]
+        remarks += [
+            f"{short!r} may be short for {long!r}; if so, make them one level (spellings under [file])."
+            for short, long in _abbreviations(counts)
         ]
     if absent := _absent(counts):
         remarks.append(_remark_on_absent(absent))
@@ -448,10 +508,16 @@ def _numeric(
     if absent := _absent(profile.words):
         remarks.append(_remark_on_absent(absent))
     spread = profile.without_codes(list(special))  # type: ignore[arg-type]
-    edges: list[Edge] = list(round_edges(low, high, whole=profile.whole))
-    if low < high and largest_share(spread, edges) > ALWAYS_THE_SAME:  # type: ignore[arg-type]
-        smallest = 10.0**-profile.decimals if 0 < profile.decimals <= FEW_DECIMALS else None
-        edges = list(spread_edges(spread, low, high, whole=profile.whole, spikes=profile.spikes(), smallest=smallest))
+    even: list[Edge] = list(round_edges(low, high, whole=profile.whole))
+    smallest = 10.0**-profile.decimals if 0 < profile.decimals <= FEW_DECIMALS else None
+    close = list(spread_edges(spread, low, high, whole=profile.whole, spikes=profile.spikes(), smallest=smallest))
+    edges: list[Edge] = even
+    if (
+        low < high
+        and largest_share(spread, even) > ALWAYS_THE_SAME  # type: ignore[arg-type]
+        and (profile.spikes() or misplaced(spread, close) < misplaced(spread, even))  # type: ignore[arg-type]
+    ):
+        edges = list(close)
         remarks.append("most values are small, so the edges are closer there; they too were seen in the data.")
         if low > 0 and edges[0] != 0:
             remarks.append('density = "log" spreads synthetic values inside a bin as such amounts are spread.')

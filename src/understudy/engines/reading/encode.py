@@ -17,10 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from understudy.core.derived_attributes import Derived
+from understudy.core.derived_attributes import NUMBERS, Derived
+from understudy.core.discovered_codes import LevelFinder
+from understudy.core.rules import Asked
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.spreadsheet import as_cell
 from understudy.core.table import CodedTable, Codes
+from understudy.engines.reading.rule_values import LimitCheck, in_steps
 from understudy.engines.reading.values import (
     absent_texts,
     as_numpy,
@@ -75,10 +78,24 @@ class Encoder:
         self.violations = Violations(commas_possible=not decimal_commas)
         self._columns = {name: _ColumnEncoder(schema[name], missing_text) for name in wanted}
         self._rules = [
-            (rule.describe(), {name: _chosen(schema[name], codes) for name, codes in rule.codes(schema).items()})
+            (
+                f"impossible ({rule.describe()})",
+                {name: _chosen(schema[name], codes) for name, codes in rule.codes(schema).items()},
+            )
             for rule in schema.impossible
             if set(rule.attributes) <= set(wanted)
         ]
+        self._rules += [
+            (
+                f"against the rule ({rule.describe()})",
+                {name: _chosen(schema[name], codes) for name, codes in zero.codes(schema).items()},
+            )
+            for rule in schema.rules
+            if isinstance(rule, Asked)
+            for zero in rule.zeros(schema)
+            if set(zero.attributes) <= set(wanted)
+        ]
+        self._limits = LimitCheck(schema, wanted)
 
     def encode(self, batch: pa.RecordBatch) -> dict[str, Codes]:
         """Codes of each attribute. Rows that do not fit are counted in ``violations`` and coded 0."""
@@ -95,6 +112,8 @@ class Encoder:
             )
             if rows := int(np.count_nonzero(inside)):
                 self.violations.add_rule(description, rows)
+        for description, broken in self._limits.broken(batch, columns, bad):
+            self.violations.add_rule(f"against the rule ({description})", broken)
         if self.schema.derived:
             check_derived(
                 batch,
@@ -141,7 +160,8 @@ def check_columns(columns: Iterable[str], schema: Schema, *, unit_id: str | None
             raise unknown_name(
                 "the data have no column for an attribute of the schema:", name, names, error=SchemaError
             )
-    known = {*schema.columns, *schema.ignore} | ({unit_id} if unit_id is not None else set())
+    identifiers = {one.name for one in schema.identifiers}
+    known = {*schema.columns, *schema.ignore, *identifiers} | ({unit_id} if unit_id is not None else set())
     unlisted = [name for name in names if name not in known]
     if unlisted:
         shown = ", ".join(f'"{name}"' for name in unlisted)
@@ -177,6 +197,7 @@ class _ColumnEncoder:
         self.unknown_mark = self.missing_mark if attribute.outside == "missing" else UNKNOWN
         self._dictionary: tuple[pa.Array, Marks] | None = None
         self._span: tuple[pa.DataType, int, Marks] | None = None
+        self.finder = LevelFinder(attribute) if attribute.most_codes else None
         if attribute.levels:
             pairs = [(text, code) for code, level in enumerate(attribute.levels) for text in _texts_of(level)]
             if missing_text is not None:  # a text file, in which a level that looks like a formula has an apostrophe
@@ -272,6 +293,8 @@ class _ColumnEncoder:
         if self.missing_text is not None and is_text(values.type):
             stands_for_missing = as_numpy(pc.is_in(values, absent_texts(self.missing_text, values.type)))
             listed = (marks >= (0 if self.attribute.levels else self.attribute.bins)) & (marks < self._named)
+            if self.finder is not None:  # whatever is not listed has a level too
+                listed = as_numpy(pc.is_in(values.cast(pa.large_string()), value_set=self.texts))
             marks[stands_for_missing & ~listed] = self.missing_mark
         marks[as_numpy(values.is_null(nan_is_null=True))] = self.missing_mark
         return marks
@@ -284,7 +307,21 @@ class _ColumnEncoder:
     def _level_marks(self, values: pa.Array) -> Marks:
         found = pc.index_in(canonical_texts(values), value_set=self.texts)
         places = as_numpy(pc.fill_null(found, -1))
+        if self.finder is not None and (places < 0).any():
+            return self._marks_of_unlisted(values, places)
         return np.where(places < 0, self.unknown_mark, self.text_codes[places])
+
+    def _marks_of_unlisted(self, values: pa.Array, places: NDArray[Any]) -> Marks:
+        """Of codes that were not found: their parent that was, or ``other``."""
+        assert self.finder is not None  # noqa: S101  (only such attributes have codes that are not listed)
+        marks: Marks = np.where(places < 0, self.unknown_mark, self.text_codes[places])
+        texts = canonical_texts(values)
+        for row in np.flatnonzero(places < 0):
+            text = texts[int(row)].as_py()
+            place = None if text is None else self.finder.place(text)
+            if place is not None:
+                marks[row] = place
+        return marks
 
     def _number_marks(self, values: pa.Array) -> Marks:
         kind = values.type
@@ -448,7 +485,7 @@ def _wrong(
     """Which rows disagree."""
     column = plain(batch.column(derived.name))
     column.validate(full=True)
-    if derived.function == "sum":
+    if derived.function in NUMBERS:
         return _wrong_sums(batch, schema, codes, derived, _plain(column, missing_text))
     levels = [level_text(level) for level in derived.attribute(schema).levels]
     recorded = _plain(column, missing_text, levels)
@@ -466,11 +503,12 @@ def _wrong_sums(
 ) -> NDArray[np.bool_]:
     """Compares with the sum of the data's own numbers, which a clipped value still has."""
     total = np.zeros(batch.num_rows)
-    for name in derived.sources:
+    power = 10 ** derived.digits(schema)
+    for name, sign in zip(derived.sources, derived.signs, strict=True):
         amounts = _numbers(_plain(batch.column(name), None))
         amounts[codes[name] >= schema[name].bins] = np.nan  # special codes and missing
-        total += amounts
-    found = _numbers(recorded)
+        total += sign * in_steps(amounts, power)
+    found = in_steps(_numbers(recorded), power)
     present = ~_numpy(recorded.is_null())
     unreadable = present & np.isnan(found)
     differs = present & ~np.isnan(total) & (found != total)

@@ -15,7 +15,7 @@ import os
 import re
 import tempfile
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any, Protocol
 
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from understudy.core.file_format import Written
 from understudy.core.spreadsheet import from_cell
 from understudy.errors import InputError, SchemaError, unknown_name
 
@@ -35,7 +36,6 @@ CSV_BLOCK = 2**24  # bytes; a row may not be longer
 RAGGED = re.compile(r"Expected \d+ columns, got \d+")  # what Arrow says of a row with too few or too many fields
 SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte that is not UTF-8
 UNNAMED = "unnamed"  # the column of row numbers that R and pandas write, and what follows a comma at the end of lines
-DECIMAL = re.compile(r"\s*[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?\s*")
 
 
 class Reader(Protocol):
@@ -116,16 +116,14 @@ class CsvReader:
         paths: Sequence[str],
         *,
         delimiter: str,
-        comma_columns: Collection[str] = (),
-        missing_text: str = "",
+        written: Mapping[str, Written] | None = None,
         encoding: str | None = None,
     ) -> None:
         self._paths = tuple(paths)
         self._encoding = encoding  # None: UTF-8, read piece by piece; any other is held in memory while it is read
-        self._delimiter = delimiter
-        self._comma_columns = comma_columns  # numbers in them are written with a decimal comma
-        self.decimal_commas = bool(comma_columns)
-        self._missing_text = missing_text
+        self.delimiter = delimiter
+        self._written = {name: one for name, one in (written or {}).items() if not one.plain}
+        self.decimal_commas = any(one.decimal == "," for one in self._written.values())
         headers = [self._header(path) for path in self._paths]
         named = [tuple(from_cell(cell) or UNNAMED for cell in header) for header, _ in headers]
         self.columns = same_columns(self._paths, named)
@@ -140,7 +138,7 @@ class CsvReader:
     def _header(self, path: str) -> tuple[tuple[str, ...], bool]:
         with _readable(path, "CSV"), self._open(path) as raw:
             text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-            lines = csv.reader(text, delimiter=self._delimiter)
+            lines = csv.reader(text, delimiter=self.delimiter)
             try:
                 header = next(lines, None)
             except csv.Error:
@@ -169,7 +167,7 @@ class CsvReader:
             options = {
                 "read_options": arrow_csv.ReadOptions(block_size=CSV_BLOCK),
                 "parse_options": arrow_csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=len(self.columns) > 1
+                    delimiter=self.delimiter, newlines_in_values=True, ignore_empty_lines=len(self.columns) > 1
                 ),
                 "convert_options": arrow_csv.ConvertOptions(
                     column_types={cell: pa.dictionary(pa.int32(), pa.string()) for cell in cells},
@@ -181,7 +179,7 @@ class CsvReader:
                 try:
                     # Arrow's own file, and no handler of ours: see _arrow_file.
                     with self._arrow_file(path) as file, arrow_csv.open_csv(file, **options) as stream:
-                        yield from (self._with_points(batch.rename_columns(list(columns))) for batch in stream)
+                        yield from (self._usual(batch.rename_columns(list(columns))) for batch in stream)
                 except pa.ArrowInvalid as problem:
                     if not RAGGED.search(str(problem)):
                         raise
@@ -214,7 +212,7 @@ class CsvReader:
         width, found = len(self.columns), 0
         with self._open(path) as raw, contextlib.suppress(csv.Error):  # a value beyond what Python reads ends the count
             text = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-            for line in csv.reader(text, delimiter=self._delimiter):
+            for line in csv.reader(text, delimiter=self.delimiter):
                 if len(line) != width and (line or width == 1):
                     found += 1
                     if SURROGATE.search("".join(line)):
@@ -224,25 +222,14 @@ class CsvReader:
             "Quote values that contain the delimiter, also decimal commas, or give the right delimiter."
         )
 
-    def _with_points(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Decimal commas as points. A number with a point is refused, as 1.500 could mean 1500."""
+    def _usual(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Values as the schema reads them, by what was declared of each column. A missing value is null."""
         for position, name in enumerate(batch.schema.names):
-            if name in self._comma_columns:
+            if (written := self._written.get(name)) is not None:
                 column = batch.column(position)
-                texts = [
-                    text if text == self._missing_text else with_decimal_point(text)
-                    for text in column.dictionary.to_pylist()
-                ]
-                changed = pa.DictionaryArray.from_arrays(column.indices, pa.array(texts, pa.string()))
-                batch = batch.set_column(position, name, changed)
+                texts = pa.array(written.all(column.dictionary.to_pylist()), pa.string())
+                batch = batch.set_column(position, name, pa.DictionaryArray.from_arrays(column.indices, texts))
         return batch
-
-
-def with_decimal_point(text: str) -> str:
-    """A number with a decimal comma as one with a point. One with a point already becomes unreadable."""
-    if not DECIMAL.fullmatch(text):
-        return text
-    return text.replace(",", ".") if "," in text else text.replace(".", ",")
 
 
 class DatabaseReader:

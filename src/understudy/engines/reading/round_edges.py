@@ -11,6 +11,7 @@ from fractions import Fraction
 MOST_BINS = 10
 # Shares of the rows at which amounts are divided: about as many rows in each bin, but for the few that are very large.
 CUTS = (1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 0.95, 0.99)
+BELOW_ZERO = (0.01, 0.05)  # where amounts can be negative, the lowest are as few as the highest
 ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # first two digits of a round number
 MONTHS_OF_STEP = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 DAYS_OF_STEP = (1, 2, 5, 7, 14)
@@ -63,8 +64,9 @@ def spread_edges(
     alone = {max((value for value in spread if value <= spike), default=spike) for spike in spikes} if found else set()
     rows = sorted((value, count) for value, count in spread.items() if value not in alone)
     total, seen = sum(count for _, count in rows), 0
+    cuts = (*BELOW_ZERO, *CUTS) if low < 0 else CUTS
     for value, count in rows:
-        if seen and any(seen < cut * total <= seen + count for cut in CUTS):
+        if seen and any(seen < cut * total <= seen + count for cut in cuts):
             found.add(_round(value, up=None, whole=whole))
         seen += count
     start = 0 if 0 <= low < 0.1 * high else _round(low, up=False, whole=whole)
@@ -80,6 +82,27 @@ def largest_share(spread: Mapping[float, int], edges: Sequence[float]) -> float:
         rows.setdefault(place, []).append(count)
     total = sum(spread.values())
     return max((sum(counts) / total for counts in rows.values() if len(counts) > 1), default=0.0)
+
+
+def misplaced(spread: Mapping[float, int], edges: Sequence[float]) -> float:
+    """How far a value moves on average if it is drawn uniformly from its bin: the earth mover's distance.
+
+    >>> misplaced({1: 10, 9: 10}, [0, 10]), misplaced({1: 10, 9: 10}, [0, 2, 8, 10])
+    (1.5, 0.0)
+    """
+    rows: dict[int, list[tuple[float, int]]] = {}
+    for value, count in spread.items():
+        place = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
+        rows.setdefault(place, []).append((value, count))
+    moved, total = 0.0, sum(spread.values())
+    for place, found in rows.items():
+        low, high = edges[place], edges[place + 1]
+        inside, seen = sum(count for _, count in found), 0.0
+        for value, count in sorted(found):
+            middle = low + (high - low) * (seen + count / 2) / inside
+            moved += count * abs(value - middle)
+            seen += count
+    return moved / max(total, 1)
 
 
 def _round(number: float, *, up: bool | None, whole: bool) -> int | float:

@@ -1,12 +1,13 @@
 """Questions that were asked of some people only, found in the data for the draft of a schema and nothing else.
 
 A column that is never filled where another has a certain value is usually so by design: women are asked about births,
-people of working age about their job. The schema can say it with ``[[impossible]]``.
+people of working age about their job. The schema can say it with ``asked_if``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """Where a column is never filled, in words and as a line of the schema."""
+    """Where a column is never filled, in words, and who is asked as a line of the schema."""
 
     explains: int
     words: str
@@ -64,8 +65,8 @@ def skip_patterns(
         if rules:
             best = max(rules, key=lambda rule: rule.explains)
             found[name] = (
-                f"never filled where {best.words}. If the questionnaire says so, add an [[impossible]] with "
-                f"{best.condition} and every possible value of {name}."
+                f"never filled where {best.words}. If the questionnaire says so, write:\n[[rule]]\n"
+                f"asked = {json.dumps([name], ensure_ascii=False)}\nasked_if = {{ {best.condition} }}"
             )
     return found
 
@@ -86,10 +87,11 @@ def _by_level(attribute: Attribute, texts: pa.Array, flags: Flags) -> _Rule | No
             levels.append(level_text(level))
     if not levels or len(levels) == attribute.bins or not _convinces(never, flags):
         return None
+    asked = [level_text(level) for level in attribute.levels if level_text(level) not in levels]
     return _Rule(
         explains=int(never.sum()),
         words=f"{attribute.name} is {', '.join(levels)}",
-        condition=f"{attribute.name} = {json.dumps(levels, ensure_ascii=False)}",
+        condition=f"{_key(attribute.name)} = {json.dumps(asked, ensure_ascii=False)}",
     )
 
 
@@ -101,12 +103,21 @@ def _by_bound(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags)
         return None
     low, high = filled.min(), filled.max()
     for never, words, condition in (
-        (numbers < low, f"is below {low:g}", f"{attribute.name} = {{ below = {low:g} }}"),
-        (numbers > high, f"is above {high:g}", f"{attribute.name} = {{ above = {high:g} }}"),
+        (numbers < low, f"is below {low:g}", f"{_key(attribute.name)} = {{ above = {low:g} }}"),
+        (numbers > high, f"is above {high:g}", f"{_key(attribute.name)} = {{ below = {_after(attribute, high)} }}"),
     ):
         if _convinces(never, flags):
             return _Rule(explains=int(never.sum()), words=f"{attribute.name} {words}", condition=condition)
     return None
+
+
+def _after(attribute: Attribute, high: float) -> str:
+    """The first round number above the largest, as a bound that is not reached itself."""
+    return f"{high + 1:g}" if attribute.integer else f"{np.nextafter(high, np.inf):.6g}"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _convinces(never: Flags, flags: Flags) -> bool:

@@ -45,7 +45,7 @@ class Violations:
         self._values[attribute, mark] += rows
 
     def add_rule(self, description: str, rows: int) -> None:
-        """Rows in a combination that a structural zero says cannot occur."""
+        """Rows in a combination that a structural zero says cannot occur, or that a rule forbids."""
         self._rules[description] += rows
 
     def to_json(self) -> dict[str, list[list[str | int]]]:
@@ -71,7 +71,7 @@ class Violations:
         lines = [
             f"  {name}: {_rows(rows)} with {WORDS[mark]}" for (name, mark), rows in sorted(self._values.items()) if rows
         ]
-        lines += [f"  impossible ({rule}): {_rows(rows)}" for rule, rows in sorted(self._rules.items()) if rows]
+        lines += [f"  {rule}: {_rows(rows)}" for rule, rows in sorted(self._rules.items()) if rows]
         marks = sorted({mark for (_, mark), rows in self._values.items() if rows and mark in ADVICE}, reverse=True)
         told = [ADVICE[mark] for mark in marks]
         if NOT_NUMBER in marks and self._commas_possible:

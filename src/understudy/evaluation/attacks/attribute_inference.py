@@ -32,6 +32,7 @@ class AttributeInference:
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Guess a missing answer from the most similar synthetic rows"
     of_one_person: ClassVar[bool] = True
+    guesses_an_answer: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []

@@ -88,6 +88,7 @@ class Attribution:
     question: ClassVar[str] = "Read a missing answer where all synthetic rows with the same known answers agree"
     believed_by: ClassVar[str] = "whoever knows the other answers of a person and trusts rows that agree"
     of_one_person: ClassVar[bool] = True
+    guesses_an_answer: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         rows: list[dict[str, Any]] = []

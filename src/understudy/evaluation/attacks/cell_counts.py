@@ -7,6 +7,7 @@ the data: if it is near 100%, an empty synthetic cell tells that nobody is there
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from math import comb, prod
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from understudy.core.arrays import Integers
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
-from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of, side_of
 from understudy.evaluation.shared.attack_success import Tally
 from understudy.evaluation.shared.results import frame
 
@@ -36,8 +37,11 @@ class CellCounts:
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Read off how many people are in a small group"
     believed_by: ClassVar[str] = "whoever takes synthetic counts for real ones"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
+        if comparison.whole is not None:
+            return section_of(outcomes=play_scenes(comparison, self.name, partial(_by_person, comparison)))
         rows: list[dict[str, Any]] = []
 
         def play(scene: Scene) -> dict[str, Tally]:
@@ -83,6 +87,31 @@ class CellCounts:
             if number
         ]
         return section_of(outcomes=tuple(outcomes), frames={"cell_counts": frame(rows)}, findings=tuple(findings))
+
+
+def _by_person(comparison: Comparison, scene: Scene) -> dict[str, Tally]:
+    """In a refit: of the people in small groups of the data, those whose group's size the synthetic table tells.
+
+    A person counts once for each small group they are in. Groups are those of two attributes.
+    """
+    everybody, side = comparison.reference(scene.people).codes, side_of(comparison, scene.people)
+    shape = comparison.schema.shape()
+    right, asked = np.zeros(len(scene.tables), np.int64), 0
+    for columns in _with_room(shape, WAYS[0]):
+        sizes = tuple(shape[column] for column in columns)
+        cells = int(np.prod(sizes))
+        group = np.ravel_multi_index(tuple(everybody[:, column] for column in columns), sizes)
+        d = np.bincount(group, minlength=cells)
+        small = group[side & np.isin(d, SMALL)[group]]
+        asked += len(small)
+        for number, copy in enumerate(scene.tables):
+            flat = np.ravel_multi_index(tuple(copy.codes[:, column] for column in columns), sizes)
+            s = np.bincount(flat, minlength=cells)
+            right[number] += np.sum(s[small] == d[small])
+    return {
+        f"{WAYS[0]}-way cells of 1 or 2, copy {number}": Tally(successes=int(count), guesses=asked)
+        for number, count in enumerate(right, start=1)
+    }
 
 
 def tables(comparison: Comparison, people: Records, copy: Records, ways: int) -> tuple[Integers, Integers]:

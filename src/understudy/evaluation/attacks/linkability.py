@@ -43,7 +43,7 @@ class Linkability:
             people = scene.people.take(comparison.some_people(len(scene.people), PEOPLE, "linkability"))
             return {
                 f"copy {number}": Tally(
-                    successes=int(joined(comparison, people, copy, one, other).sum()), guesses=len(people), asked=PEOPLE
+                    successes=int(joined(comparison, people, copy, one, other).sum()), guesses=len(people)
                 )
                 for number, copy in enumerate(scene.tables, start=1)
             }

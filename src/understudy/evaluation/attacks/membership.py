@@ -39,7 +39,7 @@ class Membership:
     name: ClassVar[str] = "membership"
     summary: ClassVar[str] = "who was in the data, by nearest distance and density ratio"
     needs: ClassVar[tuple[str, ...]] = ("holdout",)
-    question: ClassVar[str] = "Tell whether a person was in the data"
+    question: ClassVar[str] = "Say of a person that they were in the data"
 
     def run(self, comparison: Comparison) -> Section:
         assert comparison.outsiders is not None  # noqa: S101 - needs says so

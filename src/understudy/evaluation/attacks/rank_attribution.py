@@ -38,7 +38,7 @@ SHOWN_PEOPLE = 200  # in the table of ranges
 SAID = ("comforted", "narrowed", "confused")
 CLOSE = 0.05  # the probability that unrelated copies are as close as copies that comfort, at most
 CRITERIA = ("sum", "maximum", "minimum")
-FEWER = 500  # people, by each criterion
+FEWER = 200  # people, by each criterion
 BY_CHANCE = 2_000  # spans of unrelated copies
 
 
@@ -54,6 +54,7 @@ class RankAttribution:
     question: ClassVar[str] = "Guess where a person stands in one answer, knowing all their others"
     believed_by: ClassVar[str] = "whoever knows the original file but for one answer"
     of_one_person: ClassVar[bool] = True
+    guesses_an_answer: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         summary: list[dict[str, Any]] = []

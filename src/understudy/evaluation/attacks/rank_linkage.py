@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.core.arrays import Floats, Integers
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
-from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
-from understudy.evaluation.shared.attack_success import Tally, of_a_sample
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of, side_of
+from understudy.evaluation.shared.attack_success import Outcome, Tally, of_a_sample
 from understudy.evaluation.shared.neighbours import distinct_rows
 from understudy.evaluation.shared.rank_linking import CRITERIA, Links, link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, same_size
@@ -24,7 +24,7 @@ from understudy.evaluation.shared.results import frame
 __all__ = ["CRITERIA", "Links", "RankLinkage", "link"]
 
 MOST_PEOPLE = 20_000  # people who are linked, to any of the synthetic records
-FEWER = 200  # people, for the minimum
+FEWER = 200  # people, for the minimum and in a refit
 LOOKS = 2  # searches of all records: among synthetic ones, and back among people
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -40,8 +40,11 @@ class RankLinkage:
     summary: ClassVar[str] = "synthetic clones of people, by ranks over all attributes"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Find a person's double among the synthetic rows"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
+        if comparison.whole is not None:
+            return section_of(outcomes=_in_refit(comparison))
         rows: list[dict[str, Any]] = []
         outcomes = play_scenes(comparison, self.name, lambda scene: self._play(scene, comparison, rows))
         return section_of(outcomes=tuple(outcomes), frames={"rank_distances": frame(rows)})
@@ -66,7 +69,7 @@ class RankLinkage:
                 if criterion == "minimum":  # its groups are large
                     asked = chosen[comparison.some_people(len(chosen), FEWER, criterion)]
                 forth = link(people[asked], synthetic, criterion, weights=weights)
-                clones = _returned(forth, people, synthetic, criterion, chosen=asked, weights=weights)
+                clones = int(np.sum(_returned(forth, people, synthetic, criterion, chosen=asked, weights=weights)))
                 if real:
                     told = _distances(forth, people.shape, criterion, sum(weights or (1,) * people.shape[1]))
                     shared_by = {
@@ -90,10 +93,39 @@ class RankLinkage:
         return tallies
 
 
+def _in_refit(comparison: Comparison) -> list[Outcome]:
+    """Some people, kept or left out, who are doubles of a synthetic record among everybody, by the sum of differences.
+
+    A refit may have fewer rows than there are people. Records that are taken twice would never be anybody's only
+    nearest, so here ranks are stretched to the number of people.
+    """
+    everybody = mid_rank_matrix(comparison.in_rank_order(comparison.reference(comparison.people)))
+    shared = distinct_rows(everybody)
+    asked = comparison.some_people(len(everybody), FEWER, "rank_linkage in refits")
+    asked = asked[np.diff(shared.offsets)[shared.point_of[asked]] == 1]
+    doubles = {}
+    for number, copy in enumerate(comparison.tables, start=1):
+        stretch = len(everybody) / len(copy)
+        synthetic = (mid_rank_matrix(comparison.in_rank_order(copy)) - 0.5) * stretch + 0.5
+        forth = link(everybody[asked], synthetic, CRITERIA[0])
+        doubles[f"copy {number}, {CRITERIA[0]}"] = _returned(forth, everybody, synthetic, CRITERIA[0], chosen=asked)
+
+    def play(scene: Scene) -> dict[str, Tally]:
+        side = side_of(comparison, scene.people)[asked]
+        return {
+            subject: Tally(successes=int(np.sum(found[side])), guesses=int(np.sum(side)))
+            for subject, found in doubles.items()
+        }
+
+    return play_scenes(comparison, RankLinkage.name, play)
+
+
 def mutual(people: Floats, synthetic: Floats, criterion: str = "sum", chosen: Integers | None = None) -> int:
     """How many (chosen) people have a single nearest synthetic record, and are its single nearest person."""
     chosen = np.arange(len(people)) if chosen is None else chosen
-    return _returned(link(people[chosen], synthetic, criterion), people, synthetic, criterion, chosen=chosen)
+    return int(
+        np.sum(_returned(link(people[chosen], synthetic, criterion), people, synthetic, criterion, chosen=chosen))
+    )
 
 
 def _returned(
@@ -104,13 +136,15 @@ def _returned(
     *,
     chosen: Integers,
     weights: tuple[float, ...] | None = None,
-) -> int:
+) -> Flags:
+    """Which of the chosen people are the only nearest person of their only nearest record."""
     nearest = forth.single()
     sure = nearest >= 0
-    if not sure.any():
-        return 0
-    back = link(synthetic[nearest[sure]], people, criterion, weights=weights)
-    return int(np.sum(back.single() == chosen[sure]))
+    returned = np.zeros(len(chosen), bool)
+    if sure.any():
+        back = link(synthetic[nearest[sure]], people, criterion, weights=weights)
+        returned[sure] = back.single() == chosen[sure]
+    return returned
 
 
 def _distances(links: Links, shape: tuple[int, ...], criterion: str, scale: float) -> dict[str, Any]:

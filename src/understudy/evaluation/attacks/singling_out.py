@@ -3,7 +3,8 @@
 Univariate: one attribute and a value that one synthetic record has, or an extreme beyond which there is one. Several
 attributes: conditions that one synthetic record satisfies, added in random order until no other record does (equal
 for nominal attributes, at least or at most for ordered ones, after Giomi et al. 2023). A statement succeeds if it is
-true of exactly one person; the control tries the same statements on people who are not in the data.
+true of exactly one person; the control tries the same statements on people who are not in the data. In a refit people
+are counted: those whom some statement singles out among everybody, kept or left out.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from understudy.core.arrays import Flags
+from understudy.core.arrays import Flags, Integers
 from understudy.core.result import Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
-from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
+from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of, side_of
 from understudy.evaluation.shared.attack_success import Tally
 
 STATEMENTS = 500
+FEWER = 200  # in a refit
 Condition = tuple[int, str, float]  # attribute, comparison, position
 
 
@@ -31,27 +33,55 @@ class SinglingOut:
     summary: ClassVar[str] = "statements that are true of exactly one person, by one attribute and by several"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Describe somebody so that exactly one person fits"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
-        columns = list(range(len(comparison.names)))
-        nominal = comparison.nominal(columns)
+        if comparison.whole is not None:
+            singled = _singled_out(comparison)
+
+            def by_person(scene: Scene) -> dict[str, Tally]:
+                side = side_of(comparison, scene.people)
+                return {
+                    subject: Tally(successes=int(side[people].sum()), guesses=int(side.sum()))
+                    for subject, people in singled.items()
+                }
+
+            return section_of(outcomes=play_scenes(comparison, self.name, by_person))
 
         def play(scene: Scene) -> dict[str, Tally]:
-            tallies = {}
-            for number, copy in enumerate(scene.tables, start=1):
-                for label, statements in (
-                    ("one attribute", univariate(copy, nominal)),
-                    ("several attributes", multivariate(copy, nominal, comparison.generator(f"singling_out {number}"))),
-                ):
-                    chosen = statements
-                    if len(statements) > STATEMENTS:
-                        rows = comparison.some_people(len(statements), STATEMENTS, f"statements {number}")
-                        chosen = [statements[row] for row in rows]
-                    right = sum(true_of(scene.people, statement, most=2) == 1 for statement in chosen)
-                    tallies[f"{label}, copy {number}"] = Tally(successes=right, guesses=len(chosen), asked=STATEMENTS)
-            return tallies
+            return {
+                subject: Tally(
+                    successes=sum(len(true_of(scene.people, one)) == 1 for one in statements),
+                    guesses=len(statements),
+                    asked=STATEMENTS,
+                )
+                for subject, statements in _statements(comparison, scene.tables, STATEMENTS).items()
+            }
 
         return section_of(outcomes=tuple(play_scenes(comparison, self.name, play)))
+
+
+def _statements(comparison: Comparison, tables: tuple[Records, ...], most: int) -> dict[str, list[list[Condition]]]:
+    """By kind and copy, statements that are true of one synthetic record."""
+    nominal = comparison.nominal(list(range(len(comparison.names))))
+    found = {}
+    for number, copy in enumerate(tables, start=1):
+        for label, statements in (
+            ("one attribute", univariate(copy, nominal)),
+            ("several attributes", multivariate(copy, nominal, comparison.generator(f"singling_out {number}"), most)),
+        ):
+            rows = comparison.some_people(len(statements), most, f"statements {number}")
+            found[f"{label}, copy {number}"] = [statements[row] for row in rows]
+    return found
+
+
+def _singled_out(comparison: Comparison) -> dict[str, Integers]:
+    """By kind and copy, the numbers of the people whom a statement of the refit singles out among everybody."""
+    everybody = comparison.reference(comparison.people)
+    return {
+        subject: np.unique([found[0] for one in statements if len(found := true_of(everybody, one)) == 1]).astype(int)
+        for subject, statements in _statements(comparison, comparison.tables, FEWER).items()
+    }
 
 
 def univariate(copy: Records, nominal: Flags) -> list[list[Condition]]:
@@ -66,11 +96,13 @@ def univariate(copy: Records, nominal: Flags) -> list[list[Condition]]:
     return statements
 
 
-def multivariate(copy: Records, nominal: Flags, generator: np.random.Generator) -> list[list[Condition]]:
+def multivariate(
+    copy: Records, nominal: Flags, generator: np.random.Generator, most: int = STATEMENTS
+) -> list[list[Condition]]:
     """Conditions that hold for one synthetic record; a record that no condition tells from its twins is passed over."""
     middle = np.median(copy.positions, axis=0)
     statements = []
-    for record in generator.permutation(len(copy))[: 2 * STATEMENTS]:
+    for record in generator.permutation(len(copy))[: 2 * most]:
         left = np.arange(len(copy))
         conditions: list[Condition] = []
         for column in generator.permutation(copy.positions.shape[1]):
@@ -83,19 +115,19 @@ def multivariate(copy: Records, nominal: Flags, generator: np.random.Generator) 
             if len(left) == 1:
                 statements.append(conditions)
                 break
-        if len(statements) == STATEMENTS:
+        if len(statements) == most:
             break
     return statements
 
 
-def true_of(people: Records, conditions: list[Condition], most: int) -> int:
-    """How many people a statement is true of, counted no further than ``most``."""
+def true_of(people: Records, conditions: list[Condition]) -> Integers:
+    """The numbers of the people of whom a statement is true."""
     left: Any = slice(None)
     for column, comparison, value in conditions:
         values = people.positions[left, column]
         kept = np.flatnonzero(_holds(values, comparison, value))
         left = kept if isinstance(left, slice) else left[kept]
-    return min(len(left), most)
+    return np.arange(len(people)) if isinstance(left, slice) else left
 
 
 def _holds(values: Any, comparison: str, value: float) -> Flags:

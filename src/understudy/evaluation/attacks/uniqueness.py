@@ -45,12 +45,15 @@ class Uniqueness:
     summary: ClassVar[str] = "unique people whose cell holds exactly one synthetic record (replicated uniques)"
     needs: ClassVar[tuple[str, ...]] = ()
     question: ClassVar[str] = "Find somebody who is alone in the data and alone among the synthetic rows"
+    of_one_person: ClassVar[bool] = True
 
     def run(self, comparison: Comparison) -> Section:
         outcomes = []
         for keys in [comparison.names] + ([comparison.keys] if comparison.keys else []):
             label = "all attributes" if keys == comparison.names else " x ".join(keys)
             outcomes += play_scenes(comparison, self.name, partial(_play, comparison, keys, label))
+        if comparison.whole is not None:
+            return section_of(outcomes=tuple(outcomes))
         rows = []
         for keys in key_sets(comparison.names, comparison.keys):
             for number, (copy, null) in enumerate(
@@ -98,16 +101,19 @@ def _counts(comparison: Comparison, synthetic: Integers, keys: tuple[str, ...]) 
 
 
 def _play(comparison: Comparison, keys: tuple[str, ...], label: str, scene: Scene) -> dict[str, Tally]:
-    """Among unique people (of the holdout: those who would be unique in the data), whose cell has one record."""
+    """Among unique people (of the holdout: those who would be unique in the data), whose cell has one record.
+
+    In a refit unique people are those who are unique among everybody, kept or left out.
+    """
     columns, shape = comparison.columns(keys), comparison.schema.shape()
-    inside = scene.people is comparison.people
+    counted = scene.people is comparison.people or comparison.whole is not None
     tallies = {}
     for number, copy in enumerate(scene.tables, start=1):
         (data, people, others), cells = cell_numbers(
-            [comparison.people.codes, scene.people.codes, copy.codes], columns, shape
+            [comparison.reference(comparison.people).codes, scene.people.codes, copy.codes], columns, shape
         )
         d, s = np.bincount(data, minlength=cells), np.bincount(others, minlength=cells)
-        unique = d[people] == (1 if inside else 0)
+        unique = d[people] == (1 if counted else 0)
         tallies[f"{label}, copy {number}"] = Tally(
             successes=int(np.sum(s[people[unique]] == 1)), guesses=int(unique.sum()), note="among unique people"
         )

@@ -37,10 +37,11 @@ from understudy.release import Release
 
 DELTA_OF_ZCDP = Fraction(1, 10**6)  # at which a concentrated guarantee is read as an approximate one
 MOST_LEARNT, WIDE = 10_000, 12  # rows a classifier learns from; fewer, where there are more attributes than this
-DIFFERENCES = 1e9  # differences between values that an attack computes for one table: some CPU seconds
+PERMUTATIONS, FEW_PERMUTATIONS = 10, 5  # of the labels that a classifier learns; the fewer, where there are as many
+DIFFERENCES = 5e8  # differences between values that an attack computes for one table: some CPU seconds
 THOROUGH = 20.0  # times as many in a thorough evaluation
 FEWEST_ASKED = 500  # people, whatever it takes
-REFIT_SECONDS, THOROUGH_SECONDS = 30.0, 600.0  # CPU time for making the release again
+REFIT_SECONDS, THOROUGH_SECONDS = 40.0, 600.0  # CPU time for making the release again
 NULLS = ("auto", "formula", "permutation", "copies")
 
 
@@ -70,7 +71,7 @@ class Comparison:
     """The numbers of attributes of the compared tables."""
     null: str = "auto"
     """How propensity scores are standardised."""
-    permutations: int = 10
+    permutations: int = PERMUTATIONS
     """How many permutations, where they are standardised so."""
     largest: int = MOST_LEARNT
     """Rows of each side that a classifier learns from."""
@@ -94,6 +95,8 @@ class Comparison:
     """Called with a name and what was found, whenever a measure or an attack is finished."""
     whole: Comparison | None = None
     """In a refit: the comparison that it is a part of."""
+    kept: Flags | None = None
+    """In a refit: who of everybody was kept."""
 
     @property
     def schema(self) -> Schema:
@@ -130,14 +133,16 @@ class Comparison:
         return records_of(self.holdout, self.holdout_rows, self.schema)
 
     def in_refit(
-        self, *, people: Integers, outsiders: Integers, tables: tuple[Records, ...], targets: tuple[str, ...]
+        self, *, asked: Integers, kept: Flags, tables: tuple[Records, ...], targets: tuple[str, ...]
     ) -> Comparison:
         """Put the same people beside other tables: some as people in the data, others as people who are not.
 
         Parameters
         ----------
-        people, outsiders
-            Numbers of the people kept and of the people left out.
+        asked
+            Numbers of the people who are attacked one by one.
+        kept
+            Who of everybody was kept; the others were left out.
         tables
             The synthetic tables of the refit.
         targets
@@ -148,8 +153,9 @@ class Comparison:
         Comparison
             A part of this one.
         """
-        part = replace(self, whole=self, targets=targets, refit=None, finished=None)
-        vars(part).update(people=self.people.take(people), outsiders=self.people.take(outsiders), tables=tables)
+        part = replace(self, whole=self, kept=kept, targets=targets, refit=None, finished=None)
+        people, outsiders = (self.people.take(asked[side]) for side in (kept[asked], ~kept[asked]))
+        vars(part).update(people=people, outsiders=outsiders, tables=tables)
         return part
 
     def reference(self, people: Records) -> Records:
@@ -449,7 +455,7 @@ def compare(
     models: Sequence[str] = (),
     ways: Sequence[int] = (1, 2, 3),
     null: str = "auto",
-    permutations: int = 10,
+    permutations: int | None = None,
     keys: Sequence[str] = (),
     targets: Sequence[str] = (),
     synthesizer: Callable[[Any], Any] | None = None,
@@ -474,6 +480,7 @@ def compare(
     if not isinstance(release, Release):
         raise InputError(f"a release is needed, not a {type(release).__name__}; wrap any synthetic table with us.wrap.")
     schema = release.schema
+    width = len(schema.names)
     chosen_ways = _check_measures(release, ways, null, permutations)
     chosen_models = (models,) if isinstance(models, str) else tuple(models)
     for model in chosen_models:
@@ -500,8 +507,8 @@ def compare(
         models=chosen_models,
         ways=chosen_ways,
         null=null,
-        permutations=permutations,
-        largest=MOST_LEARNT if thorough else MOST_LEARNT * WIDE // max(len(schema.names), WIDE),
+        permutations=permutations or (PERMUTATIONS if thorough or width <= WIDE else FEW_PERMUTATIONS),
+        largest=MOST_LEARNT if thorough else round(MOST_LEARNT * min(1.0, WIDE / width) ** 1.5),
         keys=schema.margin(keys),
         targets=schema.margin(targets),
         synthesizer=synthesizer,
@@ -517,12 +524,13 @@ def compare(
     return comparison
 
 
-def _check_measures(release: Release, ways: Sequence[int], null: str, permutations: int) -> tuple[int, ...]:
+def _check_measures(release: Release, ways: Sequence[int], null: str, permutations: int | None) -> tuple[int, ...]:
     if null not in NULLS:
         raise InputError(f"null ({null!r}) must be one of {', '.join(NULLS)}.")
     if null == "copies" and release.copies < 2:
         raise InputError("null 'copies' compares pairs of copies; this release has one. Use 'permutation'.")
-    if isinstance(permutations, bool) or not isinstance(permutations, int) or permutations < 2:
+    whole = isinstance(permutations, int) and not isinstance(permutations, bool)
+    if permutations is not None and (not whole or permutations < 2):
         raise InputError(f"permutations ({permutations}) must be a whole number of at least 2.")
     chosen = tuple(dict.fromkeys(ways))
     if not chosen or any(isinstance(way, bool) or not isinstance(way, int) or way < 1 for way in chosen):

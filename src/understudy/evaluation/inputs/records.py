@@ -108,7 +108,7 @@ def null_copies(schema: Schema, copies: tuple[Records, ...], seed: int) -> tuple
     """
     codes = np.concatenate([copy.codes for copy in copies])
     generator = np.random.default_rng([seed, *b"null"])
-    draw = _possible_rows(schema, codes, generator) if schema.impossible else _independent_rows(codes, generator)
+    draw = _possible_rows(schema, codes, generator) if schema.zeros else _independent_rows(codes, generator)
     made = []
     for copy in copies:
         drawn = draw(len(copy))
@@ -205,7 +205,7 @@ def _drawn(law: Floats, rows: int, generator: np.random.Generator) -> Integers:
 def _pairs_ruled_out(schema: Schema) -> tuple[int, dict[int, Floats]]:
     """The attribute in most rules about two attributes (the driver), and its possible pairs with each other one."""
     place = {name: j for j, name in enumerate(schema.names)}
-    pairs = [dict(rule.codes(schema)) for rule in schema.impossible if len(rule.attributes) == 2]
+    pairs = [dict(rule.codes(schema)) for rule in schema.zeros if len(rule.attributes) == 2]
     times = Counter(name for rule in pairs for name in rule)
     driver = place[times.most_common(1)[0][0]] if times else 0
     allowed: dict[int, Floats] = {}
@@ -224,7 +224,7 @@ def possible(schema: Schema, codes: Integers) -> Flags:
     """Which rows of codes no structural zero of the schema rules out."""
     place = {name: j for j, name in enumerate(schema.names)}
     allowed = np.ones(len(codes), bool)
-    for rule in schema.impossible:
+    for rule in schema.zeros:
         conditions = rule.codes(schema).items()
         allowed &= ~np.logical_and.reduce([np.isin(codes[:, place[name]], chosen) for name, chosen in conditions])
     return allowed
@@ -235,7 +235,7 @@ def decided_by_schema(schema: Schema, codes: Integers, target: str, known: Itera
     place = {name: j for j, name in enumerate(schema.names)}
     given = set(known)
     left = np.ones((len(codes), schema[target].size), bool)
-    for rule in schema.impossible:
+    for rule in schema.zeros:
         conditions = dict(rule.codes(schema))
         if target not in conditions or not set(conditions) - {target} <= given:
             continue

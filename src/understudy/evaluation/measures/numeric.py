@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.arrays import Floats
+from understudy.core.fine_grid import small_amount
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
 from understudy.engines.reading.values import as_number, values_of
@@ -105,8 +106,15 @@ def _summary(name: str, original: Floats, copies: list[Floats]) -> dict[str, Any
 
 
 def _histogram(attribute: Attribute, original: Floats, copies: list[Floats]) -> list[dict[str, Any]]:
-    """Shares in equal classes between the public bounds of the schema."""
-    edges = np.linspace(as_number(attribute.edges[0]), as_number(attribute.edges[-1]), HISTOGRAM_BINS + 1)
+    """Shares in equal classes between the public bounds of the schema; with a long tail equal on the scale of its grid,
+    and with the bins that were found."""
+    low, high = as_number(attribute.edges[0]), as_number(attribute.edges[-1])
+    edges, scale = np.linspace(low, high, HISTOGRAM_BINS + 1), 0.0
+    if attribute.heavy_tail:
+        scale = small_amount(low, high, attribute.scale)
+        edges = np.sinh(np.linspace(np.arcsinh(low / scale), np.arcsinh(high / scale), HISTOGRAM_BINS + 1)) * scale
+        edges[0], edges[-1] = low, high
+    found = " ".join(repr(as_number(edge)) for edge in attribute.edges) if attribute.found else ""
     shares = [np.histogram(values, edges)[0] / len(values) for values in (original, *copies)]
     synthetic = np.mean(shares[1:], axis=0)
     return [
@@ -117,6 +125,8 @@ def _histogram(attribute: Attribute, original: Floats, copies: list[Floats]) -> 
             "to": float(edges[place + 1]),
             "original": float(shares[0][place]),
             "synthetic": float(synthetic[place]),
+            "scale": scale,
+            "found_edges": found,
         }
         for place in range(HISTOGRAM_BINS)
     ]

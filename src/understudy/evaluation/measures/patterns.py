@@ -29,12 +29,12 @@ def patterns(comparison: Comparison) -> Section:
 
 def _impossible(comparison: Comparison, found: Collected) -> None:
     schema = comparison.schema
-    if not schema.impossible:
+    if not schema.zeros:
         found.omit("patterns", "impossible combinations", "the schema names none")
         return
     rows: list[dict[str, Any]] = []
     broken = np.zeros(sum(copy.rows for copy in comparison.copies), bool)
-    for rule in schema.impossible:
+    for rule in schema.zeros:
         codes = rule.codes(schema)
         inside = np.concatenate(
             [

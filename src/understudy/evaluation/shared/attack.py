@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from understudy.core.arrays import Flags
 from understudy.core.registry import Registry
 from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
@@ -30,9 +31,10 @@ class Scene:
 class Attack(Protocol):
     """One attack on a release.
 
-    Three attributes may be added. ``question``: the attack in everyday words. ``believed_by``: who could believe what
-    it claims. ``of_one_person``: whether its success depends on the person and the tables only, so that the bound of a
-    guarantee holds for it (see ``evaluation/taking_part.py``).
+    Four attributes may be added. ``question``: the attack in everyday words. ``believed_by``: who could believe what
+    it claims. ``of_one_person``: whether its success depends on the person, the data as a whole and the tables only, so
+    that the bound of a guarantee holds for it (see ``evaluation/taking_part.py``). ``guesses_an_answer``: whether its
+    subjects are attributes whose value it guesses.
     """
 
     name: ClassVar[str]
@@ -80,6 +82,13 @@ def section_of(
     found = Collected(findings=list(findings), frames=dict(frames or {}))
     found.attack(outcomes)
     return found.section()
+
+
+def side_of(comparison: Comparison, people: Records) -> Flags:
+    """In a refit: who of everybody is on the same side as the people attacked, kept or left out."""
+    if comparison.kept is None:
+        raise ValueError("only in a refit some people are kept and others left out")
+    return comparison.kept if people is comparison.people else ~comparison.kept
 
 
 attacks: Registry[type[Attack]] = Registry("attack", "understudy.evaluation.attacks")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,16 +54,31 @@ class Tally:
         >>> round(Tally(successes=300, guesses=300).rate.value, 9)
         0.993678514
         """
-        centre, half = self._wilson()
+        return self.rate_at(LEVEL)
+
+    def rate_at(self, level: float) -> Estimate:
+        """The success rate with Wilson's interval at another level.
+
+        Parameters
+        ----------
+        level
+            The level, such as 0.99.
+
+        Returns
+        -------
+        Estimate
+            The rate.
+        """
+        centre, half = self._wilson(Z if level == LEVEL else NormalDist().inv_cdf((1 + level) / 2))
         return Estimate(
-            value=centre, low=max(0.0, centre - half), high=min(1.0, centre + half), level=LEVEL, method="Wilson"
+            value=centre, low=max(0.0, centre - half), high=min(1.0, centre + half), level=level, method="Wilson"
         )
 
-    def _wilson(self) -> tuple[float, float]:
+    def _wilson(self, z: float = Z) -> tuple[float, float]:
         worth = 1.0 if self.independent is None or not self.guesses else self.independent / self.guesses
         x, m = self.successes * worth, self.guesses * worth
         spread = x * (m - x) / m if m else 0.0
-        return (x + Z**2 / 2) / (m + Z**2), Z / (m + Z**2) * math.sqrt(spread + Z**2 / 4)
+        return (x + z**2 / 2) / (m + z**2), z / (m + z**2) * math.sqrt(spread + z**2 / 4)
 
     @property
     def people(self) -> int:

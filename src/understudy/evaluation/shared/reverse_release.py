@@ -54,7 +54,7 @@ def reverse_mapped_release(release: Release, confidential: Any, *, seed: int = 0
         try:
             encode_table(table, schema)
         except SchemaError:
-            schema, warnings = replace(schema, impossible=()), (WARNING, BROKEN)
+            schema, warnings = schema.without_rules, (WARNING, BROKEN)
             break
     return Release(
         schema=schema,

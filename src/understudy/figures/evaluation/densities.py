@@ -16,7 +16,8 @@ MOST = 12
 @figures.add
 @draws_from("histograms")
 def densities(frames: Frames) -> Drawing:
-    """Step histograms of every numeric attribute between its public bounds."""
+    """Step histograms of every numeric attribute between its public bounds, amounts with a long tail on a log scale.
+    Small strokes below are the ends of bins that were found inside the budget."""
     by_attribute: dict[str, list[dict[str, Any]]] = {}
     for row in frames["histograms"].to_pylist():
         by_attribute.setdefault(row["attribute"], []).append(row)
@@ -35,11 +36,24 @@ def densities(frames: Frames) -> Drawing:
         axis.tick_params(labelsize=7)
         if rows[0].get("kind") == "date":
             _dates_below(axis)
+        elif rows[0].get("scale"):
+            _amounts_below(axis, rows[0]["scale"])
+        if rows[0].get("found_edges"):
+            ends = [float(edge) for edge in rows[0]["found_edges"].split()]
+            axis.plot(ends, [0.0] * len(ends), "|", color="black", markersize=7, clip_on=False)
     for axis in list(canvas.axes.flat)[len(chosen) :]:
         axis.set_visible(False)
     canvas.legend_above()
     canvas.figure.supylabel("percent of rows", fontsize=8)
     return canvas.finished(pa.Table.from_pylist(drawn))
+
+
+def _amounts_below(axis: Any, scale: float) -> None:
+    """A scale that is linear up to a small amount and logarithmic beyond, with ticks such as 10k."""
+    from matplotlib.ticker import EngFormatter
+
+    axis.set_xscale("symlog", linthresh=scale)
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _dates_below(axis: Any) -> None:

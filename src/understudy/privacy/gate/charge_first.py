@@ -15,7 +15,7 @@ from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.streams import SecureStream
 
-ANSWERS = ("measurement", "selection", "comparison", "draw")
+ANSWERS = ("measurement", "discovery", "selection", "comparison", "draw")
 PUBLIC = ("records", "public")  # sizes that the unit makes public, noted before anything is charged
 OTHER_DATA = (
     "these are not the data the run was started with: their public sizes differ from those in its journal. Give the "
@@ -90,7 +90,8 @@ class ChargingGate:
     def _charge(self, action: str, label: str, margin: tuple[str, ...], event: Event) -> None:
         """Charges one event, which must be one the plan announced."""
         wanted = (action, label, margin, event)
-        if self._plan.adaptive:
+        finding = len(self._accountant.events) < self._plan.finding  # fixed beforehand, whatever the method does
+        if self._plan.adaptive and not finding:
             if loss_of(event, self.unit).approx_delta > 0:
                 # Beside zCDP, deltas add only where all parameters are fixed beforehand (docs/theory/accounting.md).
                 raise BudgetError(

@@ -21,7 +21,8 @@ from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
 from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
-from understudy.privacy.gate.charge_first import OTHER_DATA, ChargingGate
+from understudy.privacy.gate.charge_first import OTHER_DATA
+from understudy.privacy.gate.discovering import DiscoveringGate
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
 from understudy.privacy.gate.table_draws import DrawingSource, TableMechanism, draw_strata, strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import require_definition_6, row_unit
@@ -63,7 +64,7 @@ class Candidate:
     offset: int = 0
 
 
-class Gate(ChargingGate):
+class Gate(DiscoveringGate):
     """The only way to the data: it charges, counts, adds noise and journals, in that order.
 
     Parameters
@@ -124,7 +125,12 @@ class Gate(ChargingGate):
         ------
         InputError
             If the data are not what the plan was made for, or hold values outside the schema.
+        UnsupportedError
+            If the plan finds bins or levels and the data cannot be counted so.
         """
+        if self._plan.finding:
+            self._rereadable()
+        self.require_discoverable()
         if self.unit.public_total:
             expected, records = self._plan.records, self.records
             if expected is not None and expected != records:
@@ -223,17 +229,21 @@ class Gate(ChargingGate):
         if schema.names != self._schema.names or self._groups:
             raise InternalError("a schema that was found has the attributes of the one it was found with.")
         if self._source is not None:
-            if not isinstance(self._source, Rereadable):
-                raise UnsupportedError(
-                    f"bins are found in data that can be counted twice, and {type(self._source).__name__} has no "
-                    "under(); open the data with open_source."
-                )
-            self._source = self._source.under(schema)
+            self._source = self._rereadable().under(schema)
         self._schema = schema
         self._sizes = dict(zip(schema.names, schema.shape(), strict=True))
         self._counted.clear()
         self._sparse.clear()
         self._distances.clear()
+
+    def _rereadable(self) -> Rereadable:
+        """The data, if they can be counted by other codes: asked before the charge, so that no answer is lost."""
+        if not isinstance(self._source, Rereadable):
+            raise UnsupportedError(
+                f"bins are found in data that can be counted twice, and {type(self._source).__name__} has no under(). "
+                "Give edges for every attribute, or open the data with open_source."
+            )
+        return self._source
 
     def _merged(self, table: Integers, margin: tuple[str, ...]) -> Integers:
         for axis, name in enumerate(margin):

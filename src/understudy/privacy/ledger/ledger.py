@@ -24,19 +24,21 @@ from understudy.core.folders import as_path
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.ledger.book import (
     Account,
-    Amounts,
     Book,
     Entry,
     Verification,
+    above_limit,
+    amounts_for,
     cost_in,
     differences,
     entry_of,
     left_of,
+    moved_on,
+    no_charge,
     replay,
     write_amounts,
 )
 from understudy.privacy.ledger.journal_heads import Head, head_of, head_problems, move_head, start_head
-from understudy.privacy.ledger.refusals import above_limit, moved_on, no_charge, say_unit
 from understudy.privacy.ledger.store import (
     VERSION,
     Contents,
@@ -238,7 +240,7 @@ class Ledger:
         with self._file.transaction() as connection:
             book = _sound_book(connection, self.path)
             state = book.account(name)
-            amounts = _amounts(state, unit, cost)
+            amounts = amounts_for(state, unit, cost)
             earlier = book.charges.get(run)
             if earlier is not None:
                 if (earlier.account, earlier.plan_hash, earlier.cost) != (name, plan_hash, cost):
@@ -383,7 +385,7 @@ class Ledger:
             If the account does not allow it.
         """
         state = self.account(account)
-        amounts = _amounts(state, read_unit(unit), cost)
+        amounts = amounts_for(state, read_unit(unit), cost)
         if not state.fits(amounts):
             raise BudgetError(above_limit(state, amounts))
 
@@ -562,17 +564,6 @@ def _checked(contents: Contents, path: Path) -> Book:
             "Verify it, and restore it from a backup."
         )
     return book
-
-
-def _amounts(account: Account, unit: Unit, cost: Definition) -> Amounts:
-    """What a run takes from an account; refused if they protect different units."""
-    if unit != account.unit:
-        raise BudgetError(
-            f"account '{account.name}' protects another unit than this run, and their losses do not add. "
-            f"The account: {say_unit(account.unit)}. The run: {say_unit(unit)}. Nothing was charged; plan the run with "
-            "the account's unit, or open another account with the run's."
-        )
-    return cost_in(account.limit, cost)
 
 
 def _name(name: str, kind: str) -> str:

@@ -277,6 +277,10 @@ def mechanism_from_json(data: Mapping[str, str]) -> Mechanism:
         from understudy.privacy.mechanisms.sparse_geometric import read_sparse  # it builds on the noise of this file
 
         return read_sparse(data)
+    if name == "stability_threshold":
+        from understudy.privacy.mechanisms.stability_threshold import read_threshold  # so does this one
+
+        return read_threshold(data)
     if name not in MECHANISMS:
         raise unknown_name("mechanism", name, MECHANISMS)
     if set(data) != {"mechanism", "scale"}:

@@ -16,6 +16,7 @@ from typing import Any
 from understudy.core.exact_numbers import show_up
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.exact.gaussian_profile import Bound, gaussian_epsilon, mu_squared, mu_squared_of_range
+from understudy.privacy.exact.stability_delta import stability_delta
 from understudy.privacy.promise.conversion import cdp_delta, cdp_epsilon, cdp_rho
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.privacy.promise.event import (
@@ -28,6 +29,7 @@ from understudy.privacy.promise.event import (
     NoNoise,
     PureLoss,
     Strata,
+    ThresholdedNoise,
     promises_definition_6,
 )
 
@@ -130,6 +132,16 @@ def _gaussian(event: GaussianNoise) -> Loss:
     return Loss(epsilon=None, rho=moved / (2 * scale**2), mu_squared=mu_squared(moved, scale))
 
 
+def _thresholded(event: ThresholdedNoise) -> Loss:
+    """The loss of the noise, and the probability that a code of one unit alone is seen: Theorem 1 of
+    docs/theory/discovered-codes.md."""
+    threshold, rows = _positive(event.threshold, "threshold"), _positive(event.rows, "rows")
+    if threshold.denominator != 1 or rows.denominator != 1:
+        raise InputError("threshold and rows of an event must be whole numbers.")
+    delta = stability_delta(_positive(event.scale, "scale"), int(threshold), int(rows))
+    return replace(_gaussian(GaussianNoise(l2_squared=event.l2_squared, scale=event.scale)), approx_delta=delta)
+
+
 def _noisy_max(event: NoisyMax) -> Loss:
     """McKenna and Sheldon, arXiv:2010.12603: 2 sensitivity/scale for scores that may move both ways.
 
@@ -164,6 +176,7 @@ def _no_noise(_event: NoNoise) -> Loss:
 RULES: dict[type[Event], Callable[[Any], Loss]] = {
     GeometricNoise: _geometric,
     GaussianNoise: _gaussian,
+    ThresholdedNoise: _thresholded,
     NoisyMax: _noisy_max,
     GumbelMax: _gumbel_max,
     PureLoss: _proved_pure,

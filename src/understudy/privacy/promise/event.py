@@ -64,6 +64,22 @@ class GaussianNoise(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdedNoise(Event):
+    """Discrete Gaussian noise on the counts of the codes that occur, of which those that reach the threshold are told.
+
+    ``rows`` is how many rows one unit can have. What the threshold hides with too small a probability is a delta, which
+    the accountant computes.
+    """
+
+    l2_squared: Fraction
+    scale: Fraction
+    threshold: Fraction
+    rows: Fraction
+    kind: ClassVar[str] = "thresholded_gaussian"
+    numbers: ClassVar[tuple[str, ...]] = ("l2_squared", "scale", "threshold", "rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMax(Event):
     """One choice by exponential-noise maximum (permute and flip), scores of the given sensitivity, non-monotonic."""
 
@@ -138,7 +154,18 @@ class Strata(Event):
 
 
 EVENTS: dict[str, type[Event]] = {
-    c.kind: c for c in (GeometricNoise, GaussianNoise, NoisyMax, GumbelMax, PureLoss, ApproxLoss, NoNoise, Strata)
+    c.kind: c
+    for c in (
+        GeometricNoise,
+        GaussianNoise,
+        ThresholdedNoise,
+        NoisyMax,
+        GumbelMax,
+        PureLoss,
+        ApproxLoss,
+        NoNoise,
+        Strata,
+    )
 }
 
 

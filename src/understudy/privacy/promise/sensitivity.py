@@ -54,6 +54,19 @@ def margin_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit, cells:
     return Sensitivity(l1=moved, l2_squared=moved**2, linf=moved)
 
 
+def code_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit) -> Sensitivity:
+    """Sensitivity of the counts of codes that nobody listed: a unit may move from any code to any other.
+
+    ``linf`` is the number of rows of a unit, so the number of codes that it may have for itself.
+    """
+    (name,) = schema.margin(margin)
+    if name in unit.fixed:
+        raise InputError(f"'{name}' is fixed, so its codes are public; list them as levels.")
+    rows = unit.rows_per_unit
+    moved = 1 if unit.kind == "add_remove" else 2
+    return Sensitivity(l1=moved * rows, l2_squared=moved * rows**2, linf=rows)
+
+
 def selection_sensitivity(weights: Sequence[int], unit: Unit) -> int:
     """Largest change of a score weight x L1 distance(true counts, whole-number model counts) by one unit.
 
@@ -81,7 +94,7 @@ def _row_can_move(schema: Schema, margin: tuple[str, ...], fixed: tuple[str, ...
     free = [name for name in margin if name not in fixed]
     if prod(schema.shape(free)) < 2:
         return False
-    inside = [rule for rule in schema.impossible if set(rule.attributes) <= set(margin)]
+    inside = [rule for rule in schema.zeros if set(rule.attributes) <= set(margin)]
     if not inside or schema.cells(margin) > LARGEST_SEARCH:
         return True
     allowed = schema.allowed(margin)

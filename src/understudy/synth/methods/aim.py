@@ -52,14 +52,11 @@ from understudy.synth.shared.margins import (
     total_of,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.pairs import least_variance_power
+from understudy.synth.shared.pairs import least_variance_power, prior_while_choosing
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
 MODEL_CELLS = 1_000_000
-# Prior strength towards independence while choosing, in records. A fixed number is too weak for many records: the fit
-# between two choices would not end (near-deterministic sequences of 100,000 records: 100 left 15.9, 1,000 left 11.0).
-LEAST_PRIOR, PRIOR_SHARE = 100.0, 0.01
 MOST_ATTRIBUTES = 100
 # The factor by which a round grows. With Laplace noise, many small parts of epsilon achieve less than one large part;
 # with rho they achieve as much.
@@ -182,7 +179,7 @@ class Aim(ChoosingMethod):
             sensitivities={margin: margin_sensitivity(schema, margin, plan.unit) for margin in candidates},
             tracker=Tracker(
                 schema, self._modelled(required, plan.unit, measured), known=known, total=max(total, 1.0),
-                prior=max(LEAST_PRIOR, total * PRIOR_SHARE),
+                prior=prior_while_choosing(total),
             ),
         )  # fmt: skip
         while candidates and state.spent < currency.amount:

@@ -12,38 +12,20 @@ from understudy.core.schema import Schema
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.methods.ipf import Ipf
+from understudy.synth.shared.choosing_method import FittedMethod
 from understudy.synth.shared.margins import drawn_option, rows_law
 from understudy.synth.shared.method import Request, Synthesis, renamed, synthesizers
-from understudy.synth.shared.required import SHARE
 
 
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Independent:
+class Independent(FittedMethod):
     """Noisy one-way margins and no dependence beyond structural zeros: what ``ipf`` does with ``margins = 1``."""
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "one-way margins only, attributes independent; a baseline"
     guarantees: ClassVar[tuple[str, ...]] = Ipf.guarantees
     inference: ClassVar[str] = "valid"
-
-    rows_by: str | None = None
-    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
-    (independent rows; the default of ``draws = posterior``)."""
-    strata: str = ""
-    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
-    all rows."""
-    draws: str = "fit"
-    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
-    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
-    must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
-    ``predict(income)``. It comes on top of what the schema asks for."""
-    must_share: str = SHARE
-    """The share of the budget that is set aside for the tables this takes."""
-    must_rows: bool = True
-    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
-    unless the method chooses them as well."""
 
     def __post_init__(self) -> None:
         self._ipf()  # checks the options

@@ -31,11 +31,11 @@ from understudy.privacy.mechanisms.noise import Exact
 from understudy.privacy.promise.definition import Definition, NonPrivate
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Option, Plan, Step
+from understudy.synth.shared.choosing_method import RefiningMethod
 from understudy.synth.shared.margins import (
     check_copies,
     check_margin_sizes,
     check_model_size,
-    check_rows,
     drawn_option,
     is_public,
     known_margins,
@@ -48,8 +48,8 @@ from understudy.synth.shared.margins import (
     whole_number,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.shared.required import LABEL, SHARE, Musts, Required
+from understudy.synth.shared.refine import refuse_without_model
+from understudy.synth.shared.required import LABEL, Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Fitter, Strata, read_strata, synthesis_in_strata
 
@@ -68,7 +68,7 @@ TOGETHER = 20
 
 @synthesizers.add
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ipf:
+class Ipf(RefiningMethod):
     """Noisy margins chosen beforehand, and the model nearest to independence that they allow.
 
     Raises
@@ -88,12 +88,6 @@ class Ipf:
     """Which tables are measured: a number of ways (``2``: all pairs) or a list (``sex+age, age+income``)."""
     split: str | None = None
     """How the budget is divided over the tables: ``optimal`` (least total variance; the default) or ``equal``."""
-    rows_by: str | None = None
-    """How synthetic rows are drawn from the model: ``rounding`` (low variance; the default) or ``multinomial``
-    (independent rows; the default of ``draws = posterior``)."""
-    strata: str = ""
-    """Attributes whose combinations get a model each, for example ``region`` or ``region+sex``; empty: one model for
-    all rows."""
     postprocess: str = "joint"
     """``joint`` fits all tables together, with the noise of each known. ``published`` does what Raab (2022) published:
     equal shares of the budget, negative counts set to a tiny positive number, iterative proportional fitting,
@@ -104,27 +98,11 @@ class Ipf:
     sweeps: int = SWEEPS
     """After how many sweeps iterative proportional fitting stops where tables contradict one another (Raab used 5,000).
     Used with ``postprocess = published`` and without a guarantee only."""
-    draws: str = "fit"
-    """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
-    draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
-    refine: str = ""
-    """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
-    income:10``. A tenth of the budget pays for it."""
-    must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
-    ``predict(income)``. It comes on top of what the schema asks for."""
-    must_share: str = SHARE
-    """The share of the budget that is set aside for the tables this takes."""
-    must_rows: bool = True
-    """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
-    unless the method chooses them as well."""
 
     def __post_init__(self) -> None:
-        check_rows(self.draws, self.rows_by)
-        self._musts  # noqa: B018 - checks the options
+        RefiningMethod.__post_init__(self)  # super() does not work in a class with slots
         if self.draws == "posterior" and (self.strata or self.postprocess == "published"):
             raise InputError("draws = posterior is for one joint model of all rows; leave strata and postprocess out.")
-        check_refined(self.refine, self.draws)
         if self.refine and self.postprocess == "published":
             raise InputError("refine is not what Raab published; leave postprocess out.")
         for name, value, known in (
@@ -158,7 +136,7 @@ class Ipf:
                 f"margins ({self.margins}) say nothing but how large the strata are; name some attributes that vary "
                 f"inside them, such as {strata.inner[0]}."
             )
-        for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
+        for rules in {part.schema.zeros: part.schema for part in strata.parts}.values():
             check_model_size(rules, inner, [strata.inside(schema.margin(request.unit.fixed))])
         required = self._musts.read(schema, request.unit)
         published = self._published(request.budget)
@@ -241,13 +219,6 @@ class Ipf:
         if isinstance(plan.budget, NonPrivate):
             return replace(synthesis, measurements=())  # exact tables are never published, whatever is promised
         return synthesis
-
-    @property
-    def _musts(self) -> Musts:
-        return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
-
-    def _refined(self) -> Refined:
-        return Refined(method=replace(self, refine=""), refine=self.refine)
 
     def redraw(
         self, plan: Plan, schema: Schema, measured: Sequence[Measurement], records: int | None, stream: Stream

@@ -94,7 +94,7 @@ class Mst(ChoosingMethod):
         if not ones:
             raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
-        for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
+        for rules in {part.schema.zeros: part.schema for part in strata.parts}.values():
             check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
         edges = possible_pairs(strata, unit, self.model_cells)
         required = self._musts.read(schema, unit)

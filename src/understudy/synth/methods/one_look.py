@@ -3,7 +3,8 @@
 A small part of the budget measures the one-way margins. Another part measures once, with noise, how far every pair is
 from independence. These noisy distances and public sizes alone decide which pairs are worth their noise. These pairs
 and the one-way margins are then measured, with the shares that give the least expected error of all two-way tables, and
-fitted once. A run can end with no pair (it is then ``independent``), a tree, or many.
+fitted once. A run can end with no pair (it is then ``independent``), a tree, or many. Where noise is small, a second
+look shows which other pairs the model of the first ones gets wrong.
 
 Related: McKenna, Miklau and Sheldon (2021) choose a tree in as many rounds as it has edges, AIM (2022) chooses and
 measures in turn. One look costs the noise of all pairs at once, and nothing has to be fitted between choices.
@@ -11,8 +12,8 @@ measures in turn. One look costs the noise of all pairs at once, and nothing has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import pi, sqrt
 from statistics import fmean
@@ -23,15 +24,18 @@ import numpy as np
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.schema import Schema
-from understudy.errors import UnsupportedError
+from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.models.fit import Known
 from understudy.models.junction_tree import tree_cells
+from understudy.models.model import PairMargins
+from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
-from understudy.synth.shared.choosing_method import ChoosingMethod
+from understudy.synth.shared.choosing_method import AGAIN, ChoosingMethod
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.expected_error import PairChoice, shrunk_departures
 from understudy.synth.shared.forecast import USUAL_RECORDS
@@ -51,17 +55,26 @@ from understudy.synth.shared.margins import (
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.pairs import (
+    OF_EMPTY,
     Independence,
     kept_together,
     one_way_margins,
     one_way_steps,
     possible_pairs,
+    prior_while_choosing,
 )
+from understudy.synth.shared.required import Required
 from understudy.synth.shared.rows import synthesis_of
 from understudy.synth.shared.strata import Strata, read_strata
 
-MODEL_CELLS = 300_000
-LOOK = "look at every pair"
+MODEL_CELLS = 1_000_000
+FIRST_CELLS = 0.3  # the part of the model that pairs chosen by the first look may take: room for those of a second
+LOOK, LOOK_AGAIN = "look at every pair", "look again at the other pairs"
+# A second look costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken where chains
+# of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong.
+TRUSTED = 1.0
+LOOKS = ("auto", "always", "never")
+HALF = Fraction(1, 2)  # of what a second look leaves is spent before it
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not make an infinite precision
 # The share of the budget for the first one-way margins: enough that their error is SMALL, as a part of all records.
 LEAST_FIRST, MOST_FIRST, SMALL = Fraction(1, 10), Fraction(1, 3), 0.05
@@ -76,6 +89,8 @@ class OneLook(ChoosingMethod):
 
     Raises
     ------
+    UnknownNameError
+        If a value is none of those that an option offers.
     InputError
         If an option is not what it should be, or options do not go together.
     """
@@ -84,9 +99,21 @@ class OneLook(ChoosingMethod):
     summary: ClassVar[str] = "pairs chosen from one noisy look at all of them; for many attributes, in seconds"
     guarantees: ClassVar[tuple[str, ...]] = ("pure", "approx", "zcdp")
     inference: ClassVar[str] = "selection not modelled"
-    chooses_first: ClassVar[bool] = True  # what is measured after the choice does not influence it
+    # What is measured after the choice does not influence it, unless there was a second look (AGAIN).
+    chooses_first: ClassVar[bool] = True
 
     model_cells: int = MODEL_CELLS
+    look_again: str = "auto"
+    """Whether there is a second look, at how far the other pairs are from a model of what was measured by then:
+    ``auto`` (where noise is small beside what chains of pairs are trusted to explain), ``always`` or ``never``. After a
+    second look, ``infer`` does not call answers from chosen tables valid."""
+
+    def __post_init__(self) -> None:
+        ChoosingMethod.__post_init__(self)  # super() does not work in a class with slots
+        if self.look_again not in LOOKS:
+            raise unknown_name("look_again", self.look_again, LOOKS)
+        if self.look_again == "always" and self.strata:
+            raise InputError("a second look is for one model of all rows; leave strata out, or look_again.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
@@ -98,7 +125,7 @@ class OneLook(ChoosingMethod):
         if not ones:
             raise UnsupportedError("everything in this schema is fixed or constant; nothing is left to protect.")
         check_margin_sizes(schema, ones)
-        for rules in {part.schema.impossible: part.schema for part in strata.parts}.values():
+        for rules in {part.schema.zeros: part.schema for part in strata.parts}.values():
             check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
         whole, required = Currency.for_choosing(request.budget), self._musts.read(schema, unit)
         currency = required.left(whole)
@@ -121,7 +148,9 @@ class OneLook(ChoosingMethod):
                               repeats=most))  # fmt: skip
             notes = (
                 f"At most {most} tables are measured after the look. The fewer there are, and the larger one is, the "
-                "larger its share of what is left, so most have less noise than stated.",
+                "larger its share of what is left, so most have less noise than stated. Where chains of pairs explain "
+                "much and noise is small, a part of what is left pays for a second look, at how far the other pairs "
+                "are from a model of what was measured by then.",
             )
         return planned(
             schema,
@@ -131,6 +160,7 @@ class OneLook(ChoosingMethod):
             options={
                 "strata": self.strata,
                 "model_cells": self.model_cells,
+                **({} if self.look_again == "auto" else {"look_again": self.look_again}),
                 "rows_by": rows_law(self.draws, self.rows_by),
                 **drawn_option(self.draws),
                 **self._musts.options(required),
@@ -164,20 +194,27 @@ class OneLook(ChoosingMethod):
             left = currency.amount * (1 - first_share - _looking(currency))
             singles = measured[len(required.tables) :]
             choice = self._choice(strata, currency, gate, singles, pairs=pairs, total=total, left=left)
-            sizes = {name: schema[name].size for name in strata.inner}
-            always = kept_together(strata, unit)
-            always += map(strata.inside, required.groups(self.model_cells, always))
+            fits = self._fitting(strata, unit, required, pairs)
 
-            def fits(numbers: Sequence[int]) -> bool:
-                return tree_cells(sizes, [*always, *(pairs[number] for number in numbers)]) <= self.model_cells
+            def asked(
+                choice: PairChoice, numbers: Sequence[int], amount: Fraction
+            ) -> Iterable[tuple[Margin, Fraction]]:
+                margins = [*ones, *(strata.joined(pairs[number]) for number in numbers)]
+                return zip(margins, (amount * share for share in choice.shares(numbers)), strict=True)
 
-            numbers = choice.choose(fits)
-            margins = [*ones, *(strata.joined(pairs[number]) for number in numbers)]
-            measured += gate.measure([
-                Query(margin=margin, mechanism=currency.noise(left * share, schema, margin, unit),
-                      label=f"table {number}: {margin_label(margin)}")
-                for number, (margin, share) in enumerate(zip(margins, choice.shares(numbers), strict=True), start=1)
-            ])  # fmt: skip
+            numbers = choice.choose(lambda chosen: fits(chosen) <= FIRST_CELLS * self.model_cells)
+            again = not strata.names and len(numbers) < len(pairs) and self._looks_again(currency, choice, numbers)
+            if again:
+                left -= currency.amount * _looking(currency)
+                measured += _tables(gate, schema, currency, asked(choice, numbers, left * HALF), label="")
+                total = total_of(schema, public_records(plan, gate), measured)
+                left *= 1 - HALF
+                seen = self._modelled(required, unit, measured)
+                choice = self._choice_again(choice, numbers, currency, gate, seen, pairs=pairs, known=known,
+                                            total=total, left=left, strata=strata)  # fmt: skip
+                numbers = choice.choose(lambda chosen: fits(chosen) <= self.model_cells)
+            label = AGAIN if again else ""
+            measured += _tables(gate, schema, currency, asked(choice, numbers, left), label=label)
             if numbers:
                 notes = (f"Pairs: {'; '.join(margin_label(pairs[number]) for number in numbers)}.",)
             notes = (*notes, f"Expected error of two-way tables, by the noisy look: mean S_pMSE about "
@@ -186,6 +223,62 @@ class OneLook(ChoosingMethod):
         return synthesis_of(
             plan, strata, measured, total=total, stream=stream, draws=self.draws, rows_by=self.rows_by, known=known,
             notes=notes, modelled=self._modelled(required, unit, measured),
+        )  # fmt: skip
+
+    def _looks_again(self, currency: Currency, choice: PairChoice, numbers: Sequence[int]) -> bool:
+        """Whether a second look is worth its cost, by the first one."""
+        if self.look_again != "auto":
+            return self.look_again == "always"
+        trusted, noise = choice.relied_on(numbers)
+        # Under a pure epsilon two halves have twice the variance of the whole.
+        return currency.concentrated and trusted > TRUSTED * noise
+
+    def _fitting(
+        self, strata: Strata, unit: Unit, required: Required, pairs: Sequence[Margin]
+    ) -> Callable[[Sequence[int]], int]:
+        """How many cells a model of some pairs has, beside what is in it in any case."""
+        schema = strata.parts[0].schema
+        sizes = {name: schema[name].size for name in strata.inner}
+        always = kept_together(strata, unit)
+        always += map(strata.inside, required.groups(self.model_cells, always))
+        return lambda numbers: tree_cells(sizes, [*always, *(pairs[number] for number in numbers)])
+
+    def _choice_again(
+        self, before: PairChoice, held: Sequence[int], currency: Currency, gate: Gate,
+        measured: Sequence[Measurement], *, pairs: Sequence[Margin], known: Known, total: float, left: Fraction,
+        strata: Strata,
+    ) -> PairChoice:  # fmt: skip
+        """A second look, at how far the other pairs are from a model of all that was measured."""
+        schema, unit = strata.schema, gate.unit
+        model = Tracker(schema, measured, known=known, total=max(total, 1.0), prior=prior_while_choosing(total)).model
+        others = [number for number in range(len(pairs)) if number not in set(held)]
+        expected = PairMargins(model).tables(pairs[number] for number in others)
+        offered = [
+            Candidate(margin=pairs[number], model=np.rint(expected[pairs[number]]).astype(np.int64))
+            for number in others
+        ]
+        noise = currency.noise_on(currency.amount * _looking(currency), comparison_sensitivity([1] * len(others), unit))
+        noisy = gate.compare(offered, mechanism=noise, label=LOOK_AGAIN).astype(float)
+        first, certain = np.zeros(len(before.first)), np.zeros(len(pairs))
+        place = {name: number for number, name in enumerate(strata.inner)}
+        numbers = {pair: number for number, pair in enumerate(pairs)}
+        errors = np.zeros(len(place))
+        for one in measured:
+            for name in one.margin:
+                summed = one.values.size / schema[name].size
+                first[place[name]] += 1.0 / max(one.mechanism.variance * summed, LEAST_VARIANCE)
+            if one.margin in numbers:
+                certain[numbers[one.margin]] += 1.0 / max(one.mechanism.variance, LEAST_VARIANCE)
+        for name, number in place.items():
+            counts = model.project((name,))
+            off = sqrt(2 / pi / first[number]) if first[number] else 0.0
+            errors[number] = float(np.minimum(off, counts + OF_EMPTY * off).sum())
+        explained = np.hypot(*errors[before.ends[others]].T)
+        departures = before.departures.copy()
+        departures[others] = shrunk_departures(noisy, explained, noise.variance, before.most[others])
+        return replace(
+            before, first=first, known=certain, departures=departures, held=tuple(held),
+            noise=max(currency.noise(left, schema, pairs[0], unit).variance, LEAST_VARIANCE),
         )  # fmt: skip
 
     def _choice(
@@ -227,6 +320,17 @@ class OneLook(ChoosingMethod):
             noise=max(currency.noise(left, schema, offered[0].margin, unit).variance, LEAST_VARIANCE),
             concentrated=currency.concentrated,
         )
+
+
+def _tables(
+    gate: Gate, schema: Schema, currency: Currency, asked: Iterable[tuple[Margin, Fraction]], *, label: str
+) -> list[Measurement]:
+    """Some margins, each with what it gets."""
+    return gate.measure([
+        Query(margin=margin, mechanism=currency.noise(amount, schema, margin, gate.unit),
+              label=f"{label}table {number}: {margin_label(margin)}")
+        for number, (margin, amount) in enumerate(asked, start=1)
+    ])  # fmt: skip
 
 
 def _looking(currency: Currency) -> Fraction:

@@ -67,7 +67,7 @@ class ReverseMapped:
             Step(label=f"copy {copy}", margin=schema.names, action="draw", event=NoNoise(), cells=possible)
             for copy in range(1, request.copies + 1)
         )
-        notes = (WARNING, *((REPAIRED,) if schema.impossible else ()))
+        notes = (WARNING, *((REPAIRED,) if schema.zeros else ()))
         return planned(schema, request, method=self.name, steps=steps, options={"prior": self.prior}, notes=notes)
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002

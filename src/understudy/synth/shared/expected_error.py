@@ -72,6 +72,7 @@ class PairChoice:
     each pair is from independence, in records (L1). ``most``: how far it could be. ``evenness``: the records among
     which a pair can differ (:func:`squared_departure`). ``noise``: the variance on a cell if one table got everything.
     ``concentrated``: whether shares are of rho. ``implied``: the part of the dependence of a chain that counts.
+    ``held``: pairs that are in the model already; the departures of all others are then departures from that model.
     """
 
     one_powers: Floats
@@ -85,6 +86,7 @@ class PairChoice:
     noise: float
     concentrated: bool
     implied: float = IMPLIED
+    held: tuple[int, ...] = ()
     expects: Floats = field(init=False)  # people in a cell of each power
     filled: Floats = field(init=False)  # cells of each pair that are filled in at least one of two tables, minus one
     resting: Floats = field(init=False)  # the weight of the error of a one-way margin, over all pairs that use it
@@ -99,8 +101,9 @@ class PairChoice:
 
     def choose(self, fits: Fits) -> list[int]:
         """The pairs that are worth their noise, best first; ``fits``: whether one model holds some pairs together."""
-        chosen: list[int] = []
+        chosen: list[int] = list(self.held)
         left = np.ones(len(self.ends), dtype=bool)
+        left[chosen] = False
         shares, unexplained = self._best_shares(chosen), self._unexplained(chosen)
         gains, tried = self._gains(unexplained, left, chosen, shares)
         while left.any():
@@ -132,15 +135,27 @@ class PairChoice:
         """The mean expected error of all pairs, if these are measured with the best shares."""
         return self._sum(chosen, self._best_shares(chosen)) / len(self.ends)
 
+    def relied_on(self, chosen: Sequence[int]) -> tuple[float, float]:
+        """The error that chains of chosen pairs are trusted to explain in other pairs, and the error from noise."""
+        whole, left = (
+            squared_departure(one, self.evenness) / self.filled for one in (self.departures, self._unexplained(chosen))
+        )
+        trusted = np.delete(whole - left, list(chosen))
+        return float(trusted.sum()), float(self._errors(chosen, self._best_shares(chosen))[0])
+
     def _unexplained(self, chosen: Sequence[int]) -> Floats:
-        """Departures less what chains of measured pairs imply."""
+        """Departures less what chains of measured pairs imply, beyond what the model held already."""
+        along = self.implied * (self._along(chosen) - self._along(self.held))
+        return np.asarray(np.maximum(self.departures - along * self.most, 0.0))
+
+    def _along(self, chosen: Sequence[int]) -> Floats:
+        """How strongly the ends of every pair depend on one another along chains of some pairs; 0 to 1."""
         implied = np.eye(len(self.one_powers))
         strength = np.clip(self.departures / np.maximum(self.most, 1e-9), 0.0, 1.0)
         for number in chosen:
             first, second = self.ends[number]
             implied = _with_edge(implied, int(first), int(second), float(strength[number]))
-        along = self.implied * implied[self.ends[:, 0], self.ends[:, 1]]
-        return np.asarray(np.maximum(self.departures - along * self.most, 0.0))
+        return np.asarray(implied[self.ends[:, 0], self.ends[:, 1]])
 
     def _variances(self, shares: Floats) -> Floats:
         return np.asarray(self.noise / np.maximum(shares, 1e-12) ** (1 if self.concentrated else 2))
@@ -185,9 +200,9 @@ class PairChoice:
     def _slopes(self, chosen: Sequence[int], shares: Floats) -> Floats:
         """How much the sum of errors falls as the share of each table grows: share times derivative."""
         own, ends = self._precisions(chosen, shares)
-        total = own + self.first
+        total = np.maximum(own + self.first, 1e-300)  # public attributes have no noise, and nothing falls
         np.add.at(total, self.ends[list(chosen)].ravel(), ends.reshape(-1))
-        variances = 1.0 / np.maximum(total, 1e-300)
+        variances = 1.0 / total
         falls = (self._one_errors(variances) - self._one_errors(variances / STEP)) / (STEP - 1.0) / total
         power = 1.0 if self.concentrated else 2.0
         slopes = power * falls * own

@@ -7,6 +7,7 @@ files of the benchmarks have means of .21, .21, .26 and .48 of it. Nothing here 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import sqrt
@@ -19,6 +20,7 @@ from understudy.privacy.promise.definition import NonPrivate, PureDP
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.expected_error import PairChoice, crossed, powers
 from understudy.synth.shared.margins import is_public
+from understudy.synth.shared.required import LABEL
 
 USUAL_RECORDS = 10_000  # where nobody says how many there are
 USUAL_STRENGTH = 0.2  # the mean over pairs, as a part of the largest possible departure from independence
@@ -36,14 +38,7 @@ def forecast(plan: Plan, schema: Schema, strength: float = USUAL_STRENGTH) -> fl
     choice = assumed_choice(plan, schema, strength)
     if choice is None:
         return None
-    chosen, _ = _measured(plan, schema, choice)
-    return choice.error(chosen)
-
-
-def nothing_to_choose(plan: Plan, schema: Schema, strength: float) -> bool:
-    """Whether noise would hide pairs even if they were as strong as this."""
-    choice = assumed_choice(plan, schema, strength)
-    return choice is not None and not _measured(plan, schema, choice)[1]
+    return choice.error(_measured(plan, schema, choice))
 
 
 def with_forecast(plan: Plan, schema: Schema) -> Plan:
@@ -65,7 +60,8 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
     """What a plan knows of every pair before it chooses, under the assumptions above."""
     names = [name for name in schema.names if schema[name].size > 1]
     steps = [step for step in plan.steps if step.action == "measure" and step.standard_deviation is not None]
-    told = [step for step in steps if step.margin]
+    in_rows = plan.options.get("must_rows", True) in (True, "true")
+    told = [step for step in steps if step.margin and (in_rows or not step.label.startswith(LABEL))]
     if isinstance(plan.budget, NonPrivate) or not told or not 2 <= len(names) <= MOST_FORECAST:
         return None
     records = float(plan.records or plan.rows or USUAL_RECORDS)
@@ -102,21 +98,24 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
     )
 
 
-def _measured(plan: Plan, schema: Schema, choice: PairChoice) -> tuple[list[int], list[int]]:
-    """The pairs that a plan measures, and which of them it would choose during the run."""
+def _measured(plan: Plan, schema: Schema, choice: PairChoice) -> list[int]:
+    """The pairs that rows follow: those that a plan fixes, and those it would choose during the run."""
     fixed = [int(number) for number in np.flatnonzero(choice.known > 0)]
     if _left(plan) is None:
-        return fixed, []
+        return fixed
     names = [name for name in schema.names if schema[name].size > 1]
     sizes = {name: schema[name].size for name in names}
     limit = int(plan.options.get("model_cells", 0) or 0)
 
-    def fits(numbers: list[int]) -> bool:
+    def fits(numbers: Sequence[int]) -> bool:
         groups = [tuple(names[end] for end in choice.ends[number]) for number in numbers]
         return tree_cells(sizes, groups) <= limit
 
-    chosen = choice.choose(lambda numbers: fits(list(numbers)))
-    return chosen, chosen
+    held: list[int] = []
+    for number in fixed:
+        if fits([*held, number]):
+            held.append(number)
+    return replace(choice, held=tuple(held)).choose(fits)
 
 
 def _left(plan: Plan) -> float | None:

@@ -223,7 +223,7 @@ def _check_refinable(schema: Schema, attribute: Attribute, count: int) -> None:
             f"refine: '{attribute.name}' has {attribute.bins} bins; merge them into at least {LEAST} and at most "
             f"{most} ({count} were asked for)."
         )
-    if any(attribute.name in rule.attributes for rule in schema.impossible):
+    if any(attribute.name in rule.attributes for rule in schema.zeros):
         raise UnsupportedError(
             f"a structural zero is about '{attribute.name}', and a merged bin might be partly impossible; leave it out "
             "of refine."

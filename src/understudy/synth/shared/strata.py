@@ -176,7 +176,7 @@ def read_strata(schema: Schema, text: str) -> Strata:
 def _rules_inside(schema: Schema, place: dict[str, int]) -> list[Impossible] | None:
     """The structural zeros that remain in one stratum; None if they rule it out altogether."""
     kept = []
-    for rule in schema.impossible:
+    for rule in schema.zeros:
         codes = rule.codes(schema)
         if any(name in codes and code not in codes[name] for name, code in place.items()):
             continue  # the rule speaks of other strata

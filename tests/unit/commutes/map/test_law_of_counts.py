@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import understudy as us
@@ -12,9 +13,12 @@ from understudy.commutes.map.counts_law import (
     error_at_most,
     noise_law,
     off_alike,
+    pair_noise,
     stated_law,
     urn_law,
 )
+from understudy.commutes.shared.distances_and_homes import HOMES_LABEL
+from understudy.core.places import make_places
 from understudy.demo.commuters import make_world
 from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.privacy.randomness.streams import SeededStream
@@ -103,9 +107,39 @@ def source():
 @pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 def test_a_release_without_home_areas_says_nothing_about_the_model(source):
     made = us.synthesize(source, method="commute", budget=us.PureDP(epsilon=4), stream=SeededStream(4))
-    assert off_alike(made, 1) > 0
+    found = off_alike(made, 1)
+    noise = next(one for one in made.measurements if one.label == HOMES_LABEL).mechanism
+    assert found.share > 0
+    assert found.jobs >= 2 * noise.variance**0.5  # noise alone is that large in an area
     without = us.synthesize(source, method="commute", budget=us.PureDP(epsilon=4), home_share="0")
     assert off_alike(without, 1) is None
+
+
+@pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+def test_flows_between_areas_state_the_noise_of_a_pair(source):
+    made = us.synthesize(source, method="commute_tree", budget=us.PureDP(epsilon=2), stream=SeededStream(5))
+    found = pair_noise(made)
+    assert found is not None
+    assert list(made.places.areas)[found.level] == "tract"
+    assert found.variance == pytest.approx(2 * np.exp(-1) / (1 - np.exp(-1)) ** 2)  # all of epsilon, two jobs moved
+    county = us.synthesize(source, method="commute_tree", budget=us.PureDP(epsilon=2), finest="county")
+    assert pair_noise(county).level == found.level - 1
+    private = us.synthesize(source, method="commute_tree", budget=us.PureDP(epsilon=2), unit=Unit())
+    assert pair_noise(private) is None
+    assert pair_noise(us.synthesize(source, method="commute", budget=us.PureDP(epsilon=2))) is None
+
+
+@pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+def test_far_flows_that_were_measured_as_wholes_have_no_ranges():
+    ids = [f"{county}{place}" for county in "ab" for place in range(6)]
+    latitude = [(40 if name[0] == "a" else 43) + int(name[1]) / 100 for name in ids]
+    areas = {"county": [name[0] for name in ids], "tract": [f"{name[0]}{int(name[1]) // 3}" for name in ids]}
+    places = make_places(ids, latitude, [-100.0] * 12, areas=areas)
+    flows = pa.table({"origin": ids * 2, "destination": ids + ids[::-1], "jobs": [5] * 24})
+    source = us.open_commutes(flows, places=places)
+    for near, known in (("50", False), ("500", True)):
+        made = us.synthesize(source, method="commute_tree", budget=us.PureDP(epsilon=2), near=near)
+        assert (pair_noise(made) is not None) == known
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.5, 1.0])

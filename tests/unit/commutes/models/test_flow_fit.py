@@ -1,4 +1,4 @@
-"""Expected flows from noisy counts: margins are met, and each cell is its posterior mean."""
+"""Flows from noisy counts: margins are met, and what is known of each cell is its posterior."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import nbinom
 
 from understudy.commutes.models.area_pairs import make_area_pairs
-from understudy.commutes.models.flow_fit import SHAPES, NoisyCells, fit_gravity, trust_cells
+from understudy.commutes.models.flow_fit import SHAPES, NoisyCells, believe_cells, fit_gravity
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.randomness.streams import SeededStream
@@ -52,7 +52,7 @@ def test_a_cell_is_its_posterior_mean(mechanism):
     gravity = np.full(4000, 6.0)
     counts = nbinom.rvs(0.9, 0.9 / (0.9 + 6.0), size=4000, random_state=rng)
     noisy = mechanism.run(counts.astype(np.int64), SeededStream(4))
-    found = trust_cells(gravity, NoisyCells(values=noisy, mechanism=mechanism))
+    found = believe_cells(gravity, NoisyCells(values=noisy, mechanism=mechanism)).mean()
 
     def likelihood(shape):
         support = np.arange(300)
@@ -77,7 +77,8 @@ def test_a_cell_that_is_not_reported_counts_as_that():
     noisy, reported = np.full(3000, 5, dtype=np.int64), np.zeros(3000, dtype=bool)
     noisy[cells], reported[cells] = values, True
     gravity = np.full(3000, counts.mean())
-    found = trust_cells(gravity, NoisyCells(values=noisy, mechanism=mechanism, reported=reported, threshold=5))
+    cells = NoisyCells(values=noisy, mechanism=mechanism, reported=reported, threshold=5)
+    found = believe_cells(gravity, cells).mean()
     hidden = found[~reported]
     assert np.ptp(hidden) < 1e-9
     truth = counts[~reported].mean()
@@ -88,6 +89,48 @@ def test_a_cell_that_is_not_reported_counts_as_that():
 def test_large_counts_keep_their_noisy_value():
     mechanism = Geometric(scale=1)
     gravity, noisy = np.array([900.0, 1000.0, 1100.0, 5.0]), np.array([5000, 1200, 300, 160])
-    found = trust_cells(gravity, NoisyCells(values=noisy, mechanism=mechanism))
+    found = believe_cells(gravity, NoisyCells(values=noisy, mechanism=mechanism)).mean()
     assert found == pytest.approx(noisy, rel=0.02)
     assert math.isfinite(found.sum())
+
+
+def test_a_level_of_the_posterior_is_that_of_the_enumeration():
+    mechanism = Geometric(scale=2)
+    noisy = SeededStream(1).discrete_laplace(3, 500) + 4
+    gravity = np.full(500, 3.0)
+    beliefs = believe_cells(gravity, NoisyCells(values=noisy, mechanism=mechanism))
+    support = np.arange(200)
+
+    def levels(shape):
+        prior = nbinom.pmf(support, shape, shape / (shape + 3.0))
+        joint = prior * np.exp(mechanism.log_pmf(noisy[:, None], support[None, :]))
+        return np.log(joint.sum(1)).sum(), np.cumsum(joint / joint.sum(1, keepdims=True), axis=1)
+
+    exact = max((levels(shape) for shape in SHAPES), key=lambda one: one[0])[1]
+    for level in (0.1, 0.5, 0.93):
+        found = beliefs.at(np.arange(500), np.full(500, level), np.full(500, 10**6))
+        assert (found == (exact < level).sum(axis=1)).all()
+    cells = np.arange(3)
+    assert beliefs.at(cells, np.zeros(3), np.full(3, 7)).tolist() == [0, 0, 0]
+    assert beliefs.at(cells, np.ones(3), np.full(3, 7)).tolist() == [7, 7, 7]
+    assert beliefs.at(cells, np.full(3, 0.999), np.full(3, 2)).max() == 2
+
+
+def test_very_wide_noise_is_tabulated_in_steps_and_says_the_same():
+    """Noise so wide that counts are taken in steps: the mean is still that of the enumeration, to within a step."""
+    mechanism = Geometric(scale=100)
+    noisy = np.repeat(np.array([-300, 0, 50, 400, 2000]), 40)
+    gravity = np.full(len(noisy), 60.0)
+    beliefs = believe_cells(gravity, NoisyCells(values=noisy, mechanism=mechanism))
+    assert beliefs.step > 1
+    support = np.arange(6000)
+
+    def posterior(shape):
+        prior = nbinom.pmf(support, shape, shape / (shape + 60.0))
+        joint = prior * np.exp(mechanism.log_pmf(noisy[::40, None], support[None, :]))
+        return np.log(joint.sum(1)).sum(), (joint @ support) / joint.sum(1)
+
+    exact = max((posterior(shape) for shape in SHAPES), key=lambda one: one[0])[1]
+    assert beliefs.mean()[::40] == pytest.approx(exact, abs=2 * beliefs.step)
+    middle = beliefs.at(np.arange(len(noisy)), np.full(len(noisy), 0.5), np.full(len(noisy), 10**6))[::40]
+    assert (np.diff(middle) >= 0).all()

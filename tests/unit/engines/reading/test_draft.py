@@ -172,7 +172,9 @@ def test_decimal_commas(tmp_path):
     assert schema["wage"].kind == "numeric"
     assert schema["size"].levels == (0, 1, 2)
     assert open_local(path, schema, delimiter=";", decimal_comma=True).total() == 40
-    assert reviewed(draft_schema(path, delimiter=";")).ignore == ("wage",)
+    guessed = reviewed(draft_schema(path))
+    assert (guessed.file.delimiter, guessed.file.decimal) == (";", ",")
+    assert open_local(path, guessed).total() == 40
     with pytest.raises(InputError, match="goes with CSV"):
         draft_schema(FRAME, decimal_comma=True)
 
@@ -191,13 +193,27 @@ def test_decimal_commas_with_a_question_asked_of_some_people(tmp_path):
     assert pay.edges[:2] == (0, 0.01)
 
 
-def test_what_is_written_otherwise_is_left_out_and_said_so(tmp_path):
+def test_what_is_written_otherwise_is_guessed_and_said(tmp_path):
     path = tmp_path / "a.csv"
     rows = "".join(f'{k % 28 + 1:02}.{k % 12 + 1:02}.20{k % 20:02},"{k},5",{k % 3}\n' for k in range(600))
     path.write_text("day,cost,group\n" + rows)
     text = draft_schema(path)
-    assert "'day' holds dates, as it seems" in text
-    assert "'cost' holds numbers that are written with a decimal comma" in text
+    assert "# days stand before months.\n" in text
+    assert "# numbers have a decimal comma.\n" in text
+    schema = reviewed(text)
+    assert (schema["day"].kind, schema["cost"].decimals) == ("date", 1)
+    assert open_local(path, schema).total() == 600
+
+
+def test_what_is_written_in_two_ways_is_left_out_and_said_so(tmp_path):
+    path = tmp_path / "a.csv"
+    days = ["13.05.2020", "05/14/2020"]
+    path.write_text(
+        "day,cost,sex\n" + "".join(f'{days[k % 2]},"{k}{",."[k % 5 < 2]}25",{"FM"[k % 2]}\n' for k in range(600))
+    )
+    text = draft_schema(path)
+    assert "'day' holds dates that are not all written in one way" in text
+    assert "'cost' holds numbers with a decimal comma and others" in text
 
 
 def test_codes_of_countries_are_no_amounts():

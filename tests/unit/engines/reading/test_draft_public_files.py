@@ -19,7 +19,12 @@ from understudy.privacy.randomness.streams import SeededStream
 DATA = Path(os.environ.get("UNDERSTUDY_DATA", Path(__file__).resolve().parents[5] / "shared" / "data"))
 FILES = (
     "eusilc/eusilc.parquet", "sdnist/ma2019.parquet", "adult/adult.parquet", "nltcs/nltcs.parquet",
-    "sd2011/S7.csv", "sd2011/S3.parquet", "lodes/ri_blocks.parquet", "lodes/ri_od_2019.parquet",
+    "sd2011/S7.csv", "sd2011/S5.csv", "sd2011/S3.csv", "sd2011/S7.parquet", "sd2011/S5.parquet", "sd2011/S3.parquet",
+    "lodes/ri_blocks.parquet", "lodes/ri_od_2019.parquet", "lodes/dc_xwalk.csv.gz",
+    pytest.param("lodes/dc_od_main_JT00_2019.csv.gz", marks=(pytest.mark.full, pytest.mark.xfail(
+        strict=True, reason="small counts with a long tail share one bin: the mean of SE01 comes out 0.4 sd too large"
+    ))),
+    pytest.param("lodes/dc_od_aux_JT00_2019.csv.gz", marks=pytest.mark.full),
 )  # fmt: skip
 MOST_IN_ONE_BIN = 0.6  # of the rows that are filled, unless they all have one value
 
@@ -52,13 +57,15 @@ def check(data, schema, rows, column):
         kinds = len(np.unique(amounts[codes == fullest]))
         assert shares[fullest] <= MOST_IN_ONE_BIN or kinds == 1, (attribute.name, shares.round(2))
         again = pd.to_numeric(pd.Series(made.column(attribute.name).to_pylist()), errors="coerce").to_numpy(float)
-        assert abs(np.median(again[in_bins]) - np.median(amounts[in_bins])) <= 0.5 * np.std(amounts[in_bins]) + 1
+        spread = np.std(amounts[in_bins])
+        assert abs(np.median(again[in_bins]) - np.median(amounts[in_bins])) <= 0.5 * spread + 1
+        assert abs(np.mean(again[in_bins]) - np.mean(amounts[in_bins])) <= 0.2 * spread, attribute.name
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_public_file_released_as_drafted(name):
     path = found(name)
-    frame = pd.read_csv(path, keep_default_na=False) if path.suffix == ".csv" else pq.read_table(path).to_pandas()
+    frame = pd.read_csv(path, keep_default_na=False) if ".csv" in path.name else pq.read_table(path).to_pandas()
     check(path, approved(draft_schema(path)), len(frame), lambda column: frame[column])
 
 
@@ -116,8 +123,8 @@ def test_a_messy_file_released_as_drafted(messy):
     assert schema["income"].integer
     assert len(schema["zip"].levels) == len(MESSY["zip"].unique())
     assert schema["industry_code"].levels
-    assert "'Male' and 'male' and 'MALE '" in text or "may be spellings of one level" in text
-    assert "--missing-text NA" in text
+    assert "spellings are read as one level" in text
+    assert schema.file.missing_values == ("NA",)
     assert "density" in text
     assert "never filled where sex is" in text
 

@@ -8,9 +8,11 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError
+from understudy.inference.chosen_tables import tables_after_choosing
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.synth.shared.choosing_method import AGAIN
 from understudy.synth.shared.expected_error import PairChoice, crossed, powers, shrunk_departures, squared_departure
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
@@ -46,6 +48,48 @@ def test_it_measures_the_pair_that_depends_and_spends_its_budget(budget, unit):
     table = release.frame()
     same = np.mean([one == other for one, other in zip(table["a"].to_pylist(), table["b"].to_pylist(), strict=True)])
     assert same > 0.7
+
+
+def chain(rows=6000, columns=6):
+    """Each attribute mostly repeats the one before it, and the last also the first: what a chain alone does not say."""
+    generator = np.random.default_rng(3)
+    codes = [generator.integers(0, 3, rows)]
+    for _ in range(columns - 1):
+        codes.append(np.where(generator.random(rows) < 0.7, codes[-1], generator.integers(0, 3, rows)))
+    codes[-1] = np.where(generator.random(rows) < 0.5, codes[0], codes[-1])
+    names = [f"v{place}" for place in range(columns)]
+    schema = us.Schema(attributes=tuple(us.Attribute(name=name, levels=(0, 1, 2)) for name in names))
+    return us.open_source(pa.table({name: pa.array(one) for name, one in zip(names, codes, strict=True)}), schema)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda one: one.name)
+@pytest.mark.parametrize("unit", ["replace", "add_remove"])
+def test_a_second_look_stays_within_the_budget_and_is_told_of(budget, unit):
+    release = make(chain(), budget, unit, look_again="always", model_cells=1000)
+    assert satisfies(compose(release.provenance.events, us.Unit(kind=unit), by=release.provenance.by), budget)
+    labels = [one.label for one in release.measurements]
+    assert any(label.startswith(AGAIN) for label in labels)
+    assert tables_after_choosing(release, ("v0", "v1")) is None
+    once = make(chain(), budget, unit, look_again="never")
+    assert not any(one.label.startswith(AGAIN) for one in once.measurements)
+
+
+def test_a_second_look_is_taken_where_noise_is_small_beside_what_chains_explain():
+    large, small = us.ZCDP(rho=10), us.ZCDP(rho="0.000002")
+    taken = [
+        any(one.label.startswith(AGAIN) for one in make(chain(), budget, model_cells=1000).measurements)
+        for budget in (large, small)
+    ]
+    assert taken == [True, False]
+    pure = make(chain(), us.PureDP(epsilon=50), model_cells=1000)
+    assert not any(one.label.startswith(AGAIN) for one in pure.measurements)
+
+
+def test_a_second_look_and_strata_do_not_go_together():
+    with pytest.raises(InputError, match="one model of all rows"):
+        make(source(), us.ZCDP(rho=1), strata="a", look_again="always")
+    with pytest.raises(InputError, match="sometimes"):
+        make(source(), us.ZCDP(rho=1), look_again="sometimes")
 
 
 def test_with_little_to_spend_it_ends_with_one_way_margins():

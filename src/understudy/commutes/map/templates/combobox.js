@@ -36,7 +36,7 @@ export function makeCombobox(input, list, search, choose) {
         return item;
       }),
     );
-    if (!matches.length) list.append(element("li", { className: "none", role: "option" }, "Nothing has this id or name."));
+    if (!matches.length) list.append(element("li", { className: "none", role: "option" }, "No place or area has this id or name."));
     list.hidden = input.value.trim() === "";
     input.setAttribute("aria-expanded", String(!list.hidden));
     mark(matches.length && !list.hidden ? 0 : -1);

@@ -12,7 +12,7 @@ export function countsCsv(world, selection, title, summaries) {
     "Synthetic data: no row is a person.",
     ...releases.map((flows, i) => `${several ? `${LETTERS[i]}: ` : ""}${flows.about.promise}`),
     title,
-    "low and high: how far the count behind may be; empty where the release does not state its law",
+    "low and high: the range of the real count; empty where the release does not state its law",
   ];
   const header = [selection.side === "dest" ? "home" : "workplace", "name", ...levels.map((level) => level.name)];
   summaries.forEach((_, i) => {

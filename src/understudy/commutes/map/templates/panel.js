@@ -64,9 +64,15 @@ export function uncertaintyNote(summaries, reasons = []) {
     return "There are no synthetic jobs here. That does not mean that there are no real ones.";
   }
   if (!summaries.every((one) => one.fromModel !== null)) {
+    if (summaries.every((one) => one.groupReach)) {
+      return (
+        "“Likely” is the range of the count behind: two standard errors of its noise. Jobs by distance have none: inside an " +
+        "area, homes and workplaces follow a public model."
+      );
+    }
     const why = reasons.find((reason) => reason);
     return (
-      "Small counts are mostly noise: a place with a few synthetic jobs may have none in truth, and the reverse." +
+      "Small counts are mostly noise: a place with a few synthetic jobs may really have none, and the reverse." +
       (why ? ` There are no ranges here (?): ${why}.` : "")
     );
   }
@@ -74,11 +80,11 @@ export function uncertaintyNote(summaries, reasons = []) {
   const each = (text) => summaries.map((one, i) => `${text(one)}${summaries.length > 1 ? ` (${LETTERS[i]})` : ""}`).join(" and ");
   const drawn = each((one) => (share(one) ? `about ${share(one)}%` : "less than 1%"));
   const zones = summaries.every((one) => one.zones)
-    ? `Homes are told apart by zone: a workplace here tells ${each((one) => showCount(one.zones))} zones apart, and inside a zone homes follow a public model. `
+    ? `Homes are known by zone only. A workplace here tells ${each((one) => showCount(one.zones))} zones apart; inside a zone homes follow a public model. `
     : "";
   return (
     `${zones}${drawn[0].toUpperCase()}${drawn.slice(1)} of these jobs were drawn from that model without looking at ` +
-    "workers. “Likely” is the range of the count behind: two standard errors, and what the model may be off."
+    "workers. “Likely” is the range of the real count: two standard errors, and the possible error of the model."
   );
 }
 

@@ -6,7 +6,7 @@
 import { endOf, SHOWN } from "./dots.js";
 import { quantileKm } from "./histogram.js";
 import { wrapLongitude } from "./projection.js";
-import { reachOf, unsure, weightedMedian } from "./uncertainty.js";
+import { byWholeAreas, reachOf, reachOfPairs, unsure, weightedMedian } from "./uncertainty.js";
 
 export const everything = (side) => ({ side, kind: "all", value: null });
 
@@ -100,9 +100,29 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   result.classes = byClass.counts;
   result.classReach = flows.law ? byClass.reach() : null;
   result.groups = byGroup.counts;
-  result.groupReach = flows.law ? byGroup.reach() : null;
+  // Places are smaller than the areas whose errors are known in jobs; their share of them is all that can be said.
+  const part = areaOf && flows.all ? result.jobs / flows.all : 0;
+  result.groupReach = flows.law ? byGroup.reach(part) : pairReach(world, flows, selection, chosen, areaOf, groups);
   result.zones = weightedMedian(zones);
   return result;
+}
+
+/** Reaches where the noise of pairs of areas is known and only whole areas are counted; otherwise null. */
+function pairReach(world, flows, selection, chosen, areaOf, groups) {
+  if (!flows.pairs || !areaOf) return null;
+  const reach = new Float64Array(groups + 1);
+  if (!chosen && selection.side === "home") return reach; // all jobs of each workplace: their number is public
+  const { of, areas } = world.levels[flows.pairs.level];
+  // Places without jobs are no workplaces; anybody may live anywhere.
+  const counts = (side) => (place) => side === "home" || flows.totals.dest[place] > 0;
+  const [here, there] = [counts(selection.side), counts(SHOWN[selection.side])];
+  const selected = byWholeAreas(of, areas.length, (place) => (here(place) ? !chosen || chosen[place] === 1 : undefined));
+  const groupOf = byWholeAreas(of, areas.length, (place) => (there(place) ? areaOf[place] : undefined));
+  if (!selected || !groupOf) return null;
+  const number = selected.filter((value) => value).length;
+  const others = new Float64Array(groups + 1);
+  for (const group of groupOf) if (group !== undefined) others[group] += 1;
+  return reach.map((_, group) => reachOfPairs(flows.pairs.variance, number, others[group]));
 }
 
 const certain = () => ({ variance: 0, modelled: 0 });
@@ -130,7 +150,7 @@ function counter(size, off) {
       touched.length = 0;
       return shown;
     },
-    reach: () => variances.map((variance, group) => reachOf(variance, modelled[group], off)),
+    reach: (part) => variances.map((variance, group) => reachOf(variance, modelled[group], off, part)),
   };
 }
 

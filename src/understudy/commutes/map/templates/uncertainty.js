@@ -8,10 +8,13 @@
 // Inside a zone homes follow the model too: all of a count smaller than a zone, and the zone at the edge of a larger
 // count. The model has two errors. One is a quarter for each workplace by itself; it adds up as a variance. The other
 // is shared by all workplaces; it adds up as it is. The release computes the shared error from its own noisy counts of
-// workers by home area; if it measured none, a fifth is assumed.
+// workers by home area, as a share and in jobs; if it measured none, a fifth is assumed.
+//
+// A release of flows between areas says nothing of a single workplace. It states the noise of every pair of areas, and a
+// sum of whole pairs has the sum of their variances.
 
 const MODEL_OFF_BY = 0.25;
-export const MODEL_OFF_ALIKE = 0.2;
+export const MODEL_OFF_ALIKE = { share: 0.2, jobs: 0 };
 
 /** Variance of the draw for a group that shows `shown` of the `drawn` jobs of a workplace. */
 export function drawVariance(shown, drawn, noise) {
@@ -20,9 +23,9 @@ export function drawVariance(shown, drawn, noise) {
   return noise * drawn * p * (1 - p);
 }
 
-/** How many of the `shown` jobs follow the public model. */
+/** How many of the `shown` jobs follow the public model. A zone that somebody lives in has at least one job. */
 export function followed(shown, drawn, model, zones) {
-  return model * shown + (1 - model) * Math.min(shown, drawn / zones);
+  return model * shown + (1 - model) * Math.min(shown, Math.max(drawn / zones, 1));
 }
 
 /** What is unsure about a count of one workplace: variances add over workplaces, and so do jobs that follow the model. */
@@ -31,9 +34,36 @@ export function unsure(shown, drawn, { model, noise, zones }) {
   return { variance: drawVariance(shown, drawn, noise) + (MODEL_OFF_BY * modelled) ** 2, modelled };
 }
 
-/** How far to either side a range reaches: two standard errors, and the shared error of the model. */
-export function reachOf(variance, modelled, off = MODEL_OFF_ALIKE) {
-  return 2 * Math.sqrt(variance) + off * modelled;
+/**
+ * How far to either side a range reaches: two standard errors, and the shared error of the model. That is a share of the
+ * jobs that follow the model, and at least as many jobs as an area may be off, for the `part` of all jobs that is selected.
+ */
+export function reachOf(variance, modelled, off = MODEL_OFF_ALIKE, part = 0) {
+  return 2 * Math.sqrt(variance) + (modelled > 0 ? Math.max(off.share * modelled, off.jobs * part) : 0);
+}
+
+/**
+ * How far a sum of pairs of areas reaches, if every pair has noise of its own of this variance: the pairs of `areas` areas
+ * on one side and `others` on the other. Half a job is added because noise is in whole jobs.
+ */
+export function reachOfPairs(variance, areas, others) {
+  return others ? 2 * Math.sqrt(variance * areas * others) + 0.5 : 0;
+}
+
+/**
+ * The value of each area, if all its places have the same; null if some area has places of several values. `valueOf`
+ * gives the value of a place, or undefined for a place that does not count.
+ */
+export function byWholeAreas(areaOf, areas, valueOf) {
+  const values = new Array(areas).fill(undefined);
+  for (let place = 0; place < areaOf.length; place += 1) {
+    const value = valueOf(place);
+    if (value === undefined) continue;
+    const known = values[areaOf[place]];
+    if (known !== undefined && known !== value) return null;
+    values[areaOf[place]] = value;
+  }
+  return values;
 }
 
 /** The whole numbers within reach of a count: at least nothing and at most all jobs. */

@@ -81,6 +81,7 @@ function makeFlows(about, number, arrays, places) {
     totals,
     all,
     off: about.off ?? undefined, // how far the model is off for all workplaces alike, where that was measured
+    pairs: about.pairs ?? null, // level and noise of the pairs of areas that were measured, where that is all there is
     law: arrays[`model_${number}`] // of each place as a workplace, where the release states one
       ? { model: arrays[`model_${number}`], noise: arrays[`noise_${number}`], zones: arrays[`cells_${number}`] }
       : null,

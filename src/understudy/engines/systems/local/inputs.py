@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import glob
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from understudy.core.schema import Schema
+from understudy.core.file_format import FileFormat, Written
+from understudy.core.schema import Attribute, Schema, level_text
 from understudy.engines.reading.readers import ArrowReader, CsvReader, DatabaseReader, ParquetReader, Reader
 from understudy.engines.reading.statfiles import READ_WITH, StatReader
 from understudy.engines.systems.local.source import LocalSource
@@ -68,15 +70,17 @@ def open_local(
     """
     if not isinstance(schema, Schema):
         raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
-    described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
-    numeric = [attribute.name for attribute in described if attribute.kind == "numeric"]
+    file = told_format(
+        schema.file, missing_text=missing_text, delimiter=delimiter, decimal_comma=decimal_comma, encoding=encoding
+    )
     reader = open_reader(
         data,
         names=schema.names,
-        comma_columns=numeric if decimal_comma else (),
+        written=written_columns(file, schema),
         missing_text=missing_text,
         delimiter=delimiter,
         encoding=encoding,
+        declared=file,
         table=table,
         query=query,
     )
@@ -85,14 +89,62 @@ def open_local(
     return LocalSource(reader, schema, missing_text=missing_text if reader.text_only else None, unit_id=unit_id)
 
 
+def told_format(
+    declared: FileFormat | None,
+    *,
+    missing_text: str = "",
+    delimiter: str | None = None,
+    decimal_comma: bool = False,
+    encoding: str | None = None,
+) -> FileFormat:
+    """How a file is written, by the schema and by options together. What contradicts each other is refused."""
+    file = declared or FileFormat()
+    for key, given in {"delimiter": delimiter, "encoding": encoding}.items():
+        said = getattr(file, key)
+        if None not in (given, said) and given != said:
+            raise InputError(
+                f"{key} ({given!r}) is not what the schema says under [file] ({said!r}); change one of them."
+            )
+    if decimal_comma and declared is not None and declared.decimal != ",":
+        raise InputError('decimal_comma (--decimal ,) is not what the schema says; write decimal = "," under [file].')
+    if not isinstance(missing_text, str):
+        raise InputError(f"missing_text ({missing_text!r}) must be a text.")
+    return replace(
+        file,
+        delimiter=delimiter or file.delimiter,
+        encoding=encoding or file.encoding,
+        decimal="," if decimal_comma else file.decimal,
+        missing_values=(*file.missing_values, *([missing_text] if missing_text else [])),
+    )
+
+
+def written_columns(file: FileFormat, schema: Schema) -> dict[str, Written]:
+    """How each attribute, and each derived column that the data may hold, is written."""
+    described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+    return {
+        one.name: file.written(
+            one.name,
+            one.kind,
+            own=[level_text(own) for own in one.levels or _whole_codes(one)],
+        )
+        for one in described
+    }
+
+
+def _whole_codes(attribute: Attribute) -> list[str | int]:
+    """Special codes that are written in one way only: they go before a text for missing values."""
+    return [code for code, _ in attribute.special if isinstance(code, str | int)]
+
+
 def open_reader(
     data: object,
     *,
     names: Sequence[str],
-    comma_columns: Collection[str] = (),
+    written: Mapping[str, Written] | None = None,
     missing_text: str = "",
     delimiter: str | None = None,
     encoding: str | None = None,
+    declared: FileFormat | None = None,
     table: str | None = None,
     query: str | None = None,
 ) -> Reader:
@@ -103,11 +155,11 @@ def open_reader(
     else:
         paths, kind = [], "frame"
     _refuse_options(kind, missing_text=missing_text, delimiter=delimiter, table=table, query=query)
-    read_as = _encoding(encoding)
-    if read_as is not None and kind != "csv":
+    if known_encoding(encoding) is not None and kind != "csv":
         raise InputError(f"encoding goes with CSV files; this is a {KINDS[kind]}.")
     if kind == "csv":
-        return _csv(paths, names, delimiter, comma_columns=comma_columns, missing_text=missing_text, encoding=read_as)
+        file = declared or FileFormat(delimiter=delimiter, encoding=encoding)
+        return _csv(paths, names, file.delimiter, written=written, encoding=known_encoding(file.encoding))
     if kind == "parquet":
         return ParquetReader(paths)
     if kind == "stat":
@@ -115,6 +167,18 @@ def open_reader(
     if kind == "database":
         return _database(paths, table, query)
     return ArrowReader(_arrow(data))
+
+
+def csv_paths(data: object) -> list[str]:
+    """The files that ``data`` names, if these are CSV files; nothing otherwise."""
+    named = isinstance(data, str | os.PathLike) or (isinstance(data, list | tuple) and are_paths(data))
+    paths = paths_of(data) if named else []
+    return paths if paths and kind_of(paths) == "csv" else []
+
+
+def usual_delimiter(path: str) -> str:
+    """What separates the fields of a file with this ending, as a rule."""
+    return DELIMITERS[ending_of(path)]
 
 
 def are_paths(data: Sequence[object]) -> bool:
@@ -184,8 +248,6 @@ def _refuse_options(
     for name, value in {"table": table, "query": query}.items():
         if value is not None and kind != "database":
             raise InputError(f"{name} goes with a DuckDB database file; this is a {KINDS[kind]}.")
-    if not isinstance(missing_text, str):
-        raise InputError(f"missing_text ({missing_text!r}) must be a text.")
 
 
 def _csv(
@@ -198,7 +260,7 @@ def _csv(
         raise InputError(f"delimiter ({delimiter!r}) must be one character such as ',' or ';'.")
     for path in paths:
         _refuse_binary(path)
-    chosen = delimiter or DELIMITERS[ending_of(paths[0])]
+    chosen = delimiter or usual_delimiter(paths[0])
     reader = CsvReader(paths, delimiter=chosen, **how)
     if len(reader.columns) == 1 and reader.columns[0] not in names:
         for other in ";\t|,":
@@ -210,7 +272,7 @@ def _csv(
     return reader
 
 
-def _encoding(name: str | None) -> str | None:
+def known_encoding(name: str | None) -> str | None:
     """The usual name of an encoding of texts; None for UTF-8, which needs no translation."""
     if name is None:
         return None

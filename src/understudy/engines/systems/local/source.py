@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import duckdb
@@ -18,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers, Progress
-from understudy.core.counts import Counts, SparseCounts
+from understudy.core.counts import CodeCounts, Counts, SparseCounts
 from understudy.core.mechanism import Words
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable, Codes
@@ -34,6 +35,7 @@ from understudy.engines.counting.requests import (
 from understudy.engines.counting.scanned_source import ScannedSource
 from understudy.engines.counting.tally import Tally
 from understudy.engines.engine import engines
+from understudy.engines.reading.codes import CodeTally, open_codes, text_words
 from understudy.engines.reading.encode import Encoder, check_header, code_type, columns_to_read
 from understudy.engines.reading.readers import Reader, private_settings
 from understudy.errors import InputError, UnderstudyError, UnsupportedError, unknown_name
@@ -173,10 +175,20 @@ class LocalSource(ScannedSource):
             remembered_bytes=self._remembered_bytes, kernel=self._kernel,
         )  # fmt: skip
         other._unit, other._left_out = self._unit, self._left_out
-        other._read_by, other._recoded = self._read_by, schema.recoded(self._read_by)
+        # Codes that were found are read as such: what was read before does not tell one from another.
+        other._read_by = with_codes(self._read_by, schema)
+        other._recoded = schema.recoded(other._read_by)
         if self._remembered is not None:
             other._total, other._remembered = self._total, [other._in_found_bins(batch) for batch in self._remembered]
         return other
+
+    def count_codes(self, name: str, length: int | None) -> CodeCounts:
+        """How often each text occurs in a column whose codes are to be found, or each beginning of that length."""
+        tally, done = CodeTally(self._read_by[name], self._missing_text, length), 0
+        for raw in self._reader.batches([name]):
+            tally.add(raw.column(name), self._kept(done, raw.num_rows))
+            done += raw.num_rows
+        return tally.counts()
 
     def _in_found_bins(self, batch: Batch) -> Batch:
         found: Batch = dict(batch)
@@ -201,7 +213,7 @@ class LocalSource(ScannedSource):
         bounded._unit = unit
         bounded._left_out = rows_to_leave_out(
             self._ids_and_words(unit.unit_id, unit.fixed),
-            words=len(word_groups(self.schema, unit.fixed)),
+            words=len(word_groups(self.schema, unit.fixed)) + len(open_codes(self.schema)),
             column=unit.unit_id,
             limit=unit.rows_per_unit,
             stream=stream,
@@ -219,7 +231,8 @@ class LocalSource(ScannedSource):
         encoder = self._encoder(self.schema.names)
         wanted = list(dict.fromkeys((*self.schema.names, unit_id)))
         for raw in self._reader.batches(wanted):
-            yield raw.column(unit_id), pack(encoder.encode(raw), self.schema, fixed)
+            words = pack(encoder.encode(raw), self.schema, fixed) + text_words(raw, self.schema)
+            yield raw.column(unit_id), words
 
     def _scan(self, progress: Progress | None, names: tuple[str, ...] | None = None) -> Iterator[Batch]:
         """Every row once, as codes of (at least) the attributes named, or of all.
@@ -246,6 +259,7 @@ class LocalSource(ScannedSource):
         kept: list[Batch] | None = [] if wanted == self.schema.names and self._may_be_remembered() else None
         room, total = self._remembered_bytes, 0
         for raw in self._reader.batches(columns_to_read(self._reader.columns, self.schema, wanted)):
+            more = [word[self._kept(done, raw.num_rows)] for word in text_words(raw, self.schema) if sums is not None]
             batch = self._in_found_bins(self._without_left_out(encoder.encode(raw), done, raw))
             done += raw.num_rows
             total += _rows(batch)
@@ -255,7 +269,7 @@ class LocalSource(ScannedSource):
             else:
                 kept = None
             if sums is not None:
-                hash_rows(sums, batch, self.schema)
+                hash_rows(sums, batch, self.schema, more)
             yield batch
             if progress is not None:
                 progress(done, self._reader.rows)
@@ -264,7 +278,10 @@ class LocalSource(ScannedSource):
         self._remembered = kept
 
     def _may_be_remembered(self) -> bool:
-        """Not if it is known beforehand that the codes will not fit: half of them would be kept for nothing."""
+        """Not if it is known beforehand that the codes will not fit: half of them would be kept for nothing. Nor while
+        codes are still to be found, which the rows will be read for again."""
+        if open_codes(self.schema):
+            return False
         bytes_per_row = sum(code_type(attribute).itemsize for attribute in self.schema.attributes)
         rows = (self._reader.rows or 0) - len(self._left_out)
         return rows * bytes_per_row <= self._remembered_bytes
@@ -279,6 +296,16 @@ class LocalSource(ScannedSource):
         first, last = np.searchsorted(self._left_out, [start, start + count])
         keep[self._left_out[first:last] - start] = False
         return keep
+
+
+def with_codes(declared: Schema, found: Schema) -> Schema:
+    """The declared schema with the codes that were found, where no public list had them."""
+    if not open_codes(declared):
+        return declared
+    return replace(
+        declared,
+        attributes=tuple(found[one.name] if one.most_codes and not one.among else one for one in declared.attributes),
+    )
 
 
 def _rows(batch: Batch) -> int:

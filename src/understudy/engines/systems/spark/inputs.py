@@ -10,7 +10,17 @@ from typing import Any
 
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.engines.reading.readers import same_columns
-from understudy.engines.systems.local.inputs import DELIMITERS, KINDS, are_paths, ending_of, kind_of, paths_of
+from understudy.engines.systems.local.inputs import (
+    DELIMITERS,
+    KINDS,
+    are_paths,
+    ending_of,
+    kind_of,
+    known_encoding,
+    paths_of,
+    told_format,
+    written_columns,
+)
 from understudy.engines.systems.spark.session import check_protection, explained_failures, import_spark, session_for
 from understudy.engines.systems.spark.source import SparkSource, Table, map_numbers, share
 from understudy.engines.systems.spark.tasks import FileRows, FrameRows, Inline, Piece, ShapeOfFile
@@ -34,9 +44,7 @@ def open_spark(data: Any, schema: Schema, *, unit_id: str | None = None, **readi
     """
     if not isinstance(schema, Schema):
         raise InputError(f"schema ({type(schema).__name__}) must be a schema; read one with read_schema(path).")
-    described = (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
-    numeric = tuple(attribute.name for attribute in described if attribute.kind == "numeric")
-    table = open_table(data, numeric=numeric, **reading)
+    table = open_table(data, schema=schema, **reading)
     for attribute in schema.attributes:
         for kinds in table.kinds:
             if attribute.name in kinds:
@@ -47,27 +55,28 @@ def open_spark(data: Any, schema: Schema, *, unit_id: str | None = None, **readi
 def open_table(
     data: Any,
     *,
-    numeric: tuple[str, ...] = (),
+    schema: Schema | None = None,
     master: str | None = None,
     allow_insecure_cluster: bool = False,
     missing_text: str = "",
     delimiter: str | None = None,
     decimal_comma: bool = False,
+    encoding: str | None = None,
     table: str | None = None,
     query: str | None = None,
 ) -> Table:
     """Rows on Spark.
 
     ``data``: a Spark DataFrame; CSV or Parquet files that every machine sees under one path, as a path, a glob or a
-    list; Parquet under URIs that Spark reads; or None with a ``table`` or ``query`` of Spark's catalogue. ``numeric``
-    names the columns in which a comma may be a decimal one.
+    list; Parquet under URIs that Spark reads; or None with a ``table`` or ``query`` of Spark's catalogue. ``schema``
+    says how CSV files are written, if not as usual.
     """
     if isinstance(data, list) and not data:
         data = None
-    text_options = missing_text != "" or delimiter is not None or decimal_comma
+    text_options = missing_text != "" or delimiter is not None or decimal_comma or encoding is not None
     if is_spark_frame(data):
         _refuse(table is not None or query is not None, "table and query", "a DataFrame")
-        _refuse(text_options, "missing_text, delimiter and decimal_comma", "a DataFrame")
+        _refuse(text_options, "missing_text, delimiter, decimal_comma and encoding", "a DataFrame")
         return _frame(data, master=master, allow_insecure_cluster=allow_insecure_cluster)
     if data is not None and not (isinstance(data, str | os.PathLike) or (isinstance(data, list) and are_paths(data))):
         raise UnsupportedError(
@@ -82,13 +91,20 @@ def open_table(
         kind = kind_of(paths)
         if kind not in ("csv", "parquet"):
             raise UnsupportedError(f"engine 'spark' reads CSV and Parquet, not a {KINDS[kind]}; convert it to Parquet.")
-        _refuse(kind != "csv" and text_options, "missing_text, delimiter and decimal_comma", f"a {KINDS[kind]}")
+        _refuse(
+            kind != "csv" and text_options, "missing_text, delimiter, decimal_comma and encoding", f"a {KINDS[kind]}"
+        )
         _check_delimiter(delimiter)
+        file = told_format(
+            None if schema is None else schema.file, missing_text=missing_text, delimiter=delimiter,
+            decimal_comma=decimal_comma, encoding=encoding,
+        )  # fmt: skip
         probe = FileRows(
             kind=kind,
             pieces=Inline([]),
-            delimiter=delimiter or DELIMITERS.get(ending_of(paths[0]), ","),
-            comma_columns=numeric if decimal_comma else (),
+            delimiter=file.delimiter or DELIMITERS.get(ending_of(paths[0]), ","),
+            written={} if schema is None else written_columns(file, schema),
+            encoding=known_encoding(file.encoding),
             missing_text=missing_text,
         )
         session = session_for(master, allow_insecure_cluster=allow_insecure_cluster, jvm_reads=False)
@@ -100,7 +116,7 @@ def open_table(
             "CSV files are read under a path that every machine sees, not under a URI; mount them, or convert them to "
             "Parquet."
         )
-    _refuse(text_options, "missing_text, delimiter and decimal_comma", "Parquet and tables")
+    _refuse(text_options, "missing_text, delimiter, decimal_comma and encoding", "Parquet and tables")
     session = session_for(master, allow_insecure_cluster=allow_insecure_cluster)
     with explained_failures("opening the data"):
         if remote:

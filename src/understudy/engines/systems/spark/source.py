@@ -60,7 +60,7 @@ from understudy.engines.systems.spark.tasks import (
     packed_value,
     sum_messages,
 )
-from understudy.errors import InputError, InternalError, UnsupportedError
+from understudy.errors import InternalError, UnsupportedError
 from understudy.privacy.gate.table_draws import TableMechanism
 from understudy.privacy.promise.definition import Unit
 
@@ -106,8 +106,6 @@ class SparkSource(ScannedSource):
     def open(cls, data: Any, schema: Schema, **reading: Any) -> SparkSource:
         from understudy.engines.systems.spark.inputs import open_spark
 
-        if reading.pop("encoding", None) is not None:
-            raise InputError("with engine 'spark' CSV files must be UTF-8; encoding goes with the local engine.")
         return open_spark(data, schema, **reading)
 
     def __init__(self, table: Table, schema: Schema, *, unit_id: str | None = None) -> None:

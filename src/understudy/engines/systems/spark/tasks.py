@@ -11,7 +11,7 @@ import gc
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from understudy import errors
 from understudy.core.arrays import Integers
+from understudy.core.file_format import Written
 from understudy.core.schema import Schema
 from understudy.core.table import Codes
 from understudy.engines.counting.bounding import id_texts
@@ -180,7 +181,8 @@ class FileRows:
     kind: str
     pieces: Shared  # a list of pieces for each task
     delimiter: str = ","
-    comma_columns: tuple[str, ...] = ()
+    written: Mapping[str, Written] = field(default_factory=dict)
+    encoding: str | None = None
     missing_text: str = ""
 
     def batches(self, incoming: Batches, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -196,9 +198,7 @@ class FileRows:
         return self.csv(piece.path).batches(columns)
 
     def csv(self, path: str) -> CsvReader:
-        return CsvReader(
-            [path], delimiter=self.delimiter, comma_columns=self.comma_columns, missing_text=self.missing_text
-        )
+        return CsvReader([path], delimiter=self.delimiter, written=self.written, encoding=self.encoding)
 
     def shape(self, path: str) -> dict[str, Any]:
         """The columns of a file, and the rows of its row groups if it has any. Runs in a task, as it opens the file."""

@@ -3,8 +3,8 @@
 for (const link of document.querySelectorAll("a.picture")) {
   link.href = link.closest("figure").querySelector("img").src;
 }
-// On a phone this is folded too.
-document.getElementById("protected").open = innerWidth > 830;
+// On a phone these are folded too.
+for (const one of document.querySelectorAll("#protected, .attacks-tried")) one.open = innerWidth > 830;
 // A link to a folded part opens it.
 const unfold = () => { const part = location.hash.length > 1 && document.getElementById(location.hash.slice(1)); if (part) {
   for (let one = part; one; one = one.parentElement) { if (one.tagName === "DETAILS") one.open = true; } } };

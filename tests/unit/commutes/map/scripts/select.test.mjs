@@ -125,3 +125,19 @@ test("the usual level has about fifty areas", () => {
   assert.equal(usualLevel([level(1)]), null);
   assert.equal(usualLevel([]), null);
 });
+
+test("where only pairs of areas were measured, whole areas have ranges and parts of them none", () => {
+  const world = testWorld();
+  world.releases[0].pairs = { level: 0, variance: 9 };
+  const reach = (selection, level) => counted(world, selection, level).groupReach;
+  // Workplaces with jobs: a in the west; c and d in the east. Homes are in both areas.
+  assert.deepEqual([...reach(everything("dest"))], [2 * Math.sqrt(9 * 2) + 0.5, 2 * Math.sqrt(9 * 2) + 0.5, 0]);
+  assert.deepEqual([...reach({ side: "dest", kind: "area", value: [0, 0] })], [6.5, 6.5, 0]);
+  assert.deepEqual([...reach({ side: "dest", kind: "place", value: 0 })], [6.5, 6.5, 0]); // b has no jobs: a is the area
+  assert.equal(reach({ side: "dest", kind: "place", value: 2 }), null);
+  assert.equal(reach({ side: "home", kind: "place", value: 0 }), null);
+  assert.deepEqual([...reach({ side: "home", kind: "area", value: [0, 1] })], [6.5, 6.5, 0]);
+  assert.deepEqual([...reach(everything("home"))], [0, 0, 0]); // all jobs of each workplace are public
+  assert.equal(reach(everything("dest"), null), null); // place by place
+  assert.equal(counted(world, everything("dest")).classReach, null);
+});

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { drawVariance, followed, rangeOf, reachOf, unsure, weightedMedian } from "../../../../../src/understudy/commutes/map/templates/uncertainty.js";
+import { byWholeAreas, drawVariance, followed, rangeOf, reachOf, reachOfPairs, unsure, weightedMedian } from "../../../../../src/understudy/commutes/map/templates/uncertainty.js";
 
 /** Variance of a beta-binomial count, from its probabilities one by one. */
 function betaBinomialVariance(draws, a, b) {
@@ -42,6 +42,13 @@ test("what follows the model: the model's share, and what is placed inside zones
   assert.equal(followed(60, 100, 0, 20), 5); // one zone at its edge
   assert.equal(followed(60, 100, 0.5, 20), 32.5);
   assert.equal(followed(60, 100, 1, 20), 60);
+  assert.equal(followed(1, 1, 0, 7), 1); // a zone with somebody in it has a job
+  assert.equal(followed(3, 3, 0, 7), 1);
+});
+
+test("the only job of a workplace may live elsewhere in its zone, however small the noise", () => {
+  const { variance, modelled } = unsure(1, 1, { model: 0, noise: 1, zones: 7 });
+  assert.deepEqual(rangeOf(1, reachOf(variance, modelled), 1), [0, 1]);
 });
 
 test("the model is off by a quarter apart and a fifth alike", () => {
@@ -50,7 +57,11 @@ test("the model is off by a quarter apart and a fifth alike", () => {
   assert.ok(Math.abs(variance - drawVariance(8, 100, 2) - 4) < 1e-9); // a quarter of eight, squared
   assert.equal(modelled, 8);
   assert.equal(reachOf(9, 10), 6 + 2);
-  assert.equal(reachOf(9, 10, 0.7), 6 + 7); // as the release has measured it
+  const measured = { share: 0.7, jobs: 40 }; // by the release
+  assert.equal(reachOf(9, 10, measured), 6 + 7);
+  assert.equal(reachOf(9, 10, measured, 1), 6 + 40); // all jobs: noise is as large in a small area as in a large one
+  assert.equal(reachOf(9, 10, measured, 0.5), 6 + 20);
+  assert.equal(reachOf(9, 0, measured, 1), 6);
   // A hundred workplaces alike: errors apart grow with the root, those alike with the number.
   assert.equal(reachOf(100 * 9, 100 * 10), 60 + 200);
 });
@@ -66,4 +77,16 @@ test("ranges hold whole numbers within reach, between nothing and all", () => {
   assert.deepEqual(rangeOf(10, 5.5, 100), [5, 15]);
   assert.deepEqual(rangeOf(99, 4, 100), [95, 100]);
   assert.deepEqual(rangeOf(50, 0, 100), [50, 50]);
+});
+
+test("pairs of areas have the sum of their variances, and half a job because noise is whole", () => {
+  assert.equal(reachOfPairs(4, 1, 1), 4.5);
+  assert.equal(reachOfPairs(4, 2, 8), 16.5);
+  assert.equal(reachOfPairs(4, 2, 0), 0);
+});
+
+test("an area has a value if all its places have it", () => {
+  assert.deepEqual(byWholeAreas([0, 0, 1, 2], 4, (place) => place > 1), [false, true, true, undefined]);
+  assert.equal(byWholeAreas([0, 0, 1], 2, (place) => place > 0), null);
+  assert.deepEqual(byWholeAreas([0, 0, 1], 2, (place) => (place === 0 ? undefined : true)), [true, true]);
 });

@@ -1,0 +1,348 @@
+"""How a text file writes its values: the ``[file]`` of a schema.
+
+An agency's export has decimal commas, days before months, three spellings of "male" and several texts for "no answer".
+All of it is declared, so that nothing is guessed when a release is made. It says how values are written and not what
+they mean, so it is no part of a schema's fingerprint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from understudy.errors import SchemaError, unknown_name
+
+DAY_ORDERS = ("ymd", "dmy", "mdy")
+THOUSANDS = {"": "", ".": ".", ",": ",", "'": "'\u2019", " ": " \u00a0\u202f"}  # how each mark may be written
+DAY = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})")
+EXPONENT = r"([eE][+-]?\d+)?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnFormat:
+    """How one column is written, where that is not as in the rest of the file.
+
+    Raises
+    ------
+    SchemaError
+        If a value is not what was expected.
+    """
+
+    missing_values: tuple[str, ...] = ()
+    """Further texts that stand for a missing value in this column."""
+    spellings: tuple[tuple[str, str], ...] = ()
+    """Pairs of a text in the file and the level it stands for, or a mapping, such as ``{"M": "male"}``."""
+    decimal: Literal[".", ","] | None = None
+    """The decimal mark of this column."""
+    thousands: str | None = None
+    """The mark between thousands of this column."""
+    dates: Literal["ymd", "dmy", "mdy"] | None = None
+    """In which order days are written in this column."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "missing_values", _texts(self.missing_values, "missing_values"))
+        pairs = self.spellings.items() if isinstance(self.spellings, Mapping) else self.spellings
+        pairs = tuple(tuple(pair) for pair in pairs)
+        if not all(len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in pairs):
+            raise SchemaError('[file]: spellings must be like { M = "male", Male = "male" }.')
+        if len({text for text, _ in pairs}) != len(tuple(pairs)):
+            raise SchemaError("[file]: a spelling is listed twice.")
+        object.__setattr__(self, "spellings", pairs)
+        _check_marks(self.decimal or ".", self.thousands or "", self.dates or "ymd", pair=self.decimal is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFormat:
+    """How the CSV files of a table are written.
+
+    Raises
+    ------
+    SchemaError
+        If a value is not what was expected.
+
+    Examples
+    --------
+    >>> FileFormat(delimiter=";", decimal=",", thousands=".", dates="dmy").written("pay", "numeric")("1.234,50")
+    '1234.50'
+    """
+
+    delimiter: str | None = None
+    """What separates fields; by default a comma, or a tab in .tsv."""
+    encoding: str | None = None
+    """How letters are written, such as ``latin-1``; by default UTF-8."""
+    decimal: Literal[".", ","] = "."
+    """The decimal mark of numbers."""
+    thousands: str = ""
+    """The mark between thousands: a point, a comma, an apostrophe or a space; by default none."""
+    missing_values: tuple[str, ...] = ()
+    """Texts that stand for a missing value in every column, beside nothing at all. A level of the schema that reads the
+    same goes before."""
+    dates: Literal["ymd", "dmy", "mdy"] = "ymd"
+    """In which order days are written: ``ymd`` (2026-11-17), ``dmy`` (17.11.2026) or ``mdy`` (11/17/2026)."""
+    trim: bool = False
+    """Whether blanks around a value are left out."""
+    ignore_case: bool = False
+    """Whether a level may be written in capitals or small letters."""
+    columns: tuple[tuple[str, ColumnFormat], ...] = field(default=())
+    """Pairs of a column and how it is written, or a mapping."""
+
+    def __post_init__(self) -> None:
+        for key in ("delimiter", "encoding"):
+            if not isinstance(getattr(self, key), str | None):
+                raise SchemaError(f"[file]: {key} must be a text.")
+        if self.delimiter is not None and (
+            len(self.delimiter) != 1 or self.delimiter in '"\r\n' or not self.delimiter.isascii()
+        ):
+            raise SchemaError(f"[file]: delimiter ({self.delimiter!r}) must be one character such as ',' or ';'.")
+        for key in ("trim", "ignore_case"):
+            if not isinstance(getattr(self, key), bool):
+                raise SchemaError(f"[file]: {key} must be true or false.")
+        object.__setattr__(self, "missing_values", _texts(self.missing_values, "missing_values"))
+        _check_marks(self.decimal, self.thousands, self.dates)
+        pairs = self.columns.items() if isinstance(self.columns, Mapping) else self.columns
+        object.__setattr__(self, "columns", tuple(pairs))
+        if not all(isinstance(one, ColumnFormat) for _, one in self.columns):
+            raise SchemaError("[file]: columns must be pairs of a name and a ColumnFormat.")
+
+    def check(self, names: Collection[str], levels: Mapping[str, Collection[str]]) -> None:
+        """Refuse columns that the schema does not have, and spellings of levels that it does not list.
+
+        Parameters
+        ----------
+        names
+            The columns that are read.
+        levels
+            The texts of the levels of each attribute that has levels.
+
+        Raises
+        ------
+        SchemaError
+            If one does not fit.
+        """
+        for name, column in self.columns:
+            if name not in names:
+                raise unknown_name("[file.columns]: column", name, names, error=SchemaError)
+            if column.spellings and name not in levels:
+                raise SchemaError(f"[file.columns]: spellings go with levels, and '{name}' has none.")
+            for text, level in column.spellings:
+                if level not in levels[name]:
+                    raise unknown_name(f"[file.columns]: level of '{name}'", level, levels[name], error=SchemaError)
+                if text in levels[name] and text != level:
+                    raise SchemaError(
+                        f"[file.columns]: '{text}' of '{name}' is a level and a spelling of '{level}'; leave one out."
+                    )
+
+    def written(self, name: str, kind: Literal["levels", "numeric", "date"], *, own: Collection[str] = ()) -> Written:
+        """Say how one column is written, all parts together.
+
+        Parameters
+        ----------
+        name
+            The column.
+        kind
+            What it holds.
+        own
+            The texts of its levels, or of the special codes that are texts beside numbers.
+
+        Returns
+        -------
+        Written
+            What turns a text of the file into the usual one.
+        """
+        column = dict(self.columns).get(name, ColumnFormat())
+        return Written(
+            kind=kind,
+            own=tuple(own),
+            missing=(*self.missing_values, *column.missing_values),
+            spellings=column.spellings,
+            decimal=column.decimal or self.decimal,
+            thousands=self.thousands if column.thousands is None else column.thousands,
+            dates=column.dates or self.dates,
+            trim=self.trim,
+            ignore_case=self.ignore_case,
+        )
+
+    def said(self) -> list[str]:
+        """What is not as usual, for people to read.
+
+        Returns
+        -------
+        list[str]
+            One line for each.
+        """
+        names = {"\t": "a tab", " ": "a space"}
+        lines = []
+        if self.delimiter is not None:
+            lines.append(f"fields are separated by {names.get(self.delimiter, repr(self.delimiter))}")
+        if self.encoding is not None:
+            lines.append(f"letters are written in {self.encoding}")
+        if self.decimal != ".":
+            lines.append("numbers have a decimal comma")
+        if self.thousands:
+            lines.append(f"thousands are marked with {names.get(self.thousands, repr(self.thousands))}")
+        if self.missing_values:
+            lines.append(f"{', '.join(map(repr, self.missing_values))} stands for a missing value")
+        if self.dates != "ymd":
+            lines.append({"dmy": "days stand before months", "mdy": "months stand before days"}[self.dates])
+        if self.trim:
+            lines.append("blanks around values are left out")
+        if self.ignore_case:
+            lines.append("capitals and small letters of levels are the same")
+        for name, column in self.columns:
+            lines.append(f"{name}: {', '.join(part for part in _parts(column))}")
+        return lines
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """How the texts of one column become usual ones: called with a text, it gives the text that the schema reads.
+
+    A missing value is None. What cannot be understood stays as it is, and is then counted as a violation; a number that
+    could be two numbers (1.500 where commas are decimal and no mark is declared) is made unreadable for that reason.
+    """
+
+    kind: Literal["levels", "numeric", "date"]
+    """What the column holds."""
+    own: tuple[str, ...] = ()
+    """Levels, or texts beside numbers."""
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value."""
+    spellings: tuple[tuple[str, str], ...] = ()
+    """Pairs of a text and the level it stands for."""
+    decimal: str = "."
+    """The decimal mark."""
+    thousands: str = ""
+    """The mark between thousands."""
+    dates: str = "ymd"
+    """The order of days."""
+    trim: bool = False
+    """Whether blanks around a text are left out."""
+    ignore_case: bool = False
+    """Whether levels may be written in capitals or small letters."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether every text is already the usual one."""
+        changes = self.missing or self.trim
+        if self.kind == "levels":
+            return not (changes or self.spellings or self.ignore_case)
+        return not changes and (self.dates == "ymd" if self.kind == "date" else self.decimal + self.thousands == ".")
+
+    def __call__(self, text: str) -> str | None:
+        return self.all([text])[0]
+
+    def all(self, texts: Iterable[str | None]) -> list[str | None]:
+        """The usual texts of many.
+
+        Parameters
+        ----------
+        texts
+            Texts of the file.
+
+        Returns
+        -------
+        list[str | None]
+            For each its usual text, or None if it is missing.
+        """
+        own = set(self.own)
+        missing = set(self.missing)
+        spelled = dict(self.spellings)
+        folded = {level.casefold(): level for level in self.own} if self.ignore_case else {}
+        number = self._number_pattern()
+
+        def usual(text: str | None) -> str | None:
+            if text is None or text in own:
+                return text
+            short = text.strip() if self.trim or self.kind != "levels" else text
+            if short in own:
+                return short
+            if text in missing or short in missing:
+                return None
+            if self.kind == "levels":
+                return spelled.get(text, spelled.get(short, folded.get(short.casefold(), short)))
+            return self._day(short) if self.kind == "date" else self._number(short, number)
+
+        return [usual(text) for text in texts]
+
+    def _number_pattern(self) -> re.Pattern[str]:
+        point = re.escape(self.decimal)
+        marks = f"[{re.escape(THOUSANDS[self.thousands])}]" if self.thousands else ""
+        grouped = rf"\d{{1,3}}(?:{marks}\d{{3}})+(?:{point}\d*)?|" if marks else ""
+        return re.compile(rf"[+-]?(?:{grouped}\d+{point}?\d*|{point}\d+){EXPONENT}")
+
+    def _number(self, text: str, pattern: re.Pattern[str]) -> str:
+        if pattern.fullmatch(text):
+            for mark in THOUSANDS[self.thousands]:
+                text = text.replace(mark, "")
+            return text.replace(self.decimal, ".")
+        # With a decimal comma, 1.500 may mean 1500: it must not be read as one and a half.
+        return text.replace(".", ",") if self.decimal == "," and re.fullmatch(r"[\d+.eE-]+", text) else text
+
+    def _day(self, text: str) -> str:
+        found = DAY.fullmatch(text) if self.dates != "ymd" else None
+        if found is None:
+            return text
+        first, second, year = found.groups()
+        day, month = (first, second) if self.dates == "dmy" else (second, first)
+        return f"{year}-{int(month):02d}-{int(day):02d}"
+
+
+def read_file_format(table: object) -> FileFormat:
+    """The ``[file]`` of a schema file.
+
+    >>> read_file_format({"decimal": ",", "columns": {"sex": {"spellings": {"M": "male"}}}}).columns[0][1].spellings
+    (('M', 'male'),)
+    """
+    given = _checked(table, "[file]", FileFormat)
+    columns = given.pop("columns", {})
+    if not isinstance(columns, dict):
+        raise SchemaError('[file]: write how one column is written under [file.columns."its name"].')
+    pairs = tuple(
+        (name, ColumnFormat(**_checked(one, f"[file.columns.{name}]", ColumnFormat))) for name, one in columns.items()
+    )
+    return FileFormat(**given, columns=pairs)
+
+
+def _checked(table: object, where: str, kind: type[Any]) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise SchemaError(f"write {where} with one pair of brackets, and keys below it.")
+    known = [one.name for one in fields(kind)]
+    for key in table:
+        if key not in known:
+            raise unknown_name(f"{where}: key", key, known, error=SchemaError)
+    return dict(table)
+
+
+def _texts(values: object, key: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise SchemaError(f'[file]: {key} must be a list of texts such as ["", "NA"].')
+    listed = tuple(values)
+    if not all(isinstance(text, str) for text in listed):
+        raise SchemaError(f'[file]: {key} must be a list of texts such as ["", "NA"].')
+    return tuple(dict.fromkeys(listed))
+
+
+def _check_marks(decimal: object, thousands: object, dates: object, *, pair: bool = True) -> None:
+    if decimal not in (".", ","):
+        raise SchemaError(f"[file]: decimal ({decimal!r}) must be a point or a comma.")
+    if thousands not in THOUSANDS:
+        raise SchemaError(f"[file]: thousands ({thousands!r}) must be a point, a comma, an apostrophe or a space.")
+    if pair and thousands == decimal:
+        raise SchemaError(f"[file]: decimal and thousands are both {decimal!r}; they must differ.")
+    if dates not in DAY_ORDERS:
+        raise unknown_name("[file]: dates", str(dates), DAY_ORDERS, error=SchemaError)
+
+
+def _parts(column: ColumnFormat) -> Iterable[str]:
+    if column.missing_values:
+        yield f"{', '.join(map(repr, column.missing_values))} stands for a missing value"
+    if column.spellings:
+        yield f"{len(column.spellings)} spelling(s) of levels"
+    if column.decimal is not None:
+        yield "a decimal comma" if column.decimal == "," else "a decimal point"
+    if column.thousands is not None:
+        yield f"thousands marked with {column.thousands!r}" if column.thousands else "no mark between thousands"
+    if column.dates is not None:
+        yield f"days in the order {column.dates}"

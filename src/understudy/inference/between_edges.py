@@ -1,0 +1,41 @@
+"""Shares and numbers of people up to a bound that is no bin edge, from the answers at the edges on both sides of it.
+
+Whoever is meant for sure is in the smaller answer, whoever may be meant is in the larger one. The truth lies between
+the two truths. So the lower end of the smaller answer and the upper end of the larger one hold it at least as often as
+each answer holds its own. The estimate in between rests on the density inside the bin. See docs/theory/noise-aware.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+
+from understudy.core.questions import Question
+from understudy.inference.answer import Answer
+from understudy.inference.labels import RANGE, worst
+
+
+def between_edges(question: Question, least: Answer | None, most: Answer) -> Answer:
+    """The answer to a question with bounds inside bins; ``least`` is none where nobody is meant for sure. The label is
+    that of the worse answer, and at best ``range``."""
+    part = fmean(cut.part for cut in question.cuts)
+    bins = ", ".join(sorted({cut.name for cut in question.cuts}))
+    said = f"a bound lies inside a bin of {bins}: the interval holds every place in that bin where people can be"
+    nobody = tuple(replace(one, value=0.0, low=0.0, high=0.0) for one in most.estimates)
+    lower = nobody if least is None else least.estimates
+    smaller = 0.0 if least is None or least.draws is None else least.draws
+    return replace(
+        most,
+        question=question.text,
+        estimates=tuple(
+            replace(low, value=low.value + part * (high.value - low.value), high=max(low.high, high.high))
+            for low, high in zip(lower, most.estimates, strict=True)
+        ),
+        standard_errors=tuple(map(max, (least or most).standard_errors, most.standard_errors)),
+        information=(None,) * len(lower),
+        labels=tuple(worst((*both, RANGE)) for both in zip((least or most).labels, most.labels, strict=True)),
+        warnings=tuple(dict.fromkeys((*(least.warnings if least else ()), *most.warnings, said))),
+        draws=None if most.draws is None else np.asarray(smaller + part * (most.draws - smaller)),
+    )

@@ -1,0 +1,73 @@
+"""What a schema leaves open is found on a cluster as on one machine: bins, dates, and codes of a public list."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import understudy as us
+from understudy.privacy.randomness.streams import SeededStream
+
+pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
+
+ROWS = 2000
+SCHEMA = us.Schema(
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="income", bounds=(0, 100_000), heavy_tail=True, missing=True),
+        us.Attribute(name="born", bounds=(date(1990, 1, 1), date(1999, 12, 31))),
+        us.Attribute(
+            name="job", levels="discover", among=("1", "11", "12", "2", "21"), parents=("", "1", "1", "", "2")
+        ),
+    ),
+    ignore=("person",),
+)
+
+
+def people() -> pa.Table:
+    rng = np.random.default_rng(4)
+    income = np.exp(rng.normal(8, 1, ROWS)).clip(0, 99_000).round(2)
+    return pa.table(
+        {
+            "sex": pa.array(np.array(["F", "M"])[rng.integers(0, 2, ROWS)]),
+            "income": pa.array(income, mask=rng.random(ROWS) < 0.1),
+            "born": pa.array(rng.integers(7305, 10957, ROWS).astype("int32"), pa.date32()),
+            "job": pa.array(np.array(["11", "12", "21"])[rng.choice(3, ROWS, p=[0.9, 0.002, 0.098])]),
+            "person": pa.array([f"p{number // 2}" for number in range(ROWS)]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("found") / "people.parquet"
+    pq.write_table(people().take(np.random.default_rng(1).permutation(ROWS)), path)
+    return path
+
+
+@pytest.mark.parametrize("unit", [us.Unit(), us.Unit(rows_per_unit=2, unit_id="person")], ids=["row", "two rows"])
+def test_the_release_is_that_of_the_embedded_engine(spark, file, unit):
+    releases = [
+        us.synthesize(
+            us.open_source(data, SCHEMA), stream=SeededStream(4), method="ipf", margins="sex+income, born, job",
+            budget=us.ApproxDP(epsilon=4, delta="1e-4"), unit=unit,
+        )
+        for data in (people(), spark.read.parquet(str(file)).repartition(3))
+    ]  # fmt: skip
+    assert releases[0].schema == releases[1].schema
+    assert releases[0].schema["job"].levels == ("11", "21", "other")
+    assert releases[0].schema["income"].found
+    assert releases[0].frame().equals(releases[1].frame())
+
+
+def test_codes_that_nobody_listed_are_refused_before_the_charge(spark, file):
+    schema = replace(SCHEMA, attributes=(*SCHEMA.attributes[:3], us.Attribute(name="job", levels="discover")))
+    with pytest.raises(us.errors.UnsupportedError, match="use the embedded engine"):
+        us.synthesize(
+            us.open_source(spark.read.parquet(str(file)), schema), budget=us.ApproxDP(epsilon=1, delta="1e-6")
+        )
