@@ -71,7 +71,7 @@ def test_a_slope_that_is_its_prior_is_not_called_valid():
     """360 noisy cells of 1,000 people: intervals covered .38 and were called valid."""
     answer = us.infer(release_of("histogram", 1000, 1), "inc ~ age + sex + edu", **MODEL)
     assert answer.validity == "model-based"
-    assert any("rests on its prior" in text for text in answer.warnings)
+    assert any("depends on its prior" in text for text in answer.warnings)
 
 
 def test_with_more_people_the_noisy_values_determine_the_same_slopes():
