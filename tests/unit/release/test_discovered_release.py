@@ -1,4 +1,4 @@
-"""Codes that nobody wrote down, from the plan to an answer: found inside the budget, said, and found again."""
+"""Discovered codes, from the plan to an answer: found inside the budget, said, and found again."""
 
 from __future__ import annotations
 
