@@ -240,7 +240,7 @@ class _Refits:
 
 
 def _by_side(said: Flags, kept: Flags) -> list[tuple[int, int, int, int]]:
-    """For each refit: of whom something was said and how many there are, among those kept and those left out."""
+    """For each refit: how many people the attack named, and of how many, among those kept and those left out."""
     return [
         (int(one[inside].sum()), int(inside.sum()), int(one[~inside].sum()), int((~inside).sum()))
         for one, inside in zip(said, kept, strict=True)
