@@ -1,8 +1,8 @@
-"""Shares and numbers of people up to a bound that is no bin edge, from the answers at the edges on both sides of it.
+"""Shares and numbers of people up to a bound that is not a bin edge, from the answers at the edges on both sides of it.
 
-Whoever is meant for sure is in the smaller answer, whoever may be meant is in the larger one. The truth lies between
-the two truths. So the lower end of the smaller answer and the upper end of the larger one hold it at least as often as
-each answer holds its own. The estimate in between rests on the density inside the bin. See docs/theory/noise-aware.md.
+The smaller answer counts people who surely meet the condition, the larger one those who may. The truth lies between
+the two true values. So the lower end of the smaller answer and the upper end of the larger one cover it at least as
+often as stated. The estimate in between depends on the density inside the bin. See docs/theory/noise-aware.md.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from understudy.inference.labels import RANGE, worst
 
 
 def between_edges(question: Question, least: Answer | None, most: Answer) -> Answer:
-    """The answer to a question with bounds inside bins; ``least`` is none where nobody is meant for sure. The label is
+    """The answer to a question with bounds inside bins; ``least`` is None if nobody surely meets it. The label is
     that of the worse answer, and at best ``range``."""
     part = fmean(cut.part for cut in question.cuts)
     bins = ", ".join(sorted({cut.name for cut in question.cuts}))
-    said = f"a bound lies inside a bin of {bins}: the interval holds every place in that bin where people can be"
+    said = f"a bound lies inside a bin of {bins}: the interval allows for every position of people inside that bin"
     nobody = tuple(replace(one, value=0.0, low=0.0, high=0.0) for one in most.estimates)
     lower = nobody if least is None else least.estimates
     smaller = 0.0 if least is None or least.draws is None else least.draws

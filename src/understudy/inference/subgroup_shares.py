@@ -1,9 +1,9 @@
-"""Intervals for shares within a subgroup whose size is itself hidden by noise, by inverting a test.
+"""Intervals for shares within a subgroup if noise hides the size of the subgroup, by inverting a test.
 
-A share q = a / b of a subgroup is far from linear in the noisy counts where noise hides b. But a - q b is linear in
-them whatever b is, and 0 at the true q. So all q between 0 and 1 that are not rejected at their noise and sampling hold
-the truth as often as they say (Fieller 1954). No prior has a part in it. Where noise hides nearly everything, nearly
-every q is left, and the interval says so.
+A share q = a / b of a subgroup is far from linear in the noisy counts if noise hides b. But a - q b is linear in
+them whatever b is, and has mean 0 at the true q. The interval is all q between 0 and 1 that are not rejected, given
+noise and sampling (Fieller 1954). It covers as often as stated, and uses no prior. If noise hides nearly everything,
+nearly every q remains, and the interval is wide.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_subgroup_share(estimand: Estimand) -> bool:
 
 
 def numerators(part: Part, kind: str) -> list[tuple[Floats, Floats]]:
-    """For each share of a part, zero or one for its own groups: who is in its subgroup, and who has its value."""
+    """For each share of a part, zero or one for each group: who is in its subgroup, and who has its value."""
     count = part.count - FIRST
     eye = np.eye(count)
     if kind == "proportion":  # of every group of ``by``, or of everybody: without and with the value
@@ -38,11 +38,11 @@ def numerators(part: Part, kind: str) -> list[tuple[Floats, Floats]]:
 def not_rejected(
     estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator, *, which: Flags | None = None
 ) -> tuple[Floats, Floats]:
-    """The least and the largest value of each quantity (of those in ``which``) that the noisy values do not reject."""
+    """The smallest and largest value of each quantity (of those in ``which``) that the noisy values do not reject."""
     wanted = np.ones(len(estimand.names), bool) if which is None else which
     away = raw.deviations(2 * PAIRS, rng)
     parts = len(estimand.parts)
-    each = 1 - (1 - level) / parts  # of two shares, both hold at the level wanted (Bonferroni)
+    each = 1 - (1 - level) / parts  # with two shares, both cover together at the level wanted (Bonferroni)
     found = []
     for part, member, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True):
         own, deviations = raw.shares @ member[:, FIRST:], away @ member[:, FIRST:]

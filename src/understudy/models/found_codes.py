@@ -1,8 +1,8 @@
 """Levels from noisy counts of codes and of their parents. Post-processing: no record is seen here.
 
-A code that stands clear of the noise is a level. Of a parent, what its codes leave over is a level if that stands clear
-of the noise: rare codes roll up there. If there are more than the schema allows, the smallest roll up too. See
-docs/theory/discovered-codes.md.
+A code whose count is clear of the noise is a level. The counts of such codes are subtracted from that of their parent;
+if the rest is clear of the noise, the parent is a level too, and rare codes roll up to it. If there are more than
+the schema allows, the smallest roll up as well. See docs/theory/discovered-codes.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from understudy.core.discovered_codes import OTHER, parent_chain
 from understudy.core.schema import Attribute
 
-CLEAR = 3.0  # standard deviations of what is left of a parent
+CLEAR = 3.0  # standard deviations above 0 that the rest of a parent needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class Generation:
     variance: float
     """Of the noise on each."""
     least: float
-    """The noisy count from which on a code is no noise."""
+    """The smallest noisy count that is not taken for noise."""
 
 
 def find_codes(attribute: Attribute, generations: Sequence[Generation]) -> Attribute:
-    """The attribute with the levels that were found, by their text, and then ``other``; the codes come first among the
-    generations, and then parents, the nearest first."""
+    """The attribute with the levels that were found, sorted by text, and then ``other``. In ``generations`` the codes
+    come first, and then their parents, the nearest first."""
     first, *above = generations
     mass = {code: float(count) for code, count in first.counts.items() if count >= first.least}
     spread = dict.fromkeys(mass, first.variance)
