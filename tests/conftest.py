@@ -90,7 +90,9 @@ def a_short_bootstrap(request: pytest.FixtureRequest) -> Iterator[None]:
     With FULL=1 too, where three quarters of the replay went into these trials; PROVE=1 (``make prove``) takes all 8.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("PROVE") != "1" and request.path.relative_to(REPOSITORY).as_posix().startswith(SHORT_BOOTSTRAP):
+        if os.environ.get("PROVE") != "1" and request.path.relative_to(REPOSITORY).as_posix().startswith(
+            SHORT_BOOTSTRAP
+        ):
             from understudy.models import fit
 
             patch.setattr(fit, "MOST_TRIALS", 2)

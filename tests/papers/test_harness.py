@@ -226,6 +226,7 @@ def test_the_search_for_a_second_attribute_refuses_nothing_that_exists():
             other=(int(people[j, 0]), int(people[j, 2])),
             nearest=int(records[nearest[j], 0]),
             nearest_in_3=int(records[without_3[j].argmin(), 2]),
+            enough=1,
         )
         assert found["with the cell of Table 3"] > 0
         tried += 1
