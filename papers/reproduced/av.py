@@ -9,8 +9,8 @@ import math
 from functools import cache, partial
 
 from papers.harness import Computations, Compute, listed_items, papers, pictures
+from understudy.auditing.audit_only_laws import RoundedLaplace
 from understudy.auditing.exact_audit import Audit, audit
-from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.figures.drawing import Drawing
 from understudy.figures.printed_matrices import printed_matrices
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial, PosteriorMeanMultinomial

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from papers.harness import CannotComputeError, Computations, data_file, papers, pictures
-from understudy.auditing.accept_reject import AcceptReject
+from understudy.auditing.audit_only_laws import AcceptReject
 from understudy.auditing.exact_audit import audit
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation_figure import figures

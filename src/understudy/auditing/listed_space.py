@@ -20,10 +20,9 @@ from typing import Literal
 
 import numpy as np
 
-from understudy.auditing.accept_reject import AcceptReject
+from understudy.auditing.audit_only_laws import AcceptReject, RoundedLaplace
 from understudy.auditing.composed_loss import LossDistribution
 from understudy.auditing.noise_losses import FARTHEST, Noise
-from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.auditing.transition_laws import AuditOnly
 from understudy.auditing.transition_matrix import Matrix
 from understudy.core.arrays import Floats, Integers

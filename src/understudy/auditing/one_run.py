@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.auditing.verdict import Verdict, check_claim
+from understudy.auditing.sampled_audit import Verdict, check_claim
 from understudy.core.arrays import Floats
 from understudy.errors import InputError
 from understudy.privacy.exact.epsilon_lower_bounds import (

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2
 
-from understudy.auditing.rounded_laplace import RoundedLaplace
+from understudy.auditing.audit_only_laws import RoundedLaplace
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference import latent
 from understudy.inference.exact import (

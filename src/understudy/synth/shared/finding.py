@@ -20,14 +20,13 @@ from math import log, sqrt
 
 import numpy as np
 
-from understudy.core.discovered_codes import OTHER, generations
+from understudy.core.discovered_codes import OTHER, generations, parent_chain
 from understudy.core.exact_numbers import sqrt_down
 from understudy.core.measurement import CLASSES, Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.found_bins import cell_counts, find_bins, levels_of, number_of_bins
-from understudy.models.found_codes import Generation, find_codes
 from understudy.privacy.exact.stability_delta import least_threshold
 from understudy.privacy.gate.discovering import CodeQuery
 from understudy.privacy.gate.gate import Gate, Query
@@ -400,3 +399,50 @@ def _told(found: Schema) -> tuple[str, ...]:
             ends = ", ".join(level_text(edge) for edge in one.edges)
             lines.append(f"Found: {one.name}{unit} has {one.bins} bins, at {ends}.")
     return tuple(lines)
+
+
+# Levels from noisy counts of codes and of their parents. Post-processing: no record is seen here.
+#
+# A code that stands clear of the noise is a level. Of a parent, what its codes leave over is a level if that stands
+# clear of the noise: rare codes roll up there. If there are more than the schema allows, the smallest roll up too.
+# See docs/theory/discovered-codes.md.
+
+
+CLEAR = 3.0  # standard deviations of what is left of a parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Noisy counts of one level of a hierarchy: codes, or their parents."""
+
+    counts: dict[str, int]
+    """The noisy count of each."""
+    variance: float
+    """Of the noise on each."""
+    least: float
+    """The noisy count from which on a code is no noise."""
+
+
+def find_codes(attribute: Attribute, generations: Sequence[Generation]) -> Attribute:
+    """The attribute with the levels that were found, by their text, and then ``other``; the codes come first among the
+    generations, and then parents, the nearest first."""
+    first, *above = generations
+    mass = {code: float(count) for code, count in first.counts.items() if count >= first.least}
+    spread = dict.fromkeys(mass, first.variance)
+    for generation in above:
+        rest = {node: (float(count), generation.variance) for node, count in generation.counts.items()}
+        for code, own in mass.items():
+            for node in parent_chain(attribute, code):
+                if node in rest:
+                    rest[node] = (rest[node][0] - own, rest[node][1] + spread[code])
+        for node, (left, variance) in sorted(rest.items()):
+            clear = generation.counts[node] >= generation.least and left >= CLEAR * variance**0.5
+            if clear and node not in mass:
+                mass[node], spread[node] = left, variance
+    while len(mass) > attribute.most_codes:
+        smallest = min(mass, key=lambda code: (mass[code], code))
+        own = mass.pop(smallest)
+        kept = next((node for node in parent_chain(attribute, smallest) if node in mass), None)
+        if kept is not None:
+            mass[kept] += own
+    return replace(attribute, found=True, levels=(*sorted(mass), OTHER))

@@ -17,7 +17,7 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import MAX_CELLS, Known, Report, build_tree, fit, structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.models.model import Model
-from understudy.models.posterior_draws import posterior_models
+from understudy.models.posterior import posterior_models
 from understudy.models.published_model import Fitted, FittedPart
 from understudy.models.sample import DESCRIPTIONS, ROWS_BY
 from understudy.privacy.gate.gate import Gate

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.auditing.accept_reject import AcceptReject
+from understudy.auditing.audit_only_laws import AcceptReject
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.small_tables import tables_of
 from understudy.privacy.promise.event import NoNoise, Sensitivity
