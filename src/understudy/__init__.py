@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from understudy.privacy.promise.definition import PureDP as PureDP
     from understudy.privacy.promise.definition import Unit as Unit
     from understudy.privacy.promise.plan import Plan as Plan
-    from understudy.privacy.promise.plan_file import read_plan as read_plan
-    from understudy.privacy.promise.plan_file import write_plan as write_plan
+    from understudy.privacy.promise.plan import read_plan as read_plan
+    from understudy.privacy.promise.plan import write_plan as write_plan
     from understudy.release import Release as Release
     from understudy.release import make_signing_key as make_signing_key
     from understudy.release import read_release as read_release
@@ -135,8 +135,7 @@ _HOME = {
     "understudy.privacy.ledger.ledger": ("Ledger",),
     "understudy.auditing.transition_matrix": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
-    "understudy.privacy.promise.plan": ("Plan",),
-    "understudy.privacy.promise.plan_file": ("read_plan", "write_plan"),
+    "understudy.privacy.promise.plan": ("Plan", "read_plan", "write_plan"),
     "understudy.release.export": ("export",),
     "understudy.release.manifest": ("read_manifest",),
     "understudy.reporting.build": ("report",),

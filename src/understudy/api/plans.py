@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.core.criteria import checked_criteria
 from understudy.core.folders import as_path
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
-from understudy.privacy.promise.plan import Option, Plan
+from understudy.privacy.promise.plan import Option, Plan, checked_criteria
 
 if TYPE_CHECKING:
     import pyarrow
@@ -269,6 +268,6 @@ def _noise(plan: Plan) -> float:
 
 def draw_priors(table: pyarrow.Table, *, title: str = "") -> Drawing:
     """What ``prior_table`` gave, as bars."""
-    from understudy.figures.privacy_curve import prior_bars
+    from understudy.figures.promise import prior_bars
 
     return prior_bars(table, title=title)

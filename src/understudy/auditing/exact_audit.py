@@ -432,7 +432,7 @@ class Audit:
         Drawing
             The figure, with the table it shows.
         """
-        from understudy.figures.log_odds import log_odds_map
+        from understudy.figures.promise import log_odds_map
 
         return log_odds_map(self.neighbours, self.outputs, self.log_odds, epsilon=epsilon)
 
@@ -444,7 +444,7 @@ class Audit:
         Drawing
             The figure, with the table it shows.
         """
-        from understudy.figures.privacy_curve import privacy_curve
+        from understudy.figures.promise import privacy_curve
 
         top = self.epsilon if math.isfinite(self.epsilon) else 10.0
         points = [max(top, 0.1) * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]

@@ -47,9 +47,8 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.folder import MEASUREMENTS
-from understudy.release.kind import Check, Options, Workshop, WrittenTables
+from understudy.release.kind import Check, Options, Summary, Workshop, WrittenTables, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of, text_in
-from understudy.release.summary import Summary, mechanisms_of
 from understudy.synth.shared.method import Request, configure_from
 
 DEFAULT_METHOD = "commute"

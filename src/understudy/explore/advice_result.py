@@ -233,7 +233,7 @@ class Advice:
         Drawing
             The figure, with the table it shows.
         """
-        from understudy.figures.advice import advice_curve
+        from understudy.figures.exploration import advice_curve
 
         return advice_curve(
             self.widths,

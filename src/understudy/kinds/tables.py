@@ -51,12 +51,11 @@ from understudy.release.folder import (
     read_measurements,
     table_files,
 )
-from understudy.release.kind import DEFAULT, Check, Options, Workshop, WrittenTables, kinds
+from understudy.release.kind import DEFAULT, Check, Options, Summary, Workshop, WrittenTables, kinds, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
-from understudy.release.memory import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
 from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import codebook_text, readme_text
-from understudy.release.summary import Summary, mechanisms_of
+from understudy.release.sampling import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
 from understudy.release.table_release import Release, StoredTables
 from understudy.synth.shared.finding import found_schema, plan_finding, run_finding
 from understudy.synth.shared.forecast import with_forecast

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -26,8 +26,10 @@ from understudy.privacy.gate.journal import Journal
 from understudy.privacy.promise.plan import Option, Plan
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.statement import Provenance, Statement
-from understudy.release.summary import Summary
 from understudy.synth.shared.method import Request
+
+if TYPE_CHECKING:
+    from understudy.release.table_release import Release
 
 DEFAULT = "tables"  # the kind of a manifest or run folder that names none
 
@@ -281,3 +283,31 @@ def kind_stated(stated: Mapping[str, Any], where: Path) -> AnyKind:
     if not isinstance(name, str) or name not in kinds:
         raise InputError(f"{where} is of a kind that this program does not know; it was changed, or made by another.")
     return kinds[name]()
+
+
+# The public facts of a release that a report shows, whatever its kind: promise, making, size and public domain.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The public facts of a release that a report shows. ``tables`` is None where questions cannot be asked of it."""
+
+    statement: Statement
+    provenance: Provenance
+    title: str
+    copies: int
+    rows: int
+    size: tuple[str, str]  # a number and what it counts, beside the rows
+    domain: tuple[Mapping[str, Any], ...]  # a record per attribute: attribute, label, kind, values, missing
+    cells: int
+    structural_zeros: int
+    measured: tuple[Mapping[str, Any], ...]  # a record per noisy table: table, cells, noise, noise_sd
+    mechanisms: tuple[str, ...]
+    tables: Release | None
+
+
+def mechanisms_of(release: AnyRelease) -> tuple[str, ...]:
+    """The names of all mechanisms that measured or drew for a release."""
+    used = {one.mechanism.name for one in release.measurements}
+    used |= {str(one["mechanism"]) for draw in release.provenance.draws for one in draw.get("mechanisms", ())}
+    return tuple(sorted(used))

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from understudy.figures.replicated_uniques import replicated_uniques
+from papers.pictures import replicated_uniques
 
 ROWS = [
     {"data_set": name, "epsilon": epsilon, "computed": value, "published": printed}
