@@ -20,8 +20,7 @@ from understudy.auditing.exact_audit import audit
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation_figure import figures
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
-from understudy.privacy.exact.disclosure_sets import disclosure_sets
-from understudy.privacy.exact.small_tables import neighbours, tables_of
+from understudy.privacy.exact.small_tables import disclosure_sets, neighbours, tables_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.calibrate_dirichlet import pure_prior, theorem_prior
 from understudy.privacy.promise.definition import Unit

@@ -33,7 +33,7 @@ from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.synth.methods.dirichlet import Dirichlet
 from understudy.synth.methods.independent import Independent
-from understudy.synth.shared.finding import find_codes
+from understudy.synth.shared.found_columns import find_codes
 
 RINGS = Case(
     method="commute", world="commutes", unit_name="destination fixed", budget_name="approx",

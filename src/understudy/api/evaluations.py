@@ -177,9 +177,9 @@ def attack(
     >>> found.frames["attacks"].num_rows > 0
     True
     """
-    from understudy.evaluation.beside import IPF, chosen_protections, compare_beside
     from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.inputs.records import with_nulls
+    from understudy.evaluation.other_protections import IPF, chosen_protections, compare_beside
     from understudy.evaluation.risk import chosen_attacks, evaluate_risk
     from understudy.evaluation.shared.results import part_of
     from understudy.kinds.tables import opened
@@ -326,7 +326,7 @@ def shown_tables(release: AnyRelease) -> tuple[ShownTable, ...]:
 
 def check_protections(names: Sequence[str]) -> None:
     """Refuse an unknown protection, before anything is read."""
-    from understudy.evaluation.beside import chosen_protections
+    from understudy.evaluation.other_protections import chosen_protections
 
     chosen_protections(names)
 

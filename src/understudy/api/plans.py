@@ -131,7 +131,7 @@ def plan(
     >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
     [('full cross-tabulation', 6, 2.8)]
     """
-    from understudy.privacy.promise.weak_budgets import require_sane
+    from understudy.privacy.promise.definition import require_sane
     from understudy.release.kind import kind_of_domain
 
     if not isinstance(budget, Definition):
@@ -242,7 +242,7 @@ def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
     >>> [advice[:33] for advice in us.plan_advice(plan, wide)]
     ['Pure protection costs noise here:']
     """
-    from understudy.synth.shared.finding import plan_finding
+    from understudy.synth.shared.found_columns import plan_finding
     from understudy.synth.shared.method import Request, configure
 
     if not isinstance(schema, Schema) or not isinstance(plan.budget, PureDP):

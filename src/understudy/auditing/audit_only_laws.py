@@ -17,7 +17,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.exact_numbers import Number, read_exact, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.disclosure_sets import RESOLUTION
+from understudy.privacy.exact.small_tables import RESOLUTION
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.mechanisms.noise import exact_scale
 from understudy.privacy.promise.definition import Unit

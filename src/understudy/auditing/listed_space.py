@@ -27,7 +27,6 @@ from understudy.auditing.transition_laws import AuditOnly
 from understudy.auditing.transition_matrix import Matrix
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.disclosure_sets import signed_odds
 from understudy.privacy.exact.small_tables import (
     LARGEST_SPACE,
     check_size,
@@ -36,6 +35,7 @@ from understudy.privacy.exact.small_tables import (
     inputs_of,
     neighbours,
     refuse_large,
+    signed_odds,
     sort_tables,
 )
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial, PosteriorMeanMultinomial

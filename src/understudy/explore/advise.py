@@ -22,7 +22,7 @@ from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, UnsupportedError
 from understudy.explore.advice_result import Advice, Classical, Reach, Row
 from understudy.explore.attacker_beliefs import attacker_at, exact_guess
-from understudy.explore.classical_risk import cell_uncertainty
+from understudy.explore.interval_widths import Asking, Rehearsals, Width
 from understudy.explore.population import Population, coded, read_population
 from understudy.explore.rehearsal import (
     Setup,
@@ -33,8 +33,7 @@ from understudy.explore.rehearsal import (
     seeds,
     unit_of_rehearsal,
 )
-from understudy.explore.release_scores import risk_scores
-from understudy.explore.widths import Asking, Rehearsals, Width
+from understudy.explore.release_scores import cell_uncertainty, risk_scores
 from understudy.inference.estimands import make_estimand
 from understudy.inference.evidence import check_prior
 from understudy.privacy.promise.definition import Unit

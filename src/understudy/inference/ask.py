@@ -26,8 +26,8 @@ from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
-from understudy.inference.settle import from_posterior
 from understudy.inference.validity import Validity, validity_of
+from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release
 

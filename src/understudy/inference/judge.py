@@ -21,9 +21,18 @@ from understudy.inference.estimands import FIRST, Estimand, Part
 from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence, listed, nearest_question
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
 from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix, is_share
-from understudy.inference.settle import Settled, from_posterior, settle
-from understudy.inference.unshrunk import PAIRS, UNSEEN, Quantity, Raw, sampled, unbiased_square
 from understudy.inference.validity import NOT_SHOWN, unproved
+from understudy.inference.without_prior import (
+    PAIRS,
+    UNSEEN,
+    Quantity,
+    Raw,
+    Settled,
+    from_posterior,
+    sampled,
+    settle,
+    unbiased_square,
+)
 from understudy.release.table_release import Release
 
 OPEN = 0.5  # a quantity is not determined if more of its squared influence is outside the measured tables

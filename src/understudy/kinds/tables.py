@@ -33,11 +33,10 @@ from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
 from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
-from understudy.privacy.promise.definition import NonPrivate, read_unit
+from understudy.privacy.promise.definition import NonPrivate, read_unit, require_sane_for
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Sensitivity, Strata
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sensitivity
-from understudy.privacy.promise.weak_budgets import require_sane_for
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv
@@ -57,10 +56,10 @@ from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import codebook_text, readme_text
 from understudy.release.sampling import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
 from understudy.release.table_release import Release, StoredTables
-from understudy.synth.shared.finding import found_schema, plan_finding, run_finding
-from understudy.synth.shared.forecast import with_forecast
+from understudy.synth.shared.expected_error import with_forecast
+from understudy.synth.shared.found_columns import found_schema, plan_finding, run_finding
 from understudy.synth.shared.method import Request, configure, make_plan, synthesizers
-from understudy.synth.shared.required import with_answers
+from understudy.synth.shared.required_tables import with_answers
 
 SCHEMA = "schema.toml"
 DEFAULT_METHOD = "auto"

@@ -15,7 +15,7 @@ from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.spreadsheet import as_cell
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.table_release import Release
-from understudy.synth.shared.margins import total_of
+from understudy.synth.shared.margin_methods import total_of
 
 CODEBOOK_COLUMNS = ("column", "label", "kind", "value", "meaning")
 

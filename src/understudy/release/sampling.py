@@ -36,7 +36,7 @@ from understudy.release.csv_file import csv_table
 from understudy.release.folder import hash_file, write_release
 from understudy.release.kind import AnyRelease, WrittenTables
 from understudy.release.table_release import Release, require_table
-from understudy.synth.shared.finding import after_finding
+from understudy.synth.shared.found_columns import after_finding
 from understudy.synth.shared.method import Redrawing, Request, Synthesis, configure
 
 BLOCK_ROWS = 2**20

@@ -26,8 +26,7 @@ from understudy.privacy.exact.dirichlet_breach import (
     thresholds,
 )
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
-from understudy.privacy.exact.disclosure_sets import Booleans, disclosure_sets
-from understudy.privacy.exact.small_tables import how_many, neighbours, tables_of
+from understudy.privacy.exact.small_tables import Booleans, disclosure_sets, how_many, neighbours, tables_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 

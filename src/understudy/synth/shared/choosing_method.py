@@ -12,12 +12,11 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.shared.margins import check_rows, total_of
+from understudy.synth.shared.margin_methods import check_rows, total_of
+from understudy.synth.shared.merged_bins import Refined, check_refined, refuse_without_model
 from understudy.synth.shared.method import Synthesis
-from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.shared.required import SHARE, Musts, Required
-from understudy.synth.shared.rows import synthesis_of
-from understudy.synth.shared.strata import read_strata
+from understudy.synth.shared.required_tables import SHARE, Musts, Required
+from understudy.synth.shared.strata import read_strata, synthesis_of
 
 AGAIN = "again "  # the labels of tables that were chosen after others had been measured begin so
 FEWEST_CELLS, MOST_CELLS = 1_000, 20_000_000  # that a model may be limited to

@@ -31,13 +31,13 @@ from understudy.core.table import CodedTable, Codes
 from understudy.engines.counting.bounding import rows_to_leave_out
 from understudy.engines.counting.kernel import flat_cells
 from understudy.engines.counting.packing import hash_rows, pack, word_groups
-from understudy.engines.counting.requests import (
+from understudy.engines.counting.scanned_source import (
+    ScannedSource,
     check_margin,
     dense_cells,
     must_be_bounded,
     needed_attributes,
 )
-from understudy.engines.counting.scanned_source import ScannedSource
 from understudy.engines.counting.tally import Tally
 from understudy.engines.engine import engines
 from understudy.engines.reading.encode import Encoder, check_header, code_type, columns_to_read

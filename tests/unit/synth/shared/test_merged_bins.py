@@ -13,8 +13,8 @@ from understudy.privacy.gate.journal import Journal
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.randomness.streams import SeededStream
+from understudy.synth.shared.merged_bins import read_refinement
 from understudy.synth.shared.method import configure
-from understudy.synth.shared.refine import read_refinement
 
 EDGES = tuple(range(0, 101))  # a hundred bins of one
 SCHEMA = us.Schema(

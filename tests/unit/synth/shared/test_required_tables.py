@@ -13,7 +13,7 @@ from understudy.demo.people import make_people, small_schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.synth.shared.required import LABEL, Musts, is_required
+from understudy.synth.shared.required_tables import LABEL, Musts, is_required
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 SCHEMA = small_schema()

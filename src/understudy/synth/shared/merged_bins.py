@@ -18,16 +18,16 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.fine_bins import FineBins, merged_schema, spread, weights_within
 from understudy.models.nearest_table import nearest_table
+from understudy.models.published_model import FineBins, merged_schema, spread, weights_within
 from understudy.privacy.gate.gate import Gate, Groups
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import NonPrivate, Unit
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.margins import LARGEST_MARGIN, Margin, margin_label, measure_steps, whole_number
+from understudy.synth.shared.margin_methods import LARGEST_MARGIN, Margin, margin_label, measure_steps, whole_number
 from understudy.synth.shared.method import Request, Synthesis, Synthesizer, count_text, planned
-from understudy.synth.shared.required import Musts
+from understudy.synth.shared.required_tables import Musts
 
 SHARE = Fraction(1, 10)  # of the budget, for all fine one-way margins together
 LEAST, MOST = 2, 200  # merged bins of one attribute

@@ -11,15 +11,14 @@ import numpy as np
 from understudy.core.arrays import Floats
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Schema
-from understudy.models.fit import structural_groups
+from understudy.models.fit import Tracker, structural_groups
 from understudy.models.junction_tree import tree_cells
-from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Step
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.expected_error import BINS, crossed, powers
-from understudy.synth.shared.margins import (
+from understudy.synth.shared.margin_methods import (
     TOTAL_SHARE,
     Margin,
     is_public,

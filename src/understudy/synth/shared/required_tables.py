@@ -24,7 +24,7 @@ from understudy.models.junction_tree import tree_cells
 from understudy.privacy.promise.definition import NonPrivate, Unit
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.margins import (
+from understudy.synth.shared.margin_methods import (
     LARGEST_MARGIN,
     is_public,
     margin_label,

@@ -8,7 +8,8 @@ import pytest
 
 import understudy as us
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
-from understudy.evaluation.beside import (
+from understudy.evaluation.inputs.comparison import compare
+from understudy.evaluation.other_protections import (
     IPF,
     LIKE,
     PROTECTIONS,
@@ -18,7 +19,6 @@ from understudy.evaluation.beside import (
     _utility,
     protect,
 )
-from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.shared.ranks import mid_rank_matrix, order_ranks
 
 MASKS = tuple(name for name in PROTECTIONS if name != IPF)

@@ -1,4 +1,4 @@
-"""Parts of what an attribute is: its canonical form, the digits of its numbers, and how far levels are apart."""
+"""The canonical form of attributes and schemas, which their fingerprints are made of; digits and distances of values."""
 
 from __future__ import annotations
 
