@@ -110,7 +110,7 @@ def synthesize(
 
     Returns
     -------
-    Any
+    Release or CommuteRelease
         The release: a ``CommuteRelease`` for commutes, otherwise a ``Release``.
 
     Raises
@@ -290,7 +290,7 @@ def resume(
 
     Returns
     -------
-    Any
+    Release or CommuteRelease
         The release.
 
     Raises

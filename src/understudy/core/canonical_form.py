@@ -1,4 +1,4 @@
-"""The canonical form of attributes and schemas, which their fingerprints are made of; digits and distances of values."""
+"""The canonical form of attributes and schemas, which fingerprints are made of; digits and distances of values."""
 
 from __future__ import annotations
 

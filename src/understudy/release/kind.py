@@ -142,6 +142,7 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
     domain_file: ClassVar[str]  # in a release folder
     resumed_with: ClassVar[str]  # further options that ``understudy resume`` needs
     shown: ClassVar[tuple[ShownTable, ...]]  # the tables of its evaluation that a screen shows, in this order
+    asked_in_reports: ClassVar[bool]  # whether a report compares it with the confidential data and asks it questions
 
     # Its values, recognised without touching any data.
 
@@ -177,6 +178,10 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
 
     def plan_again(self, domain: DomainT, plan: Plan, request: Request) -> Plan:
         """What the method of a plan plans for the same request."""
+        ...
+
+    def advice(self, domain: DomainT, plan: Plan) -> tuple[str, ...]:
+        """What a steward should know before signing a plan, from public facts only."""
         ...
 
     # During a run.
@@ -248,6 +253,10 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
 
     def evaluate(self, release: ReleaseT, confidential: Any, asked: EvaluationRequest) -> Evaluation:
         """How useful and how risky it is, against the confidential data."""
+        ...
+
+    def compared(self, results: Sequence[tuple[str, ReleaseT, Evaluation]]) -> dict[str, pa.Table]:
+        """Tables that compare several evaluated releases of the same data by epsilon; none if there are no such."""
         ...
 
 
