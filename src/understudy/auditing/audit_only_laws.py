@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.arrays import Floats, Integers
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.exact_numbers import Number, read_exact, to_text
 from understudy.core.mechanism import Stream
 from understudy.errors import InputError, UnsupportedError
@@ -23,7 +23,6 @@ from understudy.privacy.mechanisms.noise import exact_scale
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Event, NoNoise, PureLoss, Sensitivity
 
-Booleans = NDArray[np.bool_]
 Keep = Literal["good", "rep"]
 MOST_TRIES = 100_000
 
@@ -59,13 +58,13 @@ class AcceptReject:
         object.__setattr__(self, "gamma", level)
         object.__setattr__(self, "keep", keep)
 
-    def representative(self, outputs: Integers, table: Integers) -> Booleans:
+    def representative(self, outputs: Integers, table: Integers) -> Flags:
         """Which outputs are gamma-representative of a table."""
         prior = np.array([float(value) for value in self.generator.prior])
         limit = self.gamma * (prior + np.maximum(np.asarray(table) - 1, 0))
         return np.asarray((outputs <= limit * (1 + RESOLUTION)).all(axis=-1))
 
-    def good(self, outputs: Integers, table: Integers) -> Booleans:
+    def good(self, outputs: Integers, table: Integers) -> Flags:
         """Which outputs are gamma-good for a table: representative of it, or of it with one row moved.
 
         Every single move is tried; those that raise no limit add nothing, and cost little.

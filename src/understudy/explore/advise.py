@@ -1,7 +1,7 @@
 """Advice before a release, from public facts alone: what an epsilon gives the analyst, and what it gives an attacker.
 
 No argument takes confidential data, and nothing here can be charged. Widths come from ``widths`` and odds from
-``attacker_beliefs``. Classical measures come from ``classical_risk`` and, on a public look-alike, from attacks.
+``attacker_beliefs``. Classical measures come from ``release_scores`` and, on a public look-alike, from attacks.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from understudy.core.arrays import Flags, Floats
 from understudy.core.rules import Order, steps_of
 from understudy.core.schema import Attribute, level_text
 from understudy.engines.reading.encode import Encoder
@@ -30,8 +30,6 @@ MOST_LEVELS = 12  # of a column that decides who is asked
 LEAST_ROWS = 30  # rows that a rule must speak of
 EXPLAINS = 0.8  # of the rows without a value
 STILL_MISSING = 0.2  # at most, among those who are asked
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +157,6 @@ LEAST_COMPARED = 50  # with a value in both
 MOST_PARTS = 4  # of a sum
 OVERLAP = 0.2  # of the rows must have values that two columns share, or an order says nothing
 
-Numbers = NDArray[np.float64]
-
 
 def rule_candidates(batches: Iterable[pa.RecordBatch], attributes: Mapping[str, Attribute]) -> list[str]:
     """What to write into the schema for each rule that holds in all rows, with a line that says so before it."""
@@ -190,13 +186,13 @@ def _comparable(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
     }
 
 
-def _numbers(batches: Iterable[pa.RecordBatch], chosen: Mapping[str, Attribute]) -> dict[str, Numbers]:
+def _numbers(batches: Iterable[pa.RecordBatch], chosen: Mapping[str, Attribute]) -> dict[str, Floats]:
     from understudy.core.schema import Schema
 
     if not chosen:
         return {}
     schema = Schema(attributes=tuple(chosen.values()))
-    parts: dict[str, list[Numbers]] = {name: [] for name in chosen}
+    parts: dict[str, list[Floats]] = {name: [] for name in chosen}
     encoder, rows = Encoder(schema, missing_text=""), 0
     for batch in batches:
         codes = encoder.encode(batch)
@@ -208,7 +204,7 @@ def _numbers(batches: Iterable[pa.RecordBatch], chosen: Mapping[str, Attribute])
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 
 
-def _sums(columns: Mapping[str, Numbers], chosen: Mapping[str, Attribute]) -> dict[str, tuple[str, ...]]:
+def _sums(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> dict[str, tuple[str, ...]]:
     """Columns that are the sum of two to four others of the same steps, in every row."""
     found: dict[str, tuple[str, ...]] = {}
     for total, amounts in columns.items():
@@ -231,7 +227,7 @@ def _sums(columns: Mapping[str, Numbers], chosen: Mapping[str, Attribute]) -> di
     return found
 
 
-def _adds_up(total: Numbers, parts: list[Numbers]) -> bool:
+def _adds_up(total: Floats, parts: list[Floats]) -> bool:
     known = ~np.isnan(total)
     for part in parts:
         if (known != ~np.isnan(part)).any() or not (part[known] != 0).any():
@@ -243,7 +239,7 @@ def _adds_up(total: Numbers, parts: list[Numbers]) -> bool:
     return bool(several.sum() >= 10 and np.array_equal(sum(part[known] for part in parts), total[known]))
 
 
-def _orders(columns: Mapping[str, Numbers], chosen: Mapping[str, Attribute]) -> list[tuple[str, str]]:
+def _orders(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> list[tuple[str, str]]:
     """Dates, and numbers with the same steps and overlapping ranges, of which one is never above the other."""
     found = []
     for one, other in combinations(columns, 2):

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from understudy.core.arrays import Floats, Integers
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.definition import Unit
 
@@ -122,7 +121,6 @@ def refuse_large(size: float, limit: int, what: str) -> None:
 # See docs/theory/exact-audit.md.
 
 
-Booleans = NDArray[np.bool_]
 # Log odds this close above epsilon are equal to it: with exact arithmetic they often are (Abowd and Vilhuber, Fig. 4).
 RESOLUTION = 1e-12
 
@@ -135,12 +133,12 @@ def signed_odds(log_law: Floats, pairs: Integers) -> Floats:
     return np.where(np.isneginf(first) & np.isneginf(second), 0.0, odds)
 
 
-def exceeds(odds: Floats, epsilon: float) -> Booleans:
+def exceeds(odds: Floats, epsilon: float) -> Flags:
     """Whether log odds are above epsilon, by more than rounding can be."""
     return np.abs(odds) > epsilon + RESOLUTION * max(1.0, epsilon)
 
 
-def disclosure_sets(log_law: Floats, inputs: Integers, pairs: Integers, epsilon: float) -> Booleans:
+def disclosure_sets(log_law: Floats, inputs: Integers, pairs: Integers, epsilon: float) -> Flags:
     """For each input D, the outputs of Disc(D, epsilon) (Machanavajjhala et al. 2008, Definition 5).
 
     An output is in it if some two neighbours X1, X2, each equal to D or a neighbour of D, have log odds above epsilon.
