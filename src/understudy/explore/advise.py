@@ -1,6 +1,6 @@
 """Advice before a release, from public facts alone: what an epsilon gives the analyst, and what it gives an attacker.
 
-No argument takes confidential data, and nothing here can be charged. Widths come from ``widths`` and odds from
+No argument takes confidential data, and nothing here can be charged. Widths come from ``interval_widths`` and odds from
 ``attacker_beliefs``. Classical measures come from ``release_scores`` and, on a public look-alike, from attacks.
 """
 

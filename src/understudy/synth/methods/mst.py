@@ -39,12 +39,10 @@ from understudy.synth.shared.margin_methods import (
     check_copies,
     check_margin_sizes,
     check_model_size,
-    drawn_option,
     known_margins,
     margin_label,
     margin_step,
     public_records,
-    rows_law,
     shares_by_cells,
     total_of,
 )
@@ -121,9 +119,7 @@ class Mst(ChoosingMethod):
             options={
                 "strata": self.strata,
                 "model_cells": self.model_cells,
-                "rows_by": rows_law(self.draws, self.rows_by),
-                **drawn_option(self.draws),
-                **self._musts.options(required),
+                **self._options_of_rows(required),
             },
             adaptive=True,
             notes=("Larger pairs get larger shares of what the pairs have together, once the tree is known.",),
