@@ -347,7 +347,7 @@ def _flattened(weights: Floats, wanted: float) -> Floats:
 # rules for fully synthetic data (``T_f*``) hold. This is post-processing of public values: any number of draws costs
 # no privacy. All randomness comes from the stream of the run.
 #
-# Small models (``DENSE_CELLS``, ``DENSE_EFFECTS``) are drawn from ``models/posterior.py`` by importance weights. If
+# Small models (``DENSE_CELLS``, ``DENSE_EFFECTS``) are drawn from the posterior itself by importance weights. If
 # the weights are uneven, random-walk Metropolis steps follow. For larger models each copy is fitted to a replicate of
 # the measurements: the noisy values, plus the sampling error of as many records from the fitted model, plus new noise
 # of the same law. To first order this is the same, apart from the prior strength in the fit.
