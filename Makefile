@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 # Worker processes of the test runner, and any further arguments for it: make test PYTEST_ARGS="-k ledger"
 WORKERS ?= 2
 PYTEST_ARGS ?=
+# Each worker keeps to its core: small matrices divided among all cores spend most of their time waiting for them.
+ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # FULL=1 runs everything; without it the tests marked "full" are left out.
 FULL ?=
 # PROVE=1 adds every combination to the replay; make prove sets it.
@@ -43,14 +45,14 @@ demo: $(VENV)/.installed-package ## The whole story on generated data: plan, rel
 
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
-	@FULL="$(FULL)" PROVE="$(PROVE)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@FULL="$(FULL)" PROVE="$(PROVE)" $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 oldest: | check-python ## Run the tests with the oldest versions of the dependencies that pyproject.toml allows
 	@$(PYTHON) tools/oldest.py > $(VENV)-oldest.txt
 	@PIP_CONSTRAINT="$(CURDIR)/$(VENV)-oldest.txt" $(MAKE) --no-print-directory test VENV=$(VENV)-oldest
 
 prove: ## Replay every method on neighbouring tables and audit its noise; then fresh settings for MINUTES=20 of processor time
-	@$(MAKE) --no-print-directory test FULL=1 PROVE=1 PYTEST_ARGS="tests/replay tests/spark/test_replay.py --dist worksteal"
+	@$(MAKE) --no-print-directory test FULL=1 PROVE=1 PYTEST_ARGS="tests/replay tests/spark/test_replay.py tests/conformance/test_sampled_audit.py --dist worksteal"
 	@$(BIN)/python benchmarks/proving run --minutes "$(MINUTES)" --folder "$(PROVING)"
 	@$(BIN)/python benchmarks/proving page --folder "$(PROVING)" --out "$(PROVING)/proving.md"
 	@echo "what was found: $(PROVING)/proving.md"

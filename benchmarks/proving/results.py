@@ -94,7 +94,7 @@ def _tables(rows: Sequence[tuple[Any, ...]], by: Callable[[tuple[Any, ...]], str
     groups: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for row in rows:
         groups[by(row)].append(row)
-    lines = [f"| {title} | answers | held | 95 percent | width over the records' |", "|---|---|---|---|---|"]
+    lines = [f"| {title} | answers | covered | 95 percent | relative width |", "|---|---|---|---|---|"]
     return [*lines, *(_line(name, groups[name]) for name in sorted(groups))]
 
 
@@ -136,10 +136,10 @@ def page(results: list[Found]) -> str:
             lines += ["", f"## `valid` by {title}", "", *_tables(valid, by, title)]
     lines += [
         "",
-        "## Strata of `valid` below the bar",
+        "## Strata of `valid` below the target",
         "",
-        "Strata are question x records x epsilon x method. Listed are those whose Wilson interval is wholly below "
-        f"{BAR}. Most strata have few answers yet; in one or two answers a single miss is enough.",
+        "Strata are question x records x epsilon x method. The list has those whose whole Wilson interval is below "
+        f"{BAR}. Most strata have few answers yet; with one or two answers a single miss is enough.",
         "",
         *(low_strata(rows) or ["None."]),
     ]
@@ -162,16 +162,16 @@ def _heading(results: list[Found]) -> list[str]:
         "",
         "Written by `python benchmarks/proving page` from the last results; do not edit.",
         "",
-        "Each seed is a setting that nothing was tuned on: a population (generated, or a real file resampled), a",
+        "Each seed is a new setting; nothing was tuned on it: a population (generated, or a real file resampled), a",
         "number of records, a unit, a budget, a method (mostly `auto`), and questions in the whole grammar. Truth is",
         "the population's real value, for numbers too. `make prove MINUTES=20` adds fresh seeds.",
         "",
         f"Seeds: {len(results):,}. Releases refused by their plan: {sum('refused' in one for one in results):,}.",
         f"Questions: {len(answers):,}; answered {given:,}, refused {refused:,}, failed {failed:,}.",
         "",
-        "An answer with several quantities counts once, by the share of them that held. Intervals of shares are",
-        "Wilson's, for as many independent answers as the answers of all releases are worth. A width is divided by",
-        "that of the interval from the records themselves; medians are shown.",
+        "An answer with several quantities counts once, by the share of its intervals that cover. Intervals of shares",
+        "are Wilson's, for the effective number of independent answers over all releases. A relative width is the",
+        "width of an interval divided by that from the records themselves; medians are shown.",
         "",
     ]
 
@@ -199,7 +199,7 @@ def _by_violation(results: Iterable[Found]) -> list[str]:
         "value and that of a population with the same two-way tables and no such interaction, in standard errors of",
         "the records themselves.",
         "",
-        "| violation | estimates | held | 95 percent | width over the records' |",
+        "| violation | estimates | covered | 95 percent | relative width |",
         "|---|---|---|---|---|",
     ]
     return [*lines, *(_line(name, groups[name]) for _, name in VIOLATIONS if groups[name])]

@@ -22,6 +22,7 @@ and printed (``-rP`` shows it). Seeds are fixed, so that a result stays what it 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ from understudy.privacy.promise.definition import Definition
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.shared.method import Synthesis, configure, synthesizers
 
+PROVE = os.environ.get("PROVE") == "1"
 FALSE_ALARM, FACTOR = 1e-5, 2.0
 OTHER_ALARMS = 9 * 1e-5  # the audits of test_faults.py
 CANARIES, COPIES = 400, 1000  # of one run
@@ -118,19 +120,25 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 
 def marked() -> Iterator[Any]:
-    """One guarantee under one unit for each method in every run of the tests; all with FULL.
+    """One guarantee under one unit for each method in every run of the tests; with FULL every guarantee and every unit
+    of each method; with PROVE every guarantee under every unit.
 
-    Units take turns over the methods. A draw from the data themselves is audited under ``replace``, where it takes a
-    fifth of the copies.
+    Units take turns over the methods and their guarantees. A draw from the data themselves is audited under
+    ``replace``, where it takes a fifth of the copies, and once under ``add_remove``.
     """
     seen: Counter[str] = Counter()
     for method, guarantee, unit in cases():
         turn = seen[method]
         seen[method] += 1
         copied = setting_of(method, unit).copies
-        now = turn == (0 if copied else list(synthesizers).index(method) % len(UNITS))
-        yield pytest.param(method, guarantee, unit, id=f"{method}-{guarantee}-{unit}",
-                           marks=[] if now else [pytest.mark.full])  # fmt: skip
+        first = list(synthesizers).index(method)
+        now = turn == (0 if copied else first % len(UNITS))
+        number = synthesizers[method].guarantees.index(guarantee)
+        its_turn = UNITS[(first + number) % len(UNITS)] == unit
+        wanted = now or (unit == "replace" or guarantee == "pure" if copied else its_turn)
+        if wanted or PROVE:
+            yield pytest.param(method, guarantee, unit, id=f"{method}-{guarantee}-{unit}",
+                               marks=[] if now else [pytest.mark.full])  # fmt: skip
 
 
 class HalfTheNoise:

@@ -92,7 +92,7 @@ class Matrix(AuditOnly):
 
     @staticmethod
     def swapping(rate: float, shape: tuple[int, int] = (2, 2)) -> Swapping:
-        """Random swapping: each record is chosen with probability ``rate``; the chosen trade their column values at
+        """Random swapping: each record is chosen with probability ``rate``; the chosen exchange their column values at
         random.
 
         Parameters
@@ -111,7 +111,7 @@ class Matrix(AuditOnly):
 
     @staticmethod
     def shuffling(shape: tuple[int, int] = (2, 2), prior: float = 0.0) -> Shuffling:
-        """Data shuffling: each record draws a value from its own row; the draws are ranks for the original values.
+        """Data shuffling: each record draws a value from its own row; original values follow the order of the draws.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class Matrix(AuditOnly):
         ----------
         factors
             The public distribution of the factor: each factor with its probability. Or several such distributions,
-            where the true one is secret: the intruder holds each of them equally likely.
+            of which the true one is secret: for the intruder all of them are equally likely.
 
         Returns
         -------

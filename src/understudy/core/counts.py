@@ -93,7 +93,7 @@ class SparseCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class CodeCounts:
-    """How often each code occurs in a column whose codes nobody wrote down.
+    """How often each code occurs in a column with codes to discover.
 
     Which codes occur is itself confidential. So the type hands them out only to a mechanism that is made for codes that
     occur, and whose delta covers those that only one unit has.

@@ -1,8 +1,8 @@
-"""Attributes whose codes nobody wrote down (``levels = "discover"``): what may be said of them, and which level a code
-belongs to once some were found.
+"""Attributes with codes to discover (``levels = "discover"``): what a schema may say about them, and which level a code
+gets once some codes were found.
 
-A code that was not found belongs to its nearest parent that was, and else to ``other``. Parents are prefixes of
-public lengths, or what a public classification says.
+A code that was not found gets its nearest parent that was found, and otherwise ``other``. Parents are prefixes of
+public lengths, or come from a public classification.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST_NUMBER, LARGEST_LENGTH, LARGEST_LIST = 10_000, 1_000, 200_000
 
 
 def taken_codes(attribute: Attribute) -> tuple[Level, ...]:
-    """The levels of an attribute, which are checked: as given, or before codes are found those of the public list."""
+    """The checked levels of an attribute: as given, or those of the public list if codes are not found yet."""
     where = f"attribute '{attribute.name}'"
     given: object = attribute.levels
     if given != DISCOVER and not attribute.most_codes:
@@ -37,15 +37,15 @@ def taken_codes(attribute: Attribute) -> tuple[Level, ...]:
     _check_numbers(attribute, where)
     _check_list(attribute, where)
     if attribute.edges or attribute.bounds:
-        raise SchemaError(f"{where} has levels to discover, and edges or bounds; codes are no numbers.")
+        raise SchemaError(f"{where} has levels to discover, and edges or bounds; codes are not numbers.")
     if attribute.ordered or attribute.level_labels or attribute.tree or attribute.distances:
-        raise SchemaError(f"{where}: ordered, level_labels, tree and distances go with levels that somebody listed.")
+        raise SchemaError(f"{where}: ordered, level_labels, tree and distances need levels that are listed.")
     if attribute.found:
         _check_found(attribute, where)
         return attribute.levels
     open_levels = attribute.among or (OTHER,)
     if given not in (DISCOVER, (), open_levels):
-        raise SchemaError(f'{where} has levels and codes to discover; say levels = "discover", or list the levels.')
+        raise SchemaError(f'{where} has levels and codes to discover; write levels = "discover", or list the levels.')
     return open_levels
 
 
@@ -79,7 +79,7 @@ def _check_list(attribute: Attribute, where: str) -> None:
         return
     if attribute.prefixes or len(parents) != len(codes) or not all(isinstance(one, str) for one in parents):
         raise SchemaError(
-            f'{where}: parents are a text for each code of among, in order ("" for none), and go without prefixes.'
+            f'{where}: parents needs one text for each code of among, in order ("" for none), and no prefixes.'
         )
     above = dict(zip(codes, parents, strict=True))
     if strange := sorted({one for one in parents if one} - set(codes)):
@@ -89,14 +89,14 @@ def _check_list(attribute: Attribute, where: str) -> None:
         while at := above.get(at, ""):
             steps += 1
             if steps > len(codes):
-                raise SchemaError(f"{where}: the parents of {code!r} go round in a circle.")
+                raise SchemaError(f"{where}: the parents of {code!r} form a circle.")
 
 
 def _check_found(attribute: Attribute, where: str) -> None:
     if attribute.levels[-1:] != (OTHER,) or len(attribute.levels) > attribute.most_codes + 1:
-        raise SchemaError(f"{where}: codes that were found are at most {attribute.most_codes}, and then '{OTHER}'.")
+        raise SchemaError(f"{where}: levels must be at most {attribute.most_codes} found codes, and then '{OTHER}'.")
     if not all(isinstance(level, str) and 1 <= len(level) <= attribute.longest_code for level in attribute.levels[:-1]):
-        raise SchemaError(f"{where}: codes that were found are texts of at most {attribute.longest_code} letters.")
+        raise SchemaError(f"{where}: found codes must be texts of at most {attribute.longest_code} characters.")
 
 
 def as_declared(attribute: Attribute) -> Attribute:
@@ -122,7 +122,7 @@ def parent_chain(attribute: Attribute, code: str) -> list[str]:
 
 
 def generations(attribute: Attribute) -> list[dict[str, str]]:
-    """For codes of a public list: what each is counted as on every level, the codes themselves first.
+    """For each level of a public list: what each code is counted as. The codes themselves come first.
 
     A code without a parent on a level stays what it was on the level below.
     """
@@ -132,7 +132,7 @@ def generations(attribute: Attribute) -> list[dict[str, str]]:
 
 
 class LevelFinder:
-    """Says which level of an attribute with discovered codes a text belongs to."""
+    """Finds the level of a text, for an attribute with discovered codes."""
 
     def __init__(self, attribute: Attribute) -> None:
         self._attribute = attribute
@@ -168,7 +168,7 @@ def joined_codes(declared: Attribute, found: Attribute) -> NDArray[np.int64]:
 
 
 def canonical_codes(attribute: Attribute) -> dict[str, object]:
-    """What is said of codes to discover, for a fingerprint."""
+    """What the schema says about codes to discover, for a fingerprint."""
     return {
         "discover": {
             "most_codes": attribute.most_codes,

@@ -1,8 +1,8 @@
-"""How a text file writes its values: the ``[file]`` of a schema.
+"""The format of a text file: the ``[file]`` of a schema.
 
 An agency's export has decimal commas, days before months, three spellings of "male" and several texts for "no answer".
-All of it is declared, so that nothing is guessed when a release is made. It says how values are written and not what
-they mean, so it is no part of a schema's fingerprint.
+All of it is declared, so that nothing is guessed when a release is made. A format says how values are written, not what
+they mean, so it is not part of a schema's fingerprint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXPONENT = r"([eE][+-]?\d+)?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFormat:
-    """How one column is written, where that is not as in the rest of the file.
+    """The format of one column, if it differs from the rest of the file.
 
     Raises
     ------
@@ -31,7 +31,7 @@ class ColumnFormat:
     """
 
     missing_values: tuple[str, ...] = ()
-    """Further texts that stand for a missing value in this column."""
+    """More texts that stand for a missing value in this column."""
     spellings: tuple[tuple[str, str], ...] = ()
     """Pairs of a text in the file and the level it stands for, or a mapping, such as ``{"M": "male"}``."""
     decimal: Literal[".", ","] | None = None
@@ -39,7 +39,7 @@ class ColumnFormat:
     thousands: str | None = None
     """The mark between thousands of this column."""
     dates: Literal["ymd", "dmy", "mdy"] | None = None
-    """In which order days are written in this column."""
+    """The order of day, month and year in the dates of this column."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing_values", _texts(self.missing_values, "missing_values"))
@@ -55,7 +55,7 @@ class ColumnFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFormat:
-    """How the CSV files of a table are written.
+    """The format of the CSV files of a table.
 
     Raises
     ------
@@ -71,22 +71,22 @@ class FileFormat:
     delimiter: str | None = None
     """What separates fields; by default a comma, or a tab in .tsv."""
     encoding: str | None = None
-    """How letters are written, such as ``latin-1``; by default UTF-8."""
+    """The encoding of the text, such as ``latin-1``; by default UTF-8."""
     decimal: Literal[".", ","] = "."
     """The decimal mark of numbers."""
     thousands: str = ""
     """The mark between thousands: a point, a comma, an apostrophe or a space; by default none."""
     missing_values: tuple[str, ...] = ()
-    """Texts that stand for a missing value in every column, beside nothing at all. A level of the schema that reads the
-    same goes before."""
+    """Texts that stand for a missing value in every column, besides the empty text. If a level of the schema is such a
+    text, it is that level."""
     dates: Literal["ymd", "dmy", "mdy"] = "ymd"
-    """In which order days are written: ``ymd`` (2026-11-17), ``dmy`` (17.11.2026) or ``mdy`` (11/17/2026)."""
+    """The order of day, month and year: ``ymd`` (2026-11-17), ``dmy`` (17.11.2026) or ``mdy`` (11/17/2026)."""
     trim: bool = False
-    """Whether blanks around a value are left out."""
+    """Whether blanks around a value are removed."""
     ignore_case: bool = False
-    """Whether a level may be written in capitals or small letters."""
+    """Whether upper and lower case are the same in levels."""
     columns: tuple[tuple[str, ColumnFormat], ...] = field(default=())
-    """Pairs of a column and how it is written, or a mapping."""
+    """Pairs of a column and its format, or a mapping."""
 
     def __post_init__(self) -> None:
         for key in ("delimiter", "encoding"):
@@ -135,7 +135,7 @@ class FileFormat:
                     )
 
     def written(self, name: str, kind: Literal["levels", "numeric", "date"], *, own: Collection[str] = ()) -> Written:
-        """Say how one column is written, all parts together.
+        """Put together the format of one column.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class FileFormat:
         Returns
         -------
         Written
-            What turns a text of the file into the usual one.
+            A function that turns a text of the file into the standard one.
         """
         column = dict(self.columns).get(name, ColumnFormat())
         return Written(
@@ -165,7 +165,7 @@ class FileFormat:
         )
 
     def said(self) -> list[str]:
-        """What is not as usual, for people to read.
+        """The settings that differ from the default, for people to read.
 
         Returns
         -------
@@ -187,9 +187,9 @@ class FileFormat:
         if self.dates != "ymd":
             lines.append({"dmy": "days stand before months", "mdy": "months stand before days"}[self.dates])
         if self.trim:
-            lines.append("blanks around values are left out")
+            lines.append("blanks around values are removed")
         if self.ignore_case:
-            lines.append("capitals and small letters of levels are the same")
+            lines.append("upper and lower case are the same in levels")
         for name, column in self.columns:
             lines.append(f"{name}: {', '.join(part for part in _parts(column))}")
         return lines
@@ -197,10 +197,10 @@ class FileFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """How the texts of one column become usual ones: called with a text, it gives the text that the schema reads.
+    """Turns the texts of one column into standard ones: called with a text, it gives the text that the schema reads.
 
-    A missing value is None. What cannot be understood stays as it is, and is then counted as a violation; a number that
-    could be two numbers (1.500 where commas are decimal and no mark is declared) is made unreadable for that reason.
+    A missing value is None. A text that cannot be read stays as it is, and is counted as a violation. A number that
+    could be two numbers (1.500, if commas are decimal and no mark of thousands is declared) is made unreadable.
     """
 
     kind: Literal["levels", "numeric", "date"]
@@ -218,13 +218,13 @@ class Written:
     dates: str = "ymd"
     """The order of days."""
     trim: bool = False
-    """Whether blanks around a text are left out."""
+    """Whether blanks around a text are removed."""
     ignore_case: bool = False
-    """Whether levels may be written in capitals or small letters."""
+    """Whether upper and lower case are the same in levels."""
 
     @property
     def plain(self) -> bool:
-        """Whether every text is already the usual one."""
+        """Whether every text is already the standard one."""
         changes = self.missing or self.trim
         if self.kind == "levels":
             return not (changes or self.spellings or self.ignore_case)
@@ -234,7 +234,7 @@ class Written:
         return self.all([text])[0]
 
     def all(self, texts: Iterable[str | None]) -> list[str | None]:
-        """The usual texts of many.
+        """Turn many texts into standard ones.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class Written:
         Returns
         -------
         list[str | None]
-            For each its usual text, or None if it is missing.
+            The standard text of each, or None if it is missing.
         """
         own = set(self.own)
         missing = set(self.missing)
@@ -298,7 +298,7 @@ def read_file_format(table: object) -> FileFormat:
     given = _checked(table, "[file]", FileFormat)
     columns = given.pop("columns", {})
     if not isinstance(columns, dict):
-        raise SchemaError('[file]: write how one column is written under [file.columns."its name"].')
+        raise SchemaError('[file]: put the format of one column under [file.columns."its name"].')
     pairs = tuple(
         (name, ColumnFormat(**_checked(one, f"[file.columns.{name}]", ColumnFormat))) for name, one in columns.items()
     )

@@ -1,5 +1,5 @@
-"""Columns that say who somebody is, and free text: they are never read. On request a column of fakes stands in their
-place, made by a public pattern and from nothing else."""
+"""Identifiers and free text: these columns are never read. On request a column of fake values replaces each of them,
+made from a public pattern and from nothing else."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identifier:
-    """A column of the data that identifies people, or holds free text. It is left out, or replaced by fakes.
+    """A column of the data that identifies people, or holds free text. It is left out, or replaced by fake values.
 
     Raises
     ------
     SchemaError
-        If the name is no name, or the pattern makes no fakes.
+        If the name is not allowed, or the pattern makes no fake values.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Identifier:
         if not isinstance(self.name, str) or not self.name or self.name.startswith("<"):
             raise SchemaError(f"an identifier's name ({self.name!r}) must be a non-empty text not beginning with '<'.")
         if not isinstance(self.fake, str) or len(self.fake) > LONGEST:
-            raise SchemaError(f"identifier '{self.name}': fake must be a pattern of at most {LONGEST} letters.")
+            raise SchemaError(f"identifier '{self.name}': fake must be a pattern of at most {LONGEST} characters.")
         if self.fake and not any(sign in SIGNS for sign in self.fake):
             raise SchemaError(f"identifier '{self.name}': fake needs a # (a digit) or an @ (a capital letter).")
         if self.different > MOST:
@@ -49,11 +49,11 @@ class Identifier:
 
     @property
     def different(self) -> int:
-        """How many different fakes the pattern makes."""
+        """How many different fake values the pattern makes."""
         return math.prod(len(SIGNS[sign]) for sign in self.fake if sign in SIGNS)
 
     def fakes(self, rows: int) -> list[str]:
-        """Make so many fakes, all different as far as the pattern goes. They follow from the row's number alone.
+        """Make fake values, all different as far as the pattern allows. They follow from the row's number alone.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class Identifier:
         Returns
         -------
         list[str]
-            The fakes.
+            The fake values.
         """
         cells = self.different
         step = max(int(min(GOLDEN * cells, 2**62 / max(rows, 1))), 1)

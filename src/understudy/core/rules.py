@@ -2,7 +2,7 @@
 
 A rule is part of the public schema, and every synthetic row obeys it. What a rule forbids for whole levels and bins
 becomes structural zeros, which every method keeps exactly. What it forbids inside bins is kept when values are drawn.
-Both follow from the schema alone, so a rule tells nothing about the data. Sums and differences are derived attributes.
+Both follow from the schema alone, so a rule says nothing about the data. Sums and differences are derived attributes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Asked:
     attributes: tuple[str, ...]
     """What is asked: names of attributes."""
     conditions: tuple[tuple[str, Condition], ...]
-    """Who is asked: pairs of the name of an attribute and a ``Condition``, or a mapping. All of them must hold. Where
+    """Who is asked: pairs of the name of an attribute and a ``Condition``, or a mapping. All of them must hold. If
     the value of such an attribute is missing or a special code, nothing follows from it."""
     otherwise: str | None = None
     """The level, or the label of the special code, that others have; by default their value is missing."""
@@ -62,7 +62,7 @@ class Asked:
         return f"{', '.join(self.attributes)} asked only if {Impossible(conditions=self.conditions).describe()}"
 
     def zeros(self, schema: Schema) -> list[Impossible]:
-        """The structural zeros: whoever does not meet a condition has no value.
+        """The structural zeros: a person who does not meet a condition has no value.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Asked:
         Returns
         -------
         list[Impossible]
-            For each condition and each attribute that is asked one.
+            One for each condition and each attribute that is asked.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Asked:
         found = []
         for name, condition in self.conditions:
             met = set(condition.codes(schema[name]))
-            values = schema[name].code_names[: schema[name].bins]  # of an unknown value nothing follows
+            values = schema[name].code_names[: schema[name].bins]  # nothing follows from an unknown value
             others = [text for code, text in enumerate(values) if code not in met]
             for asked in self.attributes:
                 if asked in dict(self.conditions):
@@ -91,8 +91,8 @@ class Asked:
                 left = names[-1] if self.otherwise is None else self.otherwise
                 if self.otherwise is None and not schema[asked].missing:
                     raise SchemaError(
-                        f"'{asked}' is not asked of everybody, so its value can be missing: say missing = true, or "
-                        "which level the others have (otherwise)."
+                        f"'{asked}' is not asked of everybody, so its value can be missing: write missing = true, or "
+                        "name the level that the others have (otherwise)."
                     )
                 if left not in names:
                     raise unknown_name(f"otherwise of '{asked}':", left, names, error=SchemaError)
@@ -129,7 +129,7 @@ class Order:
     """
 
     attributes: tuple[str, ...]
-    """Names of attributes, the least first."""
+    """Names of attributes, the smallest first."""
 
     def __post_init__(self) -> None:
         if isinstance(self.attributes, str) or len(self.attributes) < 2:
@@ -159,7 +159,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """A number that is at least and at most so many times another, wherever both have a value.
+    """Limits for the ratio of two numbers, wherever both have a value.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class Ratio:
     attributes: tuple[str, str]
     """The number, and the one it is compared with."""
     at_least: float | None = None
-    """The least ratio, if there is one."""
+    """The smallest ratio, if there is one."""
     at_most: float | None = None
     """The largest ratio, if there is one."""
 
@@ -226,7 +226,7 @@ class Limit:
 
 
 def steps_of(attribute: Attribute) -> int:
-    """How many digits behind the point the values of an attribute have; of dates and whole numbers none."""
+    """The number of digits after the point of an attribute's values; 0 for dates and whole numbers."""
     if attribute.kind == "date" or attribute.integer:
         return 0
     digits = attribute.digits if attribute.bounds else attribute.decimals
@@ -243,10 +243,10 @@ def whole(value: float | datetime.date, digits: int) -> int:
 
 
 def limits_of(schema: Schema) -> tuple[Limit, ...]:
-    """What the orders and ratios of a schema say of two attributes, with what follows from them.
+    """The limits between two attributes: the orders and ratios of a schema, and what follows from them.
 
-    Orders that follow one another imply an order of their ends; with what is implied, bins of each two attributes that
-    go together can be filled together. That needs numbers with the same steps, so only plain orders may be chained.
+    A chain of orders implies an order of its ends. With the implied orders added, bins that are allowed for each pair
+    of attributes can all be filled together. That needs numbers with the same steps, so only orders may be chained.
     """
     direct: dict[tuple[str, str], Limit] = {}
     for rule in schema.rules:
@@ -276,8 +276,8 @@ def limits_of(schema: Schema) -> tuple[Limit, ...]:
                 steps = {steps_of(schema[name]) for name in (first.small, first.large, second.large)}
                 if not first.up == first.down == second.up == second.down or len(steps) > 1:
                     raise SchemaError(
-                        f"the rules {first.rule} and {second.rule} follow one another by '{first.large}'. Only orders "
-                        "of numbers with the same decimals, or of dates, may do so."
+                        f"the rules {first.rule} and {second.rule} form a chain through '{first.large}'. Only orders "
+                        "of numbers with the same decimals, or of dates, may form a chain."
                     )
                 key = (first.small, second.large)
                 if key not in found:
@@ -346,10 +346,10 @@ def bin_ends(attribute: Attribute) -> list[tuple[int, int]]:
 def lowest_pair(
     one: tuple[int, int], other: tuple[int, int], limits: Sequence[Limit], names: tuple[str, str]
 ) -> tuple[int, int] | None:
-    """The lowest values of two bins that keep the limits between them, or None if no values do.
+    """The lowest values of two bins that obey the limits between them, or None if there are none.
 
-    If two pairs keep limits of this kind, so does the pair of the smaller ones. So raising each value as far as the
-    other demands ends at the lowest pair there is.
+    If two pairs of values obey limits of this kind, so does the pair of the smaller ones. So raising each value as far
+    as the other demands ends at the lowest pair there is.
     """
     values = {names[0]: one[0], names[1]: other[0]}
     most = {names[0]: one[1], names[1]: other[1]}
@@ -379,7 +379,7 @@ def zeros_of(schema: Schema) -> tuple[Impossible, ...]:
     limits = limits_of(schema)
     pairs = dict.fromkeys(tuple(sorted((limit.small, limit.large), key=schema.names.index)) for limit in limits)
     for one, other in pairs:
-        if not (schema[one].open or schema[other].open):  # bins are not known yet; each value is checked all the same
+        if not (schema[one].open or schema[other].open):  # bins are not known yet; each value is still checked
             between = [limit for limit in limits if {limit.small, limit.large} == {one, other}]
             found += _pair_zeros(schema, (one, other), between)
     return tuple(found)
@@ -405,7 +405,7 @@ def _pair_zeros(schema: Schema, names: tuple[str, str], limits: Sequence[Limit])
 
 
 def linked_limits(limits: Sequence[Limit]) -> list[list[Limit]]:
-    """Limits that share attributes, directly or by others."""
+    """Groups of limits that share attributes, directly or through others."""
     groups: list[tuple[set[str], list[Limit]]] = []
     for one in limits:
         names, together = {one.small, one.large}, [one]

@@ -393,6 +393,9 @@ class Schema:
     """How the CSV files of the data are written, if not as usual. It is no part of the fingerprint."""
     zeros: tuple[Impossible, ...] = field(init=False, repr=False, compare=False)
     """All structural zeros: those of ``impossible``, and those that follow from ``rules``."""
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """The names of all attributes, in order."""
+    _places: dict[str, int] = field(init=False, repr=False, compare=False)  # of names: asked for every pair of a plan
 
     def __post_init__(self) -> None:
         if not isinstance(self.attributes, Iterable):
@@ -408,7 +411,9 @@ class Schema:
         object.__setattr__(self, "workload", tuple(self.workload))
         if not self.attributes:
             raise SchemaError("a schema needs at least one attribute.")
-        names = self.names
+        names = tuple(attribute.name for attribute in self.attributes)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "_places", {name: place for place, name in enumerate(names)})
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"attribute '{twice[0]}' is listed twice.")
@@ -480,11 +485,6 @@ class Schema:
         return replace(self, attributes=tuple(one.declared for one in self.attributes)) if found else self
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all attributes, in order."""
-        return tuple(attribute.name for attribute in self.attributes)
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of a synthetic table: the attributes, what is derived from them, and then fakes."""
         return (*self.names, *(derived.name for derived in self.derived), *(one.name for one in self.faked))
@@ -495,10 +495,10 @@ class Schema:
         return tuple(one for one in self.identifiers if one.fake)
 
     def __getitem__(self, name: str) -> Attribute:
-        for attribute in self.attributes:
-            if attribute.name == name:
-                return attribute
-        raise unknown_name("attribute", name, self.names)
+        place = self._places.get(name)
+        if place is None:
+            raise unknown_name("attribute", name, self.names)
+        return self.attributes[place]
 
     def margin(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
         """Put names of attributes into the order of the schema.
@@ -527,7 +527,7 @@ class Schema:
             self[name]
         if len(set(wanted)) != len(wanted):
             raise SchemaError(f"a margin names an attribute twice: {', '.join(wanted)}.")
-        return tuple(name for name in self.names if name in wanted)
+        return tuple(sorted(wanted, key=self._places.__getitem__))
 
     def shape(self, margin: Sequence[str] | None = None) -> tuple[int, ...]:
         """The number of codes of each attribute of a margin.

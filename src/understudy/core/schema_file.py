@@ -592,7 +592,7 @@ def read_classification(name: str, folder: Path, path: str) -> tuple[tuple[str, 
                 raise SchemaError(f"{where} needs a line of column names with a column '{CODE}'.")
             rows = [(row[CODE] or "", (row.get(PARENT) or "")) for row in lines]
     except FileNotFoundError:
-        raise SchemaError(f"{where} does not exist; its path begins where the schema file is.") from None
+        raise SchemaError(f"{where} does not exist; its path is relative to the schema file.") from None
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise SchemaError(f"{where} cannot be read as UTF-8 CSV ({type(problem).__name__}).") from None
     codes = tuple(code.strip() for code, _ in rows)

@@ -135,10 +135,16 @@ def _noise(schema: Schema, tables: Sequence[Margin], wanted: Sequence[Margin]) -
 def required_tables(schema: Schema, needs: Iterable[Need]) -> tuple[Margin, ...]:
     """The tables for all needs together, without those that are nearly as well computed as sums of another."""
     asked = list(dict.fromkeys(table for need in needs for table in need.tables if table))
-    kept: list[Margin] = []
+    size = {table: schema.cells(table) for table in asked}
+    kept: set[Margin] = set()
+    holding: dict[str, list[Margin]] = {}  # the tables kept so far that have an attribute and others
     # From the largest on: a table is spared by one that is measured, not by one that is spared itself.
-    for table in sorted(asked, key=schema.cells, reverse=True):
-        cells = SUMMED * schema.cells(table)
-        if not any(set(table) < set(other) and schema.cells(other) <= cells for other in kept):
-            kept.append(table)
+    for table in sorted(asked, key=size.__getitem__, reverse=True):
+        larger = (other for other in holding.get(table[0], ()) if len(other) > len(table))
+        if any(size[other] <= SUMMED * size[table] and set(table) < set(other) for other in larger):
+            continue
+        kept.add(table)
+        if len(table) > 1:  # nothing is inside a single attribute
+            for name in table:
+                holding.setdefault(name, []).append(table)
     return tuple(table for table in asked if table in kept)

@@ -92,7 +92,7 @@ def evaluate_risk(
 
 def _check_people(comparison: Comparison) -> None:
     if len(comparison.people) < 2:
-        raise InputError("the confidential data have fewer than two records; there is nobody to tell apart.")
+        raise InputError("the confidential data have fewer than two records; there is nobody to attack.")
     if min(len(table) for table in comparison.tables) < 2:
         raise InputError("a synthetic table has fewer than two records; nothing can be learned about its risk.")
     if comparison.outsiders is not None and len(comparison.outsiders) < 2:
@@ -119,10 +119,10 @@ def _missing(attack: type[Attack], comparison: Comparison) -> str:
 
 
 def _surely_personal(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    """Attacks and subjects that surely gain from people in the data.
+    """Attacks and subjects whose whole interval shows a gain from people in the data.
 
-    The interval of a residual risk is propagated, and too short where few people are asked about. So where there is a
-    control a warning rests on the difference of the two shares. Attacks that tell people in the data from others by
+    The interval of a residual risk is propagated, and too short if few people are attacked. So if there is a
+    control, a warning depends on the difference of the two shares. Attacks that distinguish people in the data by
     themselves have no control; there it is the residual risk, at a level for all of them together (Bonferroni).
     """
     alone = [row for row in attacked if row["personal"] and row["against"] != "control"]
@@ -162,7 +162,7 @@ def _headlines(attacked: Sequence[Mapping[str, Any]], surely: set[tuple[str, str
                     f"{against}{many}{note}"
                 ),
                 value=row["residual"],
-                # What margins do not tell may be true of the whole population; that is no risk of a person.
+                # What margins do not show may be true of the whole population; that is not a risk of taking part.
                 severity="warning" if row["residual"] > NOTABLE and (name, row["subject"]) in surely else "info",
                 reference="residual risk (Giomi et al. 2023), Wilson intervals of 95%",
             )
@@ -307,7 +307,7 @@ def _took_part(part: Rows, reason: str) -> dict[str, Any]:
 
 
 def _how(worst: Mapping[str, Any]) -> str:
-    """The attack in everyday words, with the answer that it guesses or the people it is played on."""
+    """The attack in everyday words, with the answer that it guesses or the people it attacks."""
     words, subject = _question(worst["attack"]), _short(worst["subject"])
     if getattr(attacks[worst["attack"]], "guesses_an_answer", False):
         about = f" (here \u2018{subject}\u2019)"

@@ -1,13 +1,13 @@
-"""The person's part: what an intruder gains because somebody took part, apart from what is true of people like them.
+"""The risk of taking part: what an intruder gains because somebody is in the data, beyond what holds for others too.
 
 Attacks succeed on people in the data and on people like them who are not. Only the difference is due to taking part.
 With a holdout it is measured on the release itself. Without one, the same plan is run again on random halves of the
-data, inside the building and charged to nobody, and within each such refit the people kept are compared with the people
+data, inside the building and without a charge. Within each such refit the people kept are compared with the people
 left out. Comparing the release with a refit instead would change many people at once, and no bound would hold.
 
 Bound. A person of a refit is as likely to be kept as to be left out, and a refit with them and one with somebody else
 in their place are neighbours in the sense of the guarantee. So for every attack whose success depends on the person and
-the synthetic tables only, the chances p of success satisfy p_in <= e^epsilon p_out + delta and, for the failures,
+the synthetic tables only, the probabilities p of success satisfy p_in <= e^epsilon p_out + delta and, for the failures,
 1 - p_out <= e^epsilon (1 - p_in) + delta (docs/theory/risk.md has the proof). Refits are independent given the data, so
 means over refits have Student intervals. Only a lower limit above the bound is an alarm, and it is one about the
 software: no person's behaviour can cause it.
@@ -38,11 +38,11 @@ from understudy.evaluation.shared.results import Collected, frame
 
 FEWEST_REFITS = 4
 USUAL_REFITS = 12  # enough for an interval
-MOST_REFITS = 60  # where a gain looks greater than the guarantee allows, or everything is asked for
-MOST_PEOPLE = 2_000  # whom the refits are asked about
-MOST_TARGETS = 3  # the attributes that are told best
+MOST_REFITS = 60  # if a gain looks greater than the guarantee allows, or in a thorough evaluation
+MOST_PEOPLE = 2_000  # who are attacked in the refits
+MOST_TARGETS = 3  # the attributes that are guessed best
 RARE = 0.05  # the share of people called rare: those farthest from anybody else
-NOTABLE = 0.05  # a gain that is surely above this is a red light
+NOTABLE = 0.05  # a gain whose whole interval is above this is a red light
 FALSE_ALARM = 1e-3  # of all comparisons with the bound together
 CANARIES = 40  # invented people who are added to the data of the refits
 MOST_CANARIES = 0.05  # as a share of the people
@@ -70,14 +70,14 @@ class Gain:
 
     @property
     def light(self) -> str:
-        """Red for a gain that is surely notable, or that no guarantee allows; amber for one that is surely there."""
+        """Red: all of the interval is notable, or above what the guarantee allows. Amber: all of it is above 0."""
         if self.above_limit or self.low > NOTABLE:
             return "red"
         return "amber" if self.low > 0 else "green"
 
 
 def most_allowed(outside: float, claimed: tuple[float, float] | None) -> float | None:
-    """The greatest chance of success inside that (epsilon, delta) allows, given the chance outside.
+    """The greatest probability of success inside that (epsilon, delta) allows, given the probability outside.
 
     >>> round(most_allowed(0.1, (1.0, 0.0)), 4), round(most_allowed(0.9, (1.0, 0.0)), 4), most_allowed(0.5, None)
     (0.2718, 0.9632, None)
@@ -92,7 +92,7 @@ def most_allowed(outside: float, claimed: tuple[float, float] | None) -> float |
 def gain_over_refits(
     counts: Sequence[tuple[int, int, int, int]], claimed: tuple[float, float] | None, *, compared: int = 1
 ) -> Gain:
-    """The gain over refits with Student's interval; ``compared`` is the number of such gains that are looked at.
+    """The gain over refits with Student's interval; ``compared`` is the number of gains that are compared.
 
     ``counts`` has, for each refit, successes and people asked about, first of those kept and then of those left out.
 
@@ -133,7 +133,7 @@ def _at_most(shares: Floats, people: Floats, alpha: float) -> float:
     """An upper limit for the mean of the shares that refits gave, exceeded with probability about ``alpha``.
 
     It is Clopper and Pearson's limit, for as many independent answers as the spread between refits implies, less some
-    because that spread is estimated. Where no refit had a success, each refit counts as one answer: for shares in
+    because that spread is estimated. If no refit had a success, each refit counts as one answer: for shares in
     [0, 1] with mean mu, all of n are 0 with probability (1 - mu)^n at most.
     """
     from scipy.special import betaincinv, ndtri
@@ -155,8 +155,8 @@ def gain_over_holdout(
 ) -> Gain:
     """The gain on the release itself: two shares of people, each with Wilson's interval (Newcombe 1998).
 
-    ``compared`` is the number of such gains that are looked at (Bonferroni). It tells nothing about other draws of the
-    noise, so it is never set against the bound of the guarantee.
+    ``compared`` is the number of gains that are compared (Bonferroni). One release says nothing of other draws of the
+    noise, so the gain is never compared with the bound of the guarantee.
     """
     level = 1 - (1 - LEVEL) / compared
     one, other = (
@@ -171,7 +171,7 @@ def gain_over_holdout(
 
 
 def _worth(side: Tally) -> float | None:
-    """Answers that come in clusters are worth fewer; people who got no answer count as they are."""
+    """The effective number of answers, if answers come in clusters; people without an answer count fully."""
     if side.independent is None or not side.guesses:
         return None
     return side.independent + side.people - side.guesses
@@ -179,7 +179,7 @@ def _worth(side: Tally) -> float | None:
 
 @dataclass(slots=True)
 class _Refits:
-    """What the refits said, as far as they got."""
+    """The results of the refits so far."""
 
     company: Floats  # how far the nearest other person is from each person asked about
     canaries: int  # who come behind them
@@ -203,7 +203,7 @@ class _Refits:
     def fit_into(self, seconds: float) -> bool:
         """Whether there is time for another refit, and for as many as an interval needs.
 
-        If not, the dearest attacks are left out from now on, one after the other; what they said is not reported.
+        If not, the most expensive attacks are left out from now on, one after the other, and not reported.
         Membership stays, because it takes distances only.
         """
         needed = max(FEWEST_REFITS - len(self), 1)
@@ -217,8 +217,8 @@ class _Refits:
     def all_counts(self) -> Counts:
         """All counts, also of the attacks by distance, for which the distances are here already.
 
-        Membership: a person is accused if a refit is nearer to them than the others on average. The other refits are
-        drawn independently of this one, so they tell the intruder the same about people kept and people left out. Rare
+        Membership: a person is said to be in a refit if it is nearer to them than the others on average. The others are
+        drawn independently of this one, so they are the same knowledge about people kept and people left out. Rare
         people are also counted alone, and so are the canaries. Closest record: a synthetic row of the refit is closer
         to a person than any other person in the data is.
         """
@@ -240,7 +240,7 @@ class _Refits:
 
 
 def _by_side(said: Flags, kept: Flags) -> list[tuple[int, int, int, int]]:
-    """For each refit: of whom something was said and how many there are, among those kept and those left out."""
+    """For each refit: how many people the attack named, and of how many, among those kept and those left out."""
     return [
         (int(one[inside].sum()), int(inside.sum()), int(one[~inside].sum()), int((~inside).sum()))
         for one, inside in zip(said, kept, strict=True)
@@ -251,7 +251,7 @@ def _by_side(said: Flags, kept: Flags) -> list[tuple[int, int, int, int]]:
 def person_part(
     comparison: Comparison, attacked: Sequence[Mapping[str, Any]], *, progress: Progress | None = None
 ) -> Section:
-    """The gain of every attack that tells it, by the holdout if there is one, else by refits; or why there is none."""
+    """The gain of every attack that has one, by the holdout if there is one, else by refits; or why there is none."""
     found = Collected()
     if comparison.outsiders is not None:
         rows = gains_by_holdout(comparison, attacked)
@@ -280,7 +280,7 @@ def _no_time(refits: _Refits) -> list[Finding]:
     if not refits.left_out:
         return []
     names = ", ".join(sorted(name.replace("_", " ") for name in refits.left_out))
-    title = f"there was no time to play these attacks on people kept and people left out: {names}; --thorough has more"
+    title = f"there was no time to run these attacks on people kept and people left out: {names}; --thorough has more"
     return [Finding(code="risk.person.no_time", title=title, value=len(refits.left_out))]
 
 
@@ -290,7 +290,7 @@ def _not_measured(reason: str) -> Section:
 
 
 def _told_best(comparison: Comparison, attacked: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The attributes that the release tells most about, beyond its margins."""
+    """The attributes that the release reveals most about, beyond its margins."""
     told = {row["subject"]: row["residual"] for row in attacked if row["attack"] == "attribute_inference"}
     best = sorted(comparison.attacked, key=lambda name: -told.get(name, -1.0))[:MOST_TARGETS]
     return comparison.schema.margin(best)
@@ -335,7 +335,7 @@ def _run(comparison: Comparison, targets: tuple[str, ...], progress: Progress | 
 def _suspicious(comparison: Comparison, refits: _Refits) -> bool:
     """Whether some success is greater than the guarantee allows, so far.
 
-    An alarm needs a lower limit above the bound, hence a mean above it. So stopping only where no mean is above it
+    An alarm needs a lower limit above the bound, hence a mean above it. So stopping only if no mean is above it
     adds no false alarms.
     """
     for counts in filter(None, refits.all_counts.values()):
@@ -349,8 +349,8 @@ def _suspicious(comparison: Comparison, refits: _Refits) -> bool:
 def _with_canaries(comparison: Comparison) -> tuple[pa.Table, Records]:
     """The rows with some invented people behind them, and the invented people.
 
-    Each takes every answer from a person drawn anew (public answers all from the same one). So they are unlike anybody
-    as far as answers are associated. The schema must allow them.
+    Each takes every value from another random person (public values all from the same one). So they are unlike anybody
+    if attributes are associated. The schema must allow them.
     """
     rows = with_nulls(comparison.original, comparison.original_rows)
     count = len(comparison.people)
@@ -374,7 +374,7 @@ def _with_canaries(comparison: Comparison) -> tuple[pa.Table, Records]:
 
 
 def _halves(comparison: Comparison, codes: Integers) -> Iterator[Flags]:
-    """Who is kept. Halves of a fixed size where that is public, within what is public of everybody; else fair coins.
+    """Who is kept: halves of fixed size in each cell of the public attributes, if sizes are public; else fair coins.
 
     So a half with a person, and one with somebody else in their place (or with nobody), are neighbours.
     """
@@ -406,7 +406,7 @@ def _refit(comparison: Comparison, rows: pa.Table, kept: Flags, number: int) -> 
 
 
 def _play(one: Comparison, refits: _Refits) -> None:
-    """Every attack that speaks of one person at a time, on the people kept and on the people left out."""
+    """Every attack on one person at a time, on the people kept and on the people left out."""
     refits.each = {}
     for name in attacks:
         attack = attacks[name]
@@ -433,7 +433,7 @@ def _nearness(comparison: Comparison, positions: Floats, tables: tuple[Records, 
 
 
 def _company(comparison: Comparison, people: Integers) -> Floats:
-    """How far the nearest other person in the data is; who has the least company is called rare."""
+    """How far the nearest other person in the data is; the people with the farthest neighbour are called rare."""
     columns = list(range(len(comparison.names)))
     tree = Neighbours(
         comparison.people.positions, nominal=comparison.nominal(columns), weights=comparison.spans(columns)
@@ -483,7 +483,7 @@ def _numbers(gain: Gain) -> dict[str, Any]:
 
 
 def clearest(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The gain that is surely greatest; where none is surely there, the greatest found.
+    """The gain with the greatest lower limit; if no lower limit is above 0, the greatest gain.
 
     >>> clearest([{"gain": 0.2, "gain_low": -0.1}, {"gain": 0.1, "gain_low": -0.01}])["gain"]
     0.2

@@ -78,7 +78,7 @@ def ask(
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None
-        with suppress(InputError):  # the larger question was answered, so here nobody is meant for sure
+        with suppress(InputError):  # the larger question was answered, so nobody surely meets the condition
             least = _answered(release, parsed.settled(most=False), **how)
         return between_edges(parsed, least, most)
     return _answered(release, parsed, **how)
@@ -148,8 +148,8 @@ def _answered(
 def _whatever_was_chosen(
     release: Release, estimand: Estimand, level: float, answered: Callable[..., Answer]
 ) -> Answer | None:
-    """An answer that holds whatever tables a method chose; None where there is none. The second best way is tried only
-    where the best one says nothing."""
+    """An answer that covers whatever tables a method chose; None if there is none. The second best way is tried only
+    if the best one says nothing."""
     for tables, choice in ways_around_choice(release, estimand, level):
         with suppress(UnsupportedError):  # the other tables may tell more
             answer = answered(tables, Validity(status=VALID), choice)
@@ -159,18 +159,18 @@ def _whatever_was_chosen(
 
 
 def ways_around_choice(release: Release, estimand: Estimand, level: float) -> list[tuple[Release, Choice | None]]:
-    """The tables from which an answer holds whatever a method chose, the best first.
+    """The tables from which an answer covers whatever a method chose, the best first.
 
-    They were fixed beforehand, or measured after the choice; the latter give longer intervals, for what the choice can
-    have exaggerated. The order is by expected widths, which are public facts. An interval that is taken because it
-    turned out narrower would hold less often than it says.
+    They were fixed beforehand, or measured after the choice. The latter give longer intervals, to allow for the bias of
+    the choice. The order is by expected widths, which are public facts. An interval that is taken because it
+    turned out narrower would cover less often than stated.
     """
     records, rows = float(public_records(release) or release.rows[0] or 1), release.statement.unit.rows_per_unit
     z = NormalDist().inv_cdf((1 + level) / 2)
 
     def width(tables: Release, choice: Choice | None) -> float:
         half = z * sqrt(rows + noise_beside_sampling(tables, estimand, records))
-        if choice is None or estimand.of_counts:  # a choice does not exaggerate numbers of records
+        if choice is None or estimand.of_counts:  # a choice does not bias numbers of records
             return half
         room = rows * choice.expected(estimand, records)
         return half + room if room <= MOST_ROOM * half else inf
@@ -238,7 +238,7 @@ def _from_draws(
     found = from_posterior(values, level, robust=estimand.jumps or estimand.question.kind in ROBUST)
     warnings = [*evidence.warnings, *estimand.losses, *([allowed.note] if allowed.note else [])]
     judged = Judged.begin(estimand.names, found, warnings)
-    tell("holding the answer against the noisy values", 3, STAGES)
+    tell("comparing the answer with the noisy values", 3, STAGES)
     if not estimand.of_counts and not stated_prior:
         judged.hold_against_noisy_values(estimand, evidence, level, rng)
     if isinstance(evidence, NoiseAware):
@@ -251,14 +251,14 @@ def _from_draws(
     judged.empty_groups(estimand, drawn, EMPTY)
     counted = float(drawn.counts.sum(axis=1).mean())
     rows = release.statement.unit.rows_per_unit
-    # The records themselves may be known exactly; the population is known no better than they tell it.
+    # The records themselves may be known exactly; the population is known no better than from the records.
     behind = float(evidence.records or counted)
     sampling = None if estimand.of_counts else spread_of_records(estimand, drawn, behind, rng)
     if sampling is not None:
         judged.keep_width(sampling, level, estimand.bounds)
     if rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)
-    if choice is not None and not estimand.of_counts:  # a choice does not exaggerate numbers of records
+    if choice is not None and not estimand.of_counts:  # a choice does not bias numbers of records
         moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), behind)
         judged.make_room(rows * moved, estimand.bounds)
     judged.lower_all(release, estimand.question, allowed.status)
@@ -270,7 +270,7 @@ def _from_draws(
     little = [worth is not None and worth < LITTLE * counted for worth in worths]
     judged.lower(
         np.array(little) & ~judged.alone & ~judged.earned,
-        MODEL,  # an interval that comes from the prior holds the truth always or never
+        MODEL,  # an interval that comes from the prior covers always or never
         "the noise of this release leaves little to say here; the answer is close to its prior",
     )
     share = float(estimand.excluded(drawn.counts.astype(np.float64)).mean())
@@ -314,14 +314,14 @@ def _shaped(estimand: Estimand, evidence: Evidence | NoiseAware, values: Floats)
 def _worth(
     estimand: Estimand, evidence: Evidence | NoiseAware, drawn: Drawn, judged: Judged, sampling: Floats | None
 ) -> tuple[float | None, ...]:
-    """The size of the sample that each estimate is worth. A number of people has no such size.
+    """The size of a sample with the same information as each estimate. A number of people has no such size.
 
-    For a regression, the variance that the records themselves would leave is simulated. The reason: where there are
+    For a regression, the variance of the records themselves is simulated. The reason: if there are
     many cells, two draws of the shares given the same records differ by their prior and not by sampling.
     """
     if sampling is None:
         return (None,) * len(estimand.names)
-    # An answer that comes from its prior, or that is not bounded, is worth no sample of a size that can be named.
+    # For an answer that comes from its prior, or that is not bounded, no such size can be stated.
     untold = judged.by_prior | np.array([label == NOT_DETERMINED for label in judged.labels])
     if estimand.question.kind not in FAMILIES:
         values, other = estimand.evaluate(drawn.shares), estimand.evaluate(drawn.again)
@@ -349,20 +349,20 @@ def _information(
     return tuple(float(one * records) if np.isfinite(one) else None for one in kept)
 
 
-# Shares and numbers of people up to a bound that is no bin edge, from the answers at the edges on both sides of it.
+# Shares and numbers of people up to a bound that is not a bin edge, from the answers at the edges on both sides of
+# it.
 #
-# Whoever is meant for sure is in the smaller answer, whoever may be meant is in the larger one. The truth lies
-# between the two truths. So the lower end of the smaller answer and the upper end of the larger one hold it at least
-# as often as each answer holds its own. The estimate in between rests on the density inside the bin. See
-# docs/theory/noise-aware.md.
+# The smaller answer counts people who surely meet the condition, the larger one those who may. The truth lies between
+# the two true values. So the lower end of the smaller answer and the upper end of the larger one cover it at least as
+# often as stated. The estimate in between depends on the density inside the bin. See docs/theory/noise-aware.md.
 
 
 def between_edges(question: Question, least: Answer | None, most: Answer) -> Answer:
-    """The answer to a question with bounds inside bins; ``least`` is none where nobody is meant for sure. The label is
+    """The answer to a question with bounds inside bins; ``least`` is None if nobody surely meets it. The label is
     that of the worse answer, and at best ``range``."""
     part = fmean(cut.part for cut in question.cuts)
     bins = ", ".join(sorted({cut.name for cut in question.cuts}))
-    said = f"a bound lies inside a bin of {bins}: the interval holds every place in that bin where people can be"
+    said = f"a bound lies inside a bin of {bins}: the interval allows for every position of people inside that bin"
     nobody = tuple(replace(one, value=0.0, low=0.0, high=0.0) for one in most.estimates)
     lower = nobody if least is None else least.estimates
     smaller = 0.0 if least is None or least.draws is None else least.draws

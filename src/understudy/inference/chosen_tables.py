@@ -1,9 +1,9 @@
-"""What a choice of tables can have exaggerated, and intervals that hold whatever was chosen.
+"""The bias that a choice of tables can cause, and intervals that cover whatever was chosen.
 
-``one_look`` and ``mst`` choose by noisy looks and measure afterwards, with fresh noise. So a choice can exaggerate only
+``one_look`` and ``mst`` choose by noisy looks and measure afterwards, with fresh noise. So a choice can bias only
 the sample of people. The noise of the looks bounds by how much: the log probability of a choice rises by at most a
 known amount for each person that moves. So the choice moves the sampling error of an answer by at most a known number
-of its standard deviations. An interval that is longer by that much at both ends covers as it says, for every choice
+of its standard deviations. An interval that is longer by that much at both ends covers as stated, for every choice
 that is not rarer than ``RARE``. See docs/theory/selection.md.
 """
 
@@ -80,7 +80,7 @@ Margin = tuple[str, ...]
 def measured_after_choosing(release: Release, estimand: Estimand) -> Release | None:
     """The release with only the tables measured after all choices, if they hold a question; else None.
 
-    A method that goes on choosing while it measures has no such tables: the noise of one table has a part in the
+    A method that chooses and measures in turn has no such tables: the noise of one table influences the
     choice of the next.
     """
     return tables_after_choosing(release, estimand.margin)
@@ -121,9 +121,9 @@ class Choice:
         return np.asarray(np.sqrt(moved) * spread / sqrt(max(records, 1.0)))
 
     def expected(self, estimand: Estimand, records: float) -> float:
-        """The same in standard deviations of sampling, before anything is known: where all cells are equally likely.
+        """The same in standard deviations of sampling, from public facts alone: all cells are taken as equally likely.
 
-        For an answer with several quantities it is the median. Infinite where quantities have no slope at that point.
+        For an answer with several quantities it is the median. Infinite if a quantity has no slope at that point.
         """
         if len(estimand.margin) == 1 and self._measures_every_attribute:
             return 0.0
@@ -185,10 +185,10 @@ class Choice:
 
 
 def noise_beside_sampling(release: Release, estimand: Estimand, records: float) -> float:
-    """The noise variance of an answer over its sampling variance, before anything is known: by public facts alone.
+    """The noise variance of an answer divided by its sampling variance, from public facts alone.
 
-    Where all cells are equally likely, noise of variance v on each of c cells adds v c / n to a sampling variance of 1.
-    Where no table holds the whole question, the noisiest of the tables of its pairs is meant.
+    With equally likely cells, noise of variance v on each of c cells adds v c / n to a sampling variance of 1.
+    If no table holds the whole question, the noisiest of the tables of its pairs counts.
     """
 
     def least(wanted: Margin) -> float:

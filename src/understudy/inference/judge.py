@@ -38,14 +38,14 @@ from understudy.release.table_release import Release
 OPEN = 0.5  # a quantity is not determined if more of its squared influence is outside the measured tables
 BIN_SHARE = 0.1  # of an interval: bins that widen it by less leave it valid
 SIMULATED = 200
-LEAST_WIDTH = 0.5  # of the width that the records themselves would leave
+LEAST_WIDTH = 0.5  # of the width of the interval from the records themselves
 MOST_ROOM = 1.0  # half-widths by which an interval may grow at each end because of a choice of tables
 BY_PRIOR = (
     "the noisy values alone do not determine this: it is far from linear over the range of noise and sampling, so the "
-    "answer rests on its prior"
+    "answer depends on its prior"
 )
 ROUGH = "the posterior is too uneven for importance weights; its normal approximation is used"
-TOO_THIN = "the interval is far narrower than the records themselves would leave it, which no noisy table can do"
+TOO_THIN = "the interval is far narrower than one from the records themselves, which no noisy table can justify"
 NO_FLOOR = "Cramer's V is not smooth at 0, so its interval is approximate; for two by two tables use the log odds ratio"
 
 
@@ -94,7 +94,7 @@ class Judged:
     def hold_against_noisy_values(
         self, estimand: Estimand, evidence: Evidence | NoiseAware, level: float, rng: np.random.Generator
     ) -> None:
-        """Take the noisy values' own interval where the prior has moved the posterior's (``settle``)."""
+        """Take the interval of the noisy values if the prior has moved that of the posterior (``settle``)."""
         if estimand.jumps or (isinstance(evidence, Evidence) and estimand.groups <= FEW_GROUPS):
             return  # few groups: the prior is half a person each; a quantile jumps from bin to bin (``open_bins``)
         found = Settled(
@@ -111,7 +111,7 @@ class Judged:
         self.lower(self.by_prior, MODEL, BY_PRIOR)
 
     def _not_rejected(self, estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator) -> None:
-        """For shares of subgroups whose size noise hides: everything that the noisy values do not reject."""
+        """For shares of subgroups whose size noise hides: all values that the noisy values do not reject."""
         which = self.by_prior
         low, high = not_rejected(estimand, raw, level, rng, which=which)
         self.low, self.high = np.where(which, low, self.low), np.where(which, high, self.high)
@@ -123,7 +123,7 @@ class Judged:
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
     ) -> None:
-        """Bound what no measured table determines, where that can be done; else label it not determined."""
+        """Bound what no measured table determines, if that is possible; otherwise label it not determined."""
         if evidence.rough and estimand.of_counts:  # numbers of people are not compared with the noisy values
             self.lower(np.ones(len(self.names), bool), MODEL, ROUGH)
         beyond = np.asarray(evidence.modelled) > MODELLED
@@ -134,7 +134,7 @@ class Judged:
             self._bounded(estimand, evidence, beyond, level)
             return
         records = float(drawn.counts.sum(axis=1).mean())
-        # The model's assumption must not make an answer more certain than the records themselves would.
+        # The model's assumption must not make an answer more certain than the records themselves do.
         floor = spread_of_records(estimand, drawn, records, rng)
         with np.errstate(divide="ignore", invalid="ignore"):
             times = np.where(beyond & (self.spread > 0), np.maximum(1.0, floor / self.spread), 1.0)
@@ -144,7 +144,7 @@ class Judged:
         self.lower(
             beyond,
             MODEL,
-            f"the measured tables do not determine this: {share:.2g} of it, by squared influence, rests on the "
+            f"the measured tables do not determine this: {share:.2g} of it, by squared influence, depends on the "
             "assumption that there are no interactions beyond those measured",
         )
         unknown = np.asarray(evidence.modelled) > OPEN
@@ -154,7 +154,7 @@ class Judged:
         needed = " x ".join(estimand.margin)
         if unknown.all():
             raise UnsupportedError(
-                f"the release does not determine this: it follows from no measured table ({tables}). It would take a "
+                f"the release does not determine this: it follows from no measured table ({tables}). It needs a "
                 f"table of {needed}. {nearest_question(evidence.local.margins, estimand.margin)}"
             )
         said = ", ".join(
@@ -163,7 +163,7 @@ class Judged:
         self.lower(
             unknown,
             NOT_DETERMINED,
-            f"follows from no measured table ({tables}), and would take one of {needed}. If there were no interactions "
+            f"follows from no measured table ({tables}), and needs one of {needed}. If there were no interactions "
             f"beyond those measured: {said}",
         )
         self.low, self.high = np.where(unknown, -np.inf, self.low), np.where(unknown, np.inf, self.high)
@@ -177,20 +177,20 @@ class Judged:
         self.high = np.where(beyond, np.maximum(high, self.high), self.high)
         apart = not joined(evidence.local.margins, estimand.margin)
         near = f". {nearest_question(evidence.local.margins, estimand.margin)}".rstrip(".") if apart else ""
-        # Bounds come from the noisy tables without any prior, whatever the estimate inside rests on.
+        # Bounds come from the noisy tables without any prior, whatever the estimate inside depends on.
         self.labels = [RANGE if flag else own for own, flag in zip(self.labels, beyond, strict=True)]
         self.earned = self.earned | beyond
         self.lower(
             beyond,
             RANGE,
-            "the measured tables do not determine this share; the interval holds everything they leave open. If there "
+            "the measured tables do not determine this share; the interval holds every value they allow. If there "
             f"were no interactions beyond those measured, {self.names[first]} would be {inside} (model-based){near}",
         )
 
     def open_bins(
         self, estimand: Estimand, raw: Raw | None, drawn: Drawn, level: float, rng: np.random.Generator
     ) -> None:
-        """Let the interval, or else the label, account for the unknown place of a number inside its bin."""
+        """Let the interval, or otherwise the label, account for the unknown position of a number inside its bin."""
         everywhere = np.ones(len(self.names), bool)
         if estimand.assumed:
             self.lower(everywhere, MODEL, f"where in its bins {', '.join(estimand.assumed)} lies is assumed")
@@ -204,8 +204,8 @@ class Judged:
         self.labels = [worst((own, RANGE)) if flag else own for own, flag in zip(self.labels, wide, strict=True)]
 
     def association(self, estimand: Estimand, raw: Raw | None, level: float, rng: np.random.Generator) -> None:
-        """Cramer's V is the root of a sum of squares, and noise adds to it whatever the truth. This addition is
-        subtracted. The interval reaches down to 0 where nothing shows that there is an association."""
+        """Cramer's V is the root of a sum of squares, and noise adds to it whatever the truth is. This addition is
+        subtracted. The interval reaches down to 0 if nothing shows that there is an association."""
         if estimand.question.kind != "association":
             return
         first = np.arange(len(self.names)) == 0
@@ -228,7 +228,7 @@ class Judged:
         self.high = np.where((seen >= 1).mean(axis=0) > often, 1.0, self.high)
 
     def empty_groups(self, estimand: Estimand, drawn: Drawn, often: float) -> None:
-        """A group of ``by`` in which there may be nobody has no answer of its own."""
+        """A group of ``by`` that may be empty has no answer of its own."""
         inside = estimand.inside_groups(drawn.counts.astype(np.float64))
         if inside is None or estimand.of_counts:
             return
@@ -239,11 +239,11 @@ class Judged:
         self.low, self.high = np.where(empty, -np.inf, self.low), np.where(empty, np.inf, self.high)
 
     def keep_width(self, sampling: Floats, level: float, bounds: tuple[float, float]) -> None:
-        """Keep every interval from being far narrower than the records themselves would leave it.
+        """Do not let an interval be far narrower than one from the records themselves.
 
-        Noise only takes information away, so such an interval is an accident of the noise or of a prior. That of a
-        share is made longer; any other quantity is not called valid. ``sampling``: the standard error that the records
-        would leave. It is 0 for a share that a rule of the schema fixes, which may have an interval of no width.
+        Noise only takes information away, so such an interval is an accident of the noise or of a prior. The one of a
+        share is made longer; any other quantity is not called valid. ``sampling``: the standard error of the records
+        themselves. It is 0 for a share that a rule of the schema fixes; its interval may have no width.
         """
         least = LEAST_WIDTH * NormalDist().inv_cdf((1 + level) / 2) * np.where(np.isfinite(sampling), sampling, 0.0)
         with np.errstate(invalid="ignore"):
@@ -257,7 +257,7 @@ class Judged:
 
     def several_rows(self, sampling: Floats, rows: int, bounds: tuple[float, float]) -> None:
         """Lengthen intervals for units of several rows, which may all be alike: the sampling variance is at most
-        ``rows`` times that of independent rows. ``sampling``: the standard error that independent rows would leave."""
+        ``rows`` times that of independent rows. ``sampling``: the standard error of independent rows."""
         with np.errstate(invalid="ignore", divide="ignore"):
             times = np.sqrt(1 + (rows - 1) * (sampling / self.spread) ** 2)
         unknown = ~np.isfinite(times)
@@ -273,12 +273,12 @@ class Judged:
         )
 
     def make_room(self, moved: Floats, bounds: tuple[float, float]) -> None:
-        """Lengthen each interval by what a choice of tables can have moved the quantity, unless that is too much."""
+        """Lengthen each interval by the largest bias that the choice of tables can cause, unless that is too much."""
         half = (self.high - self.low) / 2
         with np.errstate(invalid="ignore", divide="ignore"):
             times = np.where(half > 0, 1 + moved / half, 1.0)
         much = ~(times <= 1 + MOST_ROOM)
-        self.lower(much, SELECTION, f"the choice of tables can have moved this by more than {MOST_ROOM:g} half-widths")
+        self.lower(much, SELECTION, f"the choice of tables may bias this by more than {MOST_ROOM:g} half-widths")
         kept = ~much & (moved > 0) & np.isfinite(half)
         if not kept.any():
             return
@@ -287,11 +287,11 @@ class Judged:
         self.spread = np.where(kept, self.spread * times, self.spread)
         self.warnings.append(
             "tables were chosen by noisy looks at the data: intervals are up to "
-            f"{float(times[kept].max()):.2f} times as long as without, for what a choice can have exaggerated"
+            f"{float(times[kept].max()):.2f} times as long, to allow for the bias that such a choice can cause"
         )
 
     def lower_all(self, release: Release, question: Question, status: str) -> None:
-        """Lower all labels to what the way the release was made allows."""
+        """Lower all labels to the best that the method of the release allows."""
         everywhere = np.ones(len(self.names), bool)
         if unproved(question):
             self.lower(everywhere, MODEL, NOT_SHOWN)
@@ -306,7 +306,7 @@ class Judged:
 
 
 def spread_of_records(estimand: Estimand, drawn: Drawn, records: float, rng: np.random.Generator) -> Floats:
-    """The standard error that the records themselves would leave, around the mean of the posterior."""
+    """The standard error of the records themselves, around the mean of the posterior."""
     centre = drawn.shares.mean(axis=0)
     possible = centre > 0
     moved = np.zeros((SIMULATED, len(centre)))
@@ -339,11 +339,11 @@ def _ends(
     return np.minimum(found.low, low), np.maximum(found.high, high)
 
 
-# What measured tables leave open about a share: the least and the most it can be over all possible full tables.
+# The smallest and the largest share over all full tables that the measured tables allow.
 #
 # The shares of the cells of a question are unknown; their sums to every measured table are known up to noise and
 # sampling. Each sum is kept within its simultaneous 95 percent bounds (Bonferroni), and linear programs find the
-# smallest and the largest share among all tables that obey. The range covers at least what it says. Nothing is
+# smallest and the largest share among all tables that obey. The range covers at least as often as stated. Nothing is
 # assumed about interactions that were not measured.
 
 MOST_CELLS = 3000
@@ -355,7 +355,7 @@ def can_be_bounded(local: Local, estimand: Estimand) -> bool:
 
 
 def identified_ranges(local: Local, estimand: Estimand, level: float) -> tuple[Floats, Floats]:
-    """The least and the most that each share can be."""
+    """The smallest and the largest value of each share."""
     from scipy.optimize import linprog
 
     rows, low, high = _bounds(local, level)
@@ -410,12 +410,12 @@ def _bounds(local: Local, level: float) -> tuple[Floats, Floats, Floats]:
     return rows, np.maximum(centre - half, 0), np.minimum(centre + half, 1)
 
 
-# Intervals for shares within a subgroup whose size is itself hidden by noise, by inverting a test.
+# Intervals for shares within a subgroup if noise hides the size of the subgroup, by inverting a test.
 #
-# A share q = a / b of a subgroup is far from linear in the noisy counts where noise hides b. But a - q b is linear in
-# them whatever b is, and 0 at the true q. So all q between 0 and 1 that are not rejected at their noise and sampling
-# hold the truth as often as they say (Fieller 1954). No prior has a part in it. Where noise hides nearly everything,
-# nearly every q is left, and the interval says so.
+# A share q = a / b of a subgroup is far from linear in the noisy counts if noise hides b. But a - q b is linear in
+# them whatever b is, and has mean 0 at the true q. The interval is all q between 0 and 1 that are not rejected, given
+# noise and sampling (Fieller 1954). It covers as often as stated, and uses no prior. If noise hides nearly
+# everything, nearly every q remains, and the interval is wide.
 
 
 MOST_SHARES = 400  # of one answer: each takes some milliseconds
@@ -430,7 +430,7 @@ def is_subgroup_share(estimand: Estimand) -> bool:
 
 
 def numerators(part: Part, kind: str) -> list[tuple[Floats, Floats]]:
-    """For each share of a part, zero or one for its own groups: who is in its subgroup, and who has its value."""
+    """For each share of a part, zero or one for each group: who is in its subgroup, and who has its value."""
     count = part.count - FIRST
     eye = np.eye(count)
     if kind == "proportion":  # of every group of ``by``, or of everybody: without and with the value
@@ -442,11 +442,11 @@ def numerators(part: Part, kind: str) -> list[tuple[Floats, Floats]]:
 def not_rejected(
     estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator, *, which: Flags | None = None
 ) -> tuple[Floats, Floats]:
-    """The least and the largest value of each quantity (of those in ``which``) that the noisy values do not reject."""
+    """The smallest and largest value of each quantity (of those in ``which``) that the noisy values do not reject."""
     wanted = np.ones(len(estimand.names), bool) if which is None else which
     away = raw.deviations(2 * PAIRS, rng)
     parts = len(estimand.parts)
-    each = 1 - (1 - level) / parts  # of two shares, both hold at the level wanted (Bonferroni)
+    each = 1 - (1 - level) / parts  # with two shares, both cover together at the level wanted (Bonferroni)
     found = []
     for part, member, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True):
         own, deviations = raw.shares @ member[:, FIRST:], away @ member[:, FIRST:]

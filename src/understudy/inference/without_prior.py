@@ -126,7 +126,7 @@ def unshrunk(raw: Raw, quantity: Quantity, level: float, rng: np.random.Generato
 # The posterior's interval is kept where the noisy values alone say the same: its centre within ``SHIFTED`` of their
 # standard error, its spread not below ``NARROWED`` of theirs. Where they differ and the noisy values determine the
 # quantity, theirs is the answer: the difference comes from the prior. Where they do not determine it, the posterior's
-# answer stays and is called model-based, since it rests on its prior.
+# answer stays and is called model-based, since it depends on its prior.
 
 
 SHIFTED = 0.25  # of a standard error without prior, between the two centres

@@ -19,6 +19,7 @@ from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, 
 from understudy.models.model import Model
 from understudy.models.nearest_table import nearest_table
 from understudy.models.regularised_fit import Problem
+from understudy.models.trends import trends
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.randomness.draws import unit_interval
 
@@ -246,7 +247,7 @@ def fit(
 
 def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
     base = one_way_shares(schema, noisy)
-    return Problem(tree, noisy.margins, base, _zero_masks(schema))
+    return Problem(tree, noisy.margins, base, _zero_masks(schema), trends(schema, noisy.margins, base))
 
 
 def table_priors(schema: Schema, noisy: Noisy, total: float) -> tuple[float, ...]:

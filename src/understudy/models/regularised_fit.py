@@ -8,7 +8,8 @@ where y_t are noisy tables with noise variance v_t, q is the product of consiste
 The last term is the dual form of an allowance for noise. At the optimum N mu_t - y_t = -(r_t/N) v_t theta_t. So the
 model follows a table closely if its noise is small, and stays at independence if its noise is large. r_t is the prior
 strength of independence, in records; ``models.fit`` sets it from the noisy values alone. Everything here is
-post-processing of noisy or public values.
+post-processing of noisy or public values. Trends of ordered attributes that stand clear of the noise are relieved of
+their part of that term (``models.trends``).
 
 The distribution p depends on theta only through sums over tables. For example, every table with an attribute has a part
 of its main effect, and only the sum of the parts matters. Given the sum, the best parts are known in closed form. Let
@@ -28,7 +29,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -41,6 +42,7 @@ from understudy.errors import InternalError
 from understudy.models.contrasts import EffectBasis, from_effects, second_moments, to_effects
 from understudy.models.junction_tree import JunctionTree, Margin, Propagation, axes_outside, spread
 from understudy.models.sweeps import Sweeps
+from understudy.models.trends import Penalty, Relieved, Trend, part_to_relieve
 
 Effects = Mapping[Margin, Floats]
 LEAST_PRIOR = 1e-6  # records: with a prior strength of 0 the division of an effect among tables would be undefined
@@ -68,7 +70,7 @@ class _Task:
     """What one solve is to reach: noisy effects with their penalties, and how near in noise standard deviations."""
 
     target: Floats
-    penalty: Floats
+    penalty: Penalty
     total: float
     spreads: Floats
     tolerance: float
@@ -83,6 +85,7 @@ class Problem:
         margins: Sequence[Margin],
         base: Mapping[str, Floats],
         zeros: Sequence[tuple[Margin, Floats]],
+        trends: Sequence[Trend] = (),
     ) -> None:
         self.tree = tree
         self.margins = tuple(margins)
@@ -121,6 +124,33 @@ class Problem:
         self._places = np.concatenate([places.ravel() for places in self._basis.places[of_measured]])
         self._factors = np.concatenate([factors.ravel() for factors in self._basis.factors[of_measured]])
         self._ends = np.cumsum([places.size for places in self._basis.places[of_measured]])
+        self._trends = [found for trend in trends if (found := self._direction(*trend)) is not None]
+        if self._trends:
+            self._independent = self._means(self._outer_tables(self.beliefs(np.zeros(self._basis.length))[0]))
+
+    def _direction(self, pair: Margin, table: Floats) -> Relieved | None:
+        """A trend as a direction among the effects of its pair; none if nobody has different ranks."""
+        along = to_effects(table)[1:, 1:].ravel()
+        norm = float(np.sqrt(along @ along))
+        if norm <= 0:
+            return None
+        places = np.arange(self._basis.first[pair], self._basis.first[pair] + self._basis.counts[pair])
+        return Relieved(pair=pair, places=places, direction=along / norm, part=0.0)
+
+    def _relieved(self, target: Floats, variances: Floats, total: float) -> tuple[Relieved, ...]:
+        """Trends with the part of their penalty that is taken off, by how far they stand out of the noise."""
+        if not self._trends:
+            return ()
+        said = self._places >= 0
+        places = self._places[said]
+        precision = np.bincount(places, self._factors[said] ** 2 / variances[said], minlength=self._basis.length)
+        departure = target - total * self._independent
+        found = []
+        for one in self._trends:
+            part = part_to_relieve(float(one.direction @ departure[one.places]), 1.0 / float(precision[one.places[0]]))
+            if part > 0:
+                found.append(replace(one, part=part))
+        return tuple(found)
 
     def _first_seen(self) -> list[NDArray[np.bool_]]:
         """Which coefficients of each outer table are the first of their effect: the effect is put there."""
@@ -206,7 +236,8 @@ class Problem:
         records) have one number for each cell of all margins; the last two are constant within a margin.
         ``max_iterations`` counts quasi-Newton steps; a sweep counts as ``SWEEP`` of them.
         """
-        target, penalty = self._merged(values, np.maximum(prior, LEAST_PRIOR) / total * variances)
+        target, weights = self._merged(values, np.maximum(prior, LEAST_PRIOR) / total * variances)
+        penalty = Penalty(weights=weights, relieved=self._relieved(target, variances, total))
         task = _Task(target=target, penalty=penalty, total=total, tolerance=tolerance,
                      spreads=np.maximum(np.sqrt(variances), LEAST_SPREAD))  # fmt: skip
         vector = np.zeros(self._basis.length) if start is None else start
@@ -257,14 +288,14 @@ class Problem:
     def _by_newton(self, vector: Floats, task: _Task, max_iterations: int) -> tuple[Floats, int]:
         """Minimise in variables scaled to have about unit curvature."""
         total, target, penalty = task.total, task.target, task.penalty
-        scale = 1.0 / np.sqrt(total * self._curvature() + penalty + 1e-12 * total)
+        scale = 1.0 / np.sqrt(total * self._curvature() + penalty.weights + 1e-12 * total)
         latest: list[Floats] = []  # the tables at the point that was evaluated last, which is where the iteration is
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
             phi = scaled * scale
             beliefs, log_z = self.beliefs(phi)
             latest[:] = self._outer_tables(beliefs)
-            weighted = penalty * phi
+            weighted = penalty.pull(phi)
             slope = total * self._means(latest) - target + weighted
             return float(total * log_z - phi @ target + 0.5 * weighted @ phi), slope * scale
 
@@ -275,7 +306,7 @@ class Problem:
         return found * scale, iterations
 
     def _remaining(self, vector: Floats, outer: Sequence[Floats], task: _Task) -> float:
-        slope = task.total * self._means(outer) - task.target + task.penalty * vector
+        slope = task.total * self._means(outer) - task.target + task.penalty.pull(vector)
         return self._largest_error(slope, outer, task)
 
     def _merged(self, values: Floats, allowances: Floats) -> tuple[Floats, Floats]:

@@ -27,10 +27,25 @@ import numpy as np
 from understudy.core.arrays import Floats
 from understudy.models.contrasts import EffectBasis, from_effects, to_effects
 from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, spread
+from understudy.models.trends import Penalty
 
 FARTHEST = 30.0  # a log factor moves by at most this in one step: no cell is lost to underflow
 SHIFTS = 8  # steps of Newton's method for the number of records of a table
+TREND_STEP = 1.0  # a step along the trends of a table moves log factors by at most this
 NOBODY = 1e-9  # records: a cell with fewer is not pushed down any further
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Along:
+    """The trends of one table, which have a step of their own: the penalty on its other effects would slow them down.
+
+    ``functions``: a row of cells for each trend. ``slope``: the gradient along each where the step begins, without the
+    expected counts. ``penalty``: what is left of the penalty on each.
+    """
+
+    functions: Floats
+    slope: Floats
+    penalty: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,6 +55,7 @@ class _Step:
     pulled: Floats
     stiffness: float
     total: float
+    along: Along | None = None
 
 
 class Sweeps:
@@ -68,7 +84,7 @@ class Sweeps:
         return sum(cells[host] * len(numbers) for host, numbers in self._hosted.items()) / sum(cells)
 
     def run(
-        self, vector: Floats, beliefs: list[Floats], *, target: Floats, penalty: Floats, total: float, times: int
+        self, vector: Floats, beliefs: list[Floats], *, target: Floats, penalty: Penalty, total: float, times: int
     ) -> Floats:
         """The effects after some sweeps, from effects and the beliefs that belong to them (which are used up)."""
         vector = vector.copy()
@@ -77,14 +93,20 @@ class Sweeps:
             number: self._cells(number, target[self._places[number]]) + total / self._said[number].size
             for number in visited
         }
-        stiffness = {number: self._stiffness(number, penalty) for number in visited}
+        stiffness = {number: self._stiffness(number, penalty.weights) for number in visited}
+        parts = {number: penalty.part(self._tables[number], self._places[number]) for number in visited}
+        functions = {number: self._functions(number, part) for number, part in parts.items() if part.relieved}
         for _ in range(times):
             for clique, before in self._walk:
                 if before is None:
                     for number in self._hosted.get(clique, ()):
                         places = self._places[number]
-                        pulled = wanted[number] - self._cells(number, penalty[places] * vector[places])
-                        step = _Step(pulled=pulled, stiffness=stiffness[number], total=total)
+                        pull = parts[number].pull(vector[places])
+                        along = None
+                        if number in functions:
+                            along = _along(functions[number], parts[number], pull - target[places])
+                        pulled = wanted[number] - self._cells(number, pull)
+                        step = _Step(pulled=pulled, stiffness=stiffness[number], total=total, along=along)
                         vector[places] += self._step(number, self._tree.cliques[clique], beliefs[clique], step)
                 else:
                     self._send(beliefs, before, clique)
@@ -95,6 +117,8 @@ class Sweeps:
         margin = self._tables[number]
         share = belief.sum(axis=axes_outside(clique, margin))
         change = _change(step.total * share, step.pulled, step.stiffness)
+        if step.along is not None:
+            change = change + _trend_change(share, change, step.along, step.total)
         factor = np.exp(change)
         factor /= float((share * factor).sum())
         belief *= spread(factor, margin, clique)
@@ -106,10 +130,19 @@ class Sweeps:
         coefficients[self._said[number]] = effects * self._factors[number]
         return from_effects(coefficients)
 
-    def _stiffness(self, number: int, penalty: Floats) -> float:
+    def _functions(self, number: int, part: Penalty) -> Floats:
+        """The trends of a table that the penalty was taken off, as functions of its cells, one row for each."""
+        found = []
+        for one in part.relieved:
+            effects = np.zeros(len(part.weights))
+            effects[one.places] = one.direction
+            found.append(self._cells(number, effects / self._factors[number] ** 2))
+        return np.stack(found)
+
+    def _stiffness(self, number: int, weights: Floats) -> float:
         """The largest penalty on an effect of the table, in the scale of its own cells."""
         places, factors = self._places[number], self._factors[number]
-        return float((penalty[places] * factors**2).max()) if places.size else 1.0
+        return float((weights[places] * factors**2).max()) if places.size else 1.0
 
     def _send(self, beliefs: list[Floats], sender: int, receiver: int) -> None:
         """Makes a clique agree with its neighbour on what they share."""
@@ -159,6 +192,34 @@ def _change(expected: Floats, pulled: Floats, stiffness: float) -> Floats:
     change = np.clip(change, -FARTHEST, FARTHEST)
     change = np.where(expected < NOBODY, np.maximum(change, 0.0), change)
     return np.where(possible, change, 0.0)
+
+
+def _along(functions: Floats, part: Penalty, slope: Floats) -> Along:
+    return Along(
+        functions=functions,
+        slope=np.array([one.direction @ slope[one.places] for one in part.relieved]),
+        penalty=np.array([(1 - one.part) * part.weights[one.places[0]] for one in part.relieved]),
+    )
+
+
+def _trend_change(share: Floats, change: Floats, along: Along, total: float) -> Floats:
+    """What one step of Newton's method adds to a change of a table, along its trends alone.
+
+    The change has moved the table; the penalty it adds along the trends is left to the next sweep. No log factor moves
+    by more than ``TREND_STEP``, so that a step from afar does not go too far.
+    """
+    moved = share * np.exp(change)
+    moved = (moved / moved.sum()).ravel()
+    functions = along.functions.reshape(len(along.functions), -1)
+    means = functions @ moved
+    centred = functions - means[:, None]
+    bend = total * (centred * moved) @ centred.T + np.diag(along.penalty)
+    bend += 1e-9 * (np.trace(bend) + 1.0) * np.eye(len(bend))
+    found = -np.linalg.solve(bend, total * means + along.slope) @ functions
+    largest = float(np.abs(found).max())
+    if largest > TREND_STEP:
+        found *= TREND_STEP / largest
+    return np.asarray(np.where(share > 0, found.reshape(share.shape), 0.0))
 
 
 def _reached(log: Floats, pulled: Floats, stiffness: float) -> Floats:

@@ -135,8 +135,8 @@ WRONG = {
     "lies among its numbers": ((A, numbers("s", (0, 99), special={50: "x"})), (us.Order(attributes=("a", "s")),)),
     "cannot be negative": ((A, numbers("n", (-5, 5))), (us.Ratio(attributes=("a", "n"), at_most=2),)),
     "two rules limit a by b": ((A, B), (us.Order(attributes=("a", "b")), us.Ratio(attributes=("a", "b"), at_most=2))),
-    "follow one another": ((A, B, C), (us.Ratio(attributes=("a", "b"), at_most=2), us.Order(attributes=("b", "c")))),
-    "say missing = true": ((A, B), (us.Asked(attributes="a", conditions={"b": us.Condition(above=5)}),)),
+    "form a chain": ((A, B, C), (us.Ratio(attributes=("a", "b"), at_most=2), us.Order(attributes=("b", "c")))),
+    "write missing = true": ((A, B), (us.Asked(attributes="a", conditions={"b": us.Condition(above=5)}),)),
     "on a condition about itself": (
         (numbers("m", (0, 9), missing=True),),
         (us.Asked(attributes="m", conditions={"m": us.Condition(above=5)}),),

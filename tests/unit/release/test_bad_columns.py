@@ -43,7 +43,7 @@ def made(frame, **given):
         ('levels = "discover"\nprefixes = [2, 1]', "increasing"),
         ('levels = "discover"\nprefixes = [99]', "prefixes"),
         ('levels = "discover"\nordered = true', "ordered"),
-        ('levels = "discover"\nedges = [0, 1]', "codes are no numbers"),
+        ('levels = "discover"\nedges = [0, 1]', "codes are not numbers"),
         ('levels = "discover"\namong = ["a"]', "2 to"),
         ('levels = "discover"\namong = ["a", "other"]', "other"),
         ('levels = "discover"\namong = ["a", "b"]\nparents = ["b", "a"]', "circle"),

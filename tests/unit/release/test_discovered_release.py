@@ -1,4 +1,4 @@
-"""Codes that nobody wrote down, from the plan to an answer: found inside the budget, said, and found again."""
+"""Discovered codes, from the plan to an answer: found inside the budget, said, and found again."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_data_of_which_no_text_is_known_are_refused_before_the_charge():
             return self
 
     source = Recounted(CodedTable(schema=SCHEMA, columns={"sex": np.zeros(50, int), "job": np.zeros(50, int)}))
-    with pytest.raises(us.errors.UnsupportedError, match="codes that nobody listed"):
+    with pytest.raises(us.errors.UnsupportedError, match="unlisted codes"):
         us.synthesize(source, budget=BUDGET, method="ipf", i_know=True)
 
 

@@ -1,7 +1,7 @@
 """The draft of a schema, made by looking at confidential data, for a person to turn into a public one.
 
-A schema must be public knowledge. What this draft says was learned from the data, so the draft is confidential itself,
-says so in its first line, and carries ``draft = true``, which everything else refuses. A person reviews each attribute,
+A schema must be public knowledge. This draft was learned from the data, so the draft itself is confidential. It
+says so in its first line, and has ``draft = true``, which all other commands refuse. A person reviews each attribute,
 replaces what is not known to the public, and then removes that line.
 """
 
@@ -67,20 +67,22 @@ HEAD = """\
 # CONFIDENTIAL: THIS DRAFT WAS MADE BY LOOKING AT THE DATA. KEEP IT INSIDE THE BUILDING.
 #
 # A schema is public, so it may say only what is known without the data: the code book, the questionnaire, the law.
-# For each attribute below: put in every level that is possible, also those that do not occur; take out or join levels
-# that few people have; choose edges and bounds that everybody could know; say missing = true only if it is possible.
+# For each attribute below: add every level that is possible, also those that do not occur; remove or merge levels
+# that few people have; choose edges and bounds that everybody could know; write missing = true only if it is possible.
 # Read the remarks, correct what they point at, and remove them. Then remove the line draft = true.
 version = 1
 draft = true
 """
-IDENTIFIER = "looks like an identifier: nearly every row has its own. If it says whose a row is, it is the unit_id."
+IDENTIFIER = (
+    "looks like an identifier: nearly every row has its own value. If it names the owner of a row, it is the unit_id."
+)
 KEY = (
-    "looks like a key: {values:,} different values, each in a few rows. If it says whose rows these are (a household, "
+    "looks like a key: {values:,} different values, each in a few rows. If it names a unit (a household, "
     "a patient), it is the unit_id, and a unit has several rows."
 )
-COMMAS = "holds numbers with a decimal comma and others: write them in one way where the data come from."
+COMMAS = "holds numbers with a decimal comma and others: write all of them in one way in the source of the data."
 DAYS = (
-    "holds dates that are not all written in one way, or with two digits of the year: dates are read as 2026-11-17, "
+    "holds dates that are not all written in one way, or with a two-digit year: dates are read as 2026-11-17, "
     '17.11.2026 (dates = "dmy") or 11/17/2026 ("mdy").'
 )
 SEEN = "the bounds were seen in the data and rounded: replace them with public ones."
@@ -109,7 +111,7 @@ def draft_schema(
     """Draft a commented schema for some data. The draft is confidential, and refused until it was reviewed.
 
     Every row is read once. Levels are those that occur (and those that a Stata, SPSS or SAS file labels), edges are
-    round numbers around the range. Columns that are no attributes, such as identifiers and free text, are ignored.
+    round numbers around the range. Identifiers, free text and the like are ignored.
 
     Parameters
     ----------
@@ -122,14 +124,14 @@ def draft_schema(
     decimal_comma
         Whether numbers are written with a comma in a CSV file.
     encoding
-        How letters are written in a CSV, such as latin-1; by default UTF-8.
+        The encoding of a CSV file, such as latin-1; by default UTF-8.
     table
         The table of a database.
     query
         A query of a database.
     codebook
         A code book of the data: SDV metadata, Frictionless, CSVW (JSON) or DDI Codebook (XML). Its labels, levels,
-        bounds and kinds of columns go before what was seen in the data.
+        bounds and kinds of columns take precedence over what was seen in the data.
     out
         Write the draft into this new file too.
 
@@ -223,7 +225,7 @@ def write_draft(text: str, path: str | os.PathLike[str]) -> Path:
 
 
 def _declared(file: FileFormat, drafted: Mapping[str, Attribute]) -> FileFormat | None:
-    """How the file is written, as far as it is not as usual; of columns that are attributes."""
+    """The format of the file where it differs from the default, for columns that are attributes."""
     columns = {}
     for name, column in file.columns:
         attribute = drafted.get(name)
@@ -282,7 +284,7 @@ def _entry(profile: Profile, book: Codebook) -> _Entry:
     known = profile.name in labels.levels or stated in ("levels", "number")
     ignored = _reason_to_ignore(profile, known=known)
     if stated == "identifier":
-        ignored = "is a key or says who somebody is, by the code book."
+        ignored = "is a key or identifies people, according to the code book."
     if ignored is not None:
         return _Entry(attribute=None, remarks=(f"'{_plain(profile.name)}' {ignored}",))
     common: dict[str, Any] = {
@@ -305,7 +307,7 @@ def _entry(profile: Profile, book: Codebook) -> _Entry:
 
 
 def _has_amounts(profile: Profile, texts: dict[str, str], unlabelled: list[str]) -> bool:
-    """Whether the numbers of a column say how much; otherwise they are names of something, or no numbers."""
+    """Whether the numbers of a column are amounts; otherwise they are names of something, or not numbers."""
     if not profile.numbers or profile.boolean or profile.low > profile.high:
         return False
     if profile.counts is None:
@@ -319,7 +321,7 @@ def _has_amounts(profile: Profile, texts: dict[str, str], unlabelled: list[str])
 
 
 def _looks_coded(profile: Profile) -> bool:
-    """Whether whole numbers look like codes (of places, occupations): by their name, or few far apart of one length."""
+    """Whether whole numbers look like codes (of places, occupations): by name, or few, far apart and of one length."""
     if not profile.whole or not profile.numbers or AMOUNT_NAME.fullmatch(profile.name):
         return False
     if CODE_NAME.fullmatch(profile.name):
@@ -332,7 +334,7 @@ def _looks_coded(profile: Profile) -> bool:
 
 
 def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
-    """Why a column is no attribute, in words that follow its name. Of a ``known`` one it is said that it is one."""
+    """Why a column is not an attribute, in words that follow its name. ``known``: the code book says that it is one."""
     counts = profile.counts
     if not profile.name or profile.name.startswith("<"):
         return "cannot be the name of an attribute; rename the column if it is needed."
@@ -350,7 +352,7 @@ def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
         return None
     if profile.numbers and profile.low <= profile.high:
         if max(map(abs, profile.range_without([]))) > 2**53:
-            return "holds numbers beyond 2^53, which are identifiers as a rule."
+            return "holds numbers beyond 2^53, which are usually identifiers."
         if _counts_through(profile):
             return IDENTIFIER
         if _joins_rows(profile):
@@ -372,7 +374,7 @@ def _reason_to_ignore(profile: Profile, *, known: bool) -> str | None:
 
 
 def _counts_through(profile: Profile) -> bool:
-    """Whether whole numbers tell rows apart. Amounts may be nearly distinct too, but by chance some of them agree."""
+    """Whether whole numbers identify rows. Amounts may be nearly distinct too, but by chance some of them agree."""
     if not profile.whole or not profile.nearly_distinct:
         return False
     if ID_NAME.fullmatch(profile.name) or profile.serial:
@@ -401,17 +403,17 @@ def _has_digit(text: str) -> bool:
 
 
 def _are_too_many(profile: Profile) -> bool:
-    """Whether there are more levels than anything can be said about."""
+    """Whether there are too many levels to say anything about them."""
     return profile.different > MOST_LEVELS or (profile.different > MANY_LEVELS and profile.rows_of_a_value < RARE / 2)
 
 
 def _too_many(profile: Profile) -> str:
     number = f"more than {profile.distinct_seen - 1:,}" if profile.counts is None else f"{len(profile.counts):,}"
-    return f"has {number} levels; join them into fewer than {MOST_LEVELS:,} in the data before it can be used."
+    return f"has {number} levels; merge them into fewer than {MOST_LEVELS:,} in the data before it can be used."
 
 
 def _spellings(levels: Iterable[str]) -> list[list[str]]:
-    """Levels that differ in capitals, spaces, hyphens or full stops only."""
+    """Levels that differ only in upper and lower case, spaces, hyphens or full stops."""
     alike: dict[str, list[str]] = {}
     for level in levels:
         alike.setdefault(re.sub(r"[\s._-]+", "", level).casefold(), []).append(level)
@@ -419,7 +421,7 @@ def _spellings(levels: Iterable[str]) -> list[list[str]]:
 
 
 def _abbreviations(levels: Iterable[str]) -> list[tuple[str, str]]:
-    """Levels of one or two letters that are how exactly one longer level begins: F and female."""
+    """Levels of one or two letters with which exactly one longer level begins: F and female."""
     listed = list(levels)
     found = []
     for short in listed:
@@ -444,7 +446,7 @@ def _absent(texts: Iterable[str]) -> list[str]:
 def _remark_on_absent(texts: list[str]) -> str:
     shown = ", ".join(repr(text) for text in texts)
     return (
-        f"{shown} is listed as a value. If it means that there is none, draft a CSV again with --missing-text "
+        f"{shown} is listed as a value. If it means a missing value, draft a CSV again with --missing-text "
         f"{texts[0]} (missing_text in Python), or add it to missing_values under [file]; else correct the data."
     )
 
@@ -464,7 +466,7 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
         remarks.append("constant: every row that is filled has the same value; is it needed?")
     rare = sum(rows < RARE for rows in counts.values())
     if rare:
-        remarks.append(f"rare: {rare} of {len(counts)} levels occur in fewer than {RARE} rows; join them with others.")
+        remarks.append(f"rare: {rare} of {len(counts)} levels occur in fewer than {RARE} rows; merge them with others.")
     if texts and unlabelled:
         remarks.append(f"{len(unlabelled)} level(s) have no label in the file; are they errors?")
     if not profile.boolean:
@@ -500,7 +502,7 @@ def _numeric(
     if bounds != (None, None):
         remarks = [f"the code book says: from {_told(bounds[0])} to {_told(bounds[1])}."]
         if low < (low if bounds[0] is None else bounds[0]) or high > (high if bounds[1] is None else bounds[1]):
-            remarks.append("there are values outside these bounds, and the edges hold them too: are they errors?")
+            remarks.append("there are values outside these bounds, and the edges include them: are they errors?")
         low = min([low, *(one for one in bounds[:1] if one is not None)])
         high = max([high, *(one for one in bounds[1:] if one is not None)])
     if probable:
@@ -526,9 +528,9 @@ def _numeric(
         edges = list(close)
         remarks.append("most values are small, so the edges are closer there; they too were seen in the data.")
         if low > 0 and edges[0] != 0:
-            remarks.append('density = "log" spreads synthetic values inside a bin as such amounts are spread.')
+            remarks.append('density = "log" draws synthetic values inside a bin in proportion to 1/x.')
         elif low >= 0 and not profile.spread.get(0.0):
-            remarks.append('if 0 is not possible, let the edges begin above 0 and say density = "log".')
+            remarks.append('if 0 is not possible, begin the edges above 0 and write density = "log".')
     if WEIGHT_NAME.fullmatch(profile.name):
         remarks.append(
             "looks like a survey weight. A synthetic table needs none if its rows stand for the population; else keep "
@@ -554,7 +556,7 @@ def _numeric(
 
 
 def _decimals(profile: Profile, given: Sequence[Special]) -> int | None:
-    """How many digits numbers have behind the point, if they have few, and the edges and codes have no more."""
+    """The number of digits after the point, if there are few, and edges and codes have no more."""
     digits = profile.decimals
     if profile.whole or not 0 < digits <= FEW_DECIMALS:
         return None
@@ -567,7 +569,7 @@ def _told(bound: float | None) -> str:
 
 
 def _coded_labels(labels: dict[object, str]) -> dict[str, str]:
-    """Labels by the text of their code; letters of Stata's missing values are no codes."""
+    """Labels by the text of their code; letters of Stata's missing values are not codes."""
     texts = {}
     for code, said in labels.items():
         if isinstance(code, float | int) and not isinstance(code, bool):

@@ -149,7 +149,7 @@ def _is_empty(texts: pa.Array, unfilled: set[str]) -> Flags:
 # Sums, differences and orders that hold in every row of some data: candidates for rules, for a draft and nothing
 # else.
 #
-# Whether it is a rule only a person can say. A draft shows what to write, commented out.
+# Only a person can say whether it is a rule. A draft shows what to write, commented out.
 
 
 MOST_COLUMNS = 40  # numbers and dates that are compared with each other
@@ -159,12 +159,12 @@ OVERLAP = 0.2  # of the rows must have values that two columns share, or an orde
 
 
 def rule_candidates(batches: Iterable[pa.RecordBatch], attributes: Mapping[str, Attribute]) -> list[str]:
-    """What to write into the schema for each rule that holds in all rows, with a line that says so before it."""
+    """The lines of a schema for each rule that holds in all rows, each after a remark that says so."""
     chosen = dict(list(_comparable(attributes).items())[:MOST_COLUMNS])
     columns = _numbers(batches, chosen)
     totals = _sums({name: columns[name] for name, one in chosen.items() if one.kind == "numeric"}, chosen)
     found = [
-        f"{total} = {' + '.join(parts)} in every row. If it is so by definition, leave the attribute {total} out and "
+        f"{total} = {' + '.join(parts)} in every row. If this is so by definition, leave out the attribute {total} and "
         f'write:\n[[derived]]\nname = {_quoted(total)}\nfrom = [{", ".join(map(_quoted, parts))}]\nfunction = "sum"'
         for total, parts in totals.items()
     ]
@@ -172,7 +172,7 @@ def rule_candidates(batches: Iterable[pa.RecordBatch], attributes: Mapping[str, 
         if not any({small, large} <= {total, *parts} for total, parts in totals.items()):
             rule = Order(attributes=(small, large))
             found.append(
-                f"{rule.describe()} in every row. If it cannot be otherwise, write:\n[[rule]]\n"
+                f"{rule.describe()} in every row. If this must always hold, write:\n[[rule]]\n"
                 f"order = [{_quoted(small)}, {_quoted(large)}]"
             )
     return found
@@ -205,7 +205,7 @@ def _numbers(batches: Iterable[pa.RecordBatch], chosen: Mapping[str, Attribute])
 
 
 def _sums(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> dict[str, tuple[str, ...]]:
-    """Columns that are the sum of two to four others of the same steps, in every row."""
+    """Columns that are, in every row, the sum of two to four others with the same decimals."""
     found: dict[str, tuple[str, ...]] = {}
     for total, amounts in columns.items():
         others = [
@@ -240,7 +240,7 @@ def _adds_up(total: Floats, parts: list[Floats]) -> bool:
 
 
 def _orders(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> list[tuple[str, str]]:
-    """Dates, and numbers with the same steps and overlapping ranges, of which one is never above the other."""
+    """Pairs of dates, or of numbers with the same decimals and overlapping ranges: one is never above the other."""
     found = []
     for one, other in combinations(columns, 2):
         if chosen[one].kind != chosen[other].kind:
@@ -260,7 +260,7 @@ def _orders(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> l
 
 
 def _alike(one: Attribute, other: Attribute) -> bool:
-    """Whether two columns may measure the same: dates, or amounts with the same digits behind the point."""
+    """Whether two columns may measure the same: dates, or amounts with the same digits after the point."""
     return one.kind == "date" or steps_of(one) == steps_of(other)
 
 

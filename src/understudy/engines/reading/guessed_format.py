@@ -1,7 +1,7 @@
-"""How a CSV file seems to be written, for the draft of a schema and nothing else.
+"""A guess of the format of a CSV file, for the draft of a schema and nothing else.
 
-A draft is the one place where a guess is allowed: it is written into ``[file]`` and said, and a person checks it. What
-makes a release reads what is declared.
+Only a draft may guess. The guess is written into ``[file]`` and reported, and a person checks it. Commands that make a
+release read only what is declared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_ROWS = 200_000  # rows looked at
 MOST_TEXTS = 20_000  # different texts kept of a column
 MOST = 0.8  # of the filled rows: then the others are errors or words beside numbers
 MOST_SPELLED = 100  # different texts of a column whose spellings are joined
-# Texts for "no answer": beside numbers and days all of them, among words only those that are no word themselves.
+# Texts for "no answer": among numbers and dates all of them, among words only those that are not words themselves.
 NEVER_WORDS = {"na", "n/a", "n.a.", "#n/a", "nan", "null", "<na>", ".", ".."}
 ABSENT = NEVER_WORDS | {"none", "nil", "-", "--", "?", "missing"}
 STYLES: tuple[tuple[Literal[".", ","], str], ...] = (
@@ -35,7 +35,7 @@ Kind = Literal["levels", "numeric", "date"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """How a file seems to be written, what its columns seem to hold, and what a person should be told."""
+    """The guessed format of a file, what its columns seem to hold, and remarks for a person."""
 
     file: FileFormat
     written: Mapping[str, Written]
@@ -86,7 +86,7 @@ def texts_of_columns(batches: Iterable[pa.RecordBatch]) -> dict[str, Counter[str
 
 
 def guess_format(texts: Mapping[str, Counter[str]], told: FileFormat) -> Guess:
-    """What the texts of the columns say, beside what was told."""
+    """The format that the texts of the columns suggest, together with what the user said."""
     filled = {name: _filled(counter, told) for name, counter in texts.items()}
     days = {name: order for name, counter in filled.items() if (order := _day_order(counter)) is not None}
     orders = Counter(order for order in days.values() if order != "either")
@@ -107,7 +107,7 @@ def guess_format(texts: Mapping[str, Counter[str]], told: FileFormat) -> Guess:
         if own not in (order, "either"):
             columns[name] = ColumnFormat(dates=own)  # type: ignore[arg-type]  # one of the orders
         elif own == "either" and not orders:
-            remarks[name] = ("no day is above 12, so days and months cannot be told apart: check dates under [file].",)
+            remarks[name] = ("no day is above 12, so days and months may be confused: check dates under [file].",)
     kept: dict[str, list[str]] = {}
     absent: dict[str, None] = {}
     for name, counter in texts.items():
@@ -117,7 +117,7 @@ def guess_format(texts: Mapping[str, Counter[str]], told: FileFormat) -> Guess:
         if kinds[name] == "levels" and (spelled := _spellings(filled[name])):
             columns[name] = replace(columns.get(name, ColumnFormat()), spellings=tuple(spelled.items()))
             shown = ", ".join(f"{text!r} as {level!r}" for text, level in spelled.items())
-            remarks[name] = (f"spellings are read as one level: {shown}. Take apart what is not the same.",)
+            remarks[name] = (f"spellings are read as one level: {shown}. Separate what is not the same.",)
     file = replace(
         told,
         decimal=decimal,
@@ -142,7 +142,7 @@ def _filled(counter: Counter[str], told: FileFormat) -> Counter[str]:
 
 
 def _day_order(counter: Counter[str]) -> str | None:
-    """In which order days are written, 'either' if nothing tells, None if the texts are no such days."""
+    """The order of days and months: 'either' if it is not clear, None if the texts are not such dates."""
     parts = [(found, rows) for text, rows in counter.items() if (found := DAY.fullmatch(text))]
     if not parts or sum(rows for _, rows in parts) < MOST * counter.total():
         return None
@@ -159,7 +159,7 @@ def _styles(counter: Counter[str]) -> list[tuple[Literal[".", ","], str]]:
     for decimal, thousands in STYLES if total else ():
         pattern = Written(kind="numeric", decimal=decimal, thousands=thousands)._number_pattern()
         numbers = [text for text in counter if pattern.fullmatch(text)]
-        # 1,234 and no other kind of comma: thousands. 0,500 and 1,23 are no thousands.
+        # 1,234 and no other kind of comma: thousands. 0,500 and 1,23 are not thousands.
         if (
             decimal == ","
             and thousands == ""
@@ -174,7 +174,7 @@ def _styles(counter: Counter[str]) -> list[tuple[Literal[".", ","], str]]:
 def _common_style(
     styles: Mapping[str, Sequence[tuple[Literal[".", ","], str]]], told: FileFormat
 ) -> tuple[Literal[".", ","], str]:
-    """The one under which most columns hold numbers; the usual one if none is better."""
+    """The way under which most columns hold numbers; the usual one if none is better."""
     possible = [style for style in STYLES if told.decimal == "." or style[0] == ","]
     if told.thousands:
         possible = [(told.decimal, told.thousands)]
@@ -192,7 +192,7 @@ def _absent(counter: Counter[str], kind: Kind) -> tuple[list[str], list[str]]:
 
 
 def _spellings(counter: Counter[str]) -> dict[str, str]:
-    """Texts that differ from a more frequent one in capitals only, with that one."""
+    """Texts that differ from a more frequent text only in upper and lower case, each with that text."""
     if len(counter) > MOST_SPELLED:
         return {}
     usual: dict[str, str] = {}

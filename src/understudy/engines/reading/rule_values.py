@@ -1,9 +1,9 @@
-"""Orders and ratios between columns, value by value: checked in data, and kept when synthetic values are drawn.
+"""Orders and ratios between columns, value by value: checked in data, and obeyed when synthetic values are drawn.
 
-Which bins go together follows from the structural zeros of the schema. Inside bins, rows whose values break a rule are
+Structural zeros of the schema say which bins are allowed together. Inside bins, rows whose values break a rule are
 drawn again by the same law, so that values have the law of independent draws given that the rule holds. Rows that are
 still wrong after some rounds, because their bins hardly overlap, are drawn one attribute after the other: each
-uniformly between the least and the largest value that leaves the others something. Everything is in whole numbers.
+uniformly between the smallest and the largest value that leaves values for the others. Everything is in whole numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from understudy.errors import InternalError
 from understudy.privacy.randomness.draws import uniform_below_each
 
 ROUNDS = 30  # of drawing again before values are drawn between limits
-CLOSE = 1e-6  # a product with a power of ten that is so close to a whole number is one
+CLOSE = 1e-6  # a product with a power of ten that is this close to a whole number is taken as that number
 
 Steps = NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class LimitCheck:
     def broken(
         self, batch: pa.RecordBatch, codes: Mapping[str, Codes], bad: Mapping[str, Flags]
     ) -> Iterator[tuple[str, int]]:
-        """Each rule with the rows that break it; rows with a value that cannot be read are left aside."""
+        """Each rule with the number of rows that break it; rows with an unreadable value are left out."""
         numbers: dict[str, NDArray[np.float64]] = {}
         for name in {name for one in self._limits for name in (one.small, one.large)}:
             attribute = self._schema[name]
@@ -94,7 +94,7 @@ def keep_limits(
     stream: Stream,
     *purpose: Any,
 ) -> None:
-    """Changes drawn values, in whole steps, until every order and ratio holds. Missing and special ones stay."""
+    """Changes drawn values, in whole steps, until every order and ratio holds. Missing and special values stay."""
     limits = limits_of(schema)
     if not limits:
         return
@@ -123,7 +123,7 @@ def keep_limits(
                 purpose=purpose,
             )
             if _wrong(group, values, amounts).any():
-                raise InternalError("a rule of the schema could not be kept in a synthetic row.")
+                raise InternalError("a synthetic row could not be made to obey a rule of the schema.")
 
 
 def _wrong(limits: Sequence[Limit], values: Mapping[str, NDArray[Any]], amounts: Mapping[str, Flags]) -> Flags:
@@ -146,7 +146,7 @@ def _between(
     stream: Stream,
     purpose: tuple[Any, ...],
 ) -> None:
-    """Draws one attribute after the other between what the bins and the values before it leave."""
+    """Draws one attribute after the other, within the limits of its bin and of the values drawn before."""
     low: dict[str, Steps] = {}
     high: dict[str, Steps] = {}
     for name in names:

@@ -1,8 +1,8 @@
-"""How likely a threshold lets through a code that only one unit has: the delta of codes that are found in the data.
+"""The delta of discovered codes: the probability that a code that only one unit has reaches the threshold.
 
-Noise is added to the counts of the codes that occur, and to no others. So a code that nobody but one unit has can be
-seen to be there, if its noisy count reaches the threshold. The probability of that is the delta here, over every way
-in which a unit of b rows can have them in codes of its own: b rows in one code, or one row in each of b codes, or
+Noise is added to the counts of the codes that occur, and to no others. So a code that only one unit has can be
+published, if its noisy count reaches the threshold. Delta is the largest probability of that, over every way
+in which a unit of b rows can divide them among codes of its own: b rows in one code, or one row in each of b codes, or
 anything in between. The theorem and its proof are in docs/theory/discovered-codes.md.
 """
 
@@ -19,13 +19,13 @@ from understudy.errors import InputError
 
 DIRECT = 2**14  # up to this scale the tail is added up term by term; beyond, it is bounded by an integral
 REACH = 40.0  # standard deviations beyond which a term is below the smallest double
-ROUNDING = 1 + 1e-9  # far more than sums of doubles can be wrong by
+ROUNDING = 1 + 1e-9  # far more than the rounding error of sums of doubles
 DIGITS = 6  # of a stated delta, rounded up: machines that round differently state the same
-MOST_ROWS = 10_000  # of one unit; ways of dividing them among codes are gone through one by one
+MOST_ROWS = 10_000  # of one unit; the worst way to divide them among codes is searched
 
 
 def gaussian_tail(scale: float, least: int) -> float:
-    """P(Z >= least) for discrete Gaussian noise, rounded up; for ``least`` up to 0 just 1.
+    """P(Z >= least) for discrete Gaussian noise, rounded up; 1 if ``least`` is 0 or below.
 
     >>> round(gaussian_tail(1.0, 1), 6)
     0.300528
@@ -54,8 +54,8 @@ def _normaliser(scale: float) -> float:
 def stability_delta(scale: Fraction, threshold: int, rows: int) -> Fraction:
     """The largest probability that any code of one unit alone, with ``rows`` rows in all, reaches the threshold.
 
-    The unit may divide its rows among codes as it likes. What is computed is the worst division, by dynamic
-    programming: -log of the probability that nothing is seen adds up over codes.
+    The unit may divide its rows among codes in any way. The worst division is found by dynamic
+    programming: -log of the probability that nothing is published adds up over codes.
 
     >>> float(stability_delta(Fraction(1), 4, 1)) == float(stability_delta(Fraction(1), 5, 2))
     False

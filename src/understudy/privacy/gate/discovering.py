@@ -1,4 +1,4 @@
-"""The part of a gate that finds codes which nobody wrote down: charge, count texts, noise and threshold, journal."""
+"""The part of a gate that discovers codes: charge, count texts, add noise, apply the threshold, journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from understudy.privacy.promise.sensitivity import code_sensitivity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeQuery:
-    """An attribute whose codes are to be found; ``length``: of each code so many letters, or all."""
+    """An attribute whose codes are to be found; ``length``: how many first characters of each code, or None for all."""
 
     margin: tuple[str, ...]
     mechanism: StabilityThreshold
@@ -51,7 +51,7 @@ class DiscoveringGate(ChargingGate):
         InternalError
             If the schema does not leave the codes of the attribute open.
         UnsupportedError
-            If the engine cannot count codes that nobody listed.
+            If the engine cannot count unlisted codes.
         """
         for query in queries:
             require_reviewed(query.mechanism, CODES_FOUND)
@@ -83,8 +83,8 @@ class DiscoveringGate(ChargingGate):
         source = self._open_source()
         if not isinstance(source, Discoverable):
             raise UnsupportedError(
-                f"{type(source).__name__} cannot count codes that nobody listed. Give a public list that has all of "
-                "them (among), list the levels, or use the embedded engine."
+                f"{type(source).__name__} cannot count unlisted codes. Give a public list of all codes "
+                "(among), list the levels, or use the embedded engine."
             )
         return source
 

@@ -1,8 +1,8 @@
 """Saturated count models (Jackson, Mitra, Francis and Dove 2022): synthesis without protection, cell by cell.
 
-Law: every possible cell with count n gets an independent count with mean m = n + alpha. It is Poisson, or more spread
-out with variance m + sigma m^2: negative binomial (a gamma mixture) or Poisson-inverse-Gaussian. The number of rows is
-the sum, so it is random, unless a number is asked for: so many are then drawn at random from the table of counts. With
+Law: every possible cell with count n gets an independent count with mean m = n + alpha. It is Poisson, or
+over-dispersed with variance m + sigma m^2: negative binomial (a gamma mixture) or Poisson-inverse-Gaussian. The number
+of rows is the sum, so it is random. If a number of rows is asked for, they are drawn at random from these counts. With
 Poisson counts, given their sum, this is the multinomial draw of ``PlainMultinomial``. There is no guarantee: with
 alpha = 0 an empty cell stays empty, whatever the spread. It charges an infinite loss.
 """
@@ -35,7 +35,7 @@ class SaturatedDraw:
     law: str
     sigma: float
     alpha: float
-    rows: int | None = None  # so many are drawn at random from the table of random counts; None: all of them
+    rows: int | None = None  # how many rows are drawn at random from the table of random counts; None: all of them
     name: ClassVar[str] = "saturated_counts"
     covers: ClassVar[str] = "whole_domain"
 
@@ -65,7 +65,7 @@ class SaturatedDraw:
         if self.rows is None:
             return found, times
         total = int(times.sum())
-        if not total:  # no cell got a row: every possible row is alike
+        if not total:  # no cell got a row: all possible rows are equally likely
             return np.unique(uniform_possible(domain, self.rows, stream, *purpose, "rows"), return_counts=True)
         drawn = uniform_below(stream, total, self.rows, *purpose, "rows")
         return np.unique(found[np.searchsorted(np.cumsum(times), drawn, side="right")], return_counts=True)
@@ -119,7 +119,7 @@ def _gamma(uniform: Floats, spread: float) -> Floats:
 
 
 def _inverse_gaussian(uniform: Floats, spread: float) -> Floats:
-    """Inverse Gaussian variables with mean 1 and variance ``spread``, by halving the interval that holds each."""
+    """Inverse Gaussian variables with mean 1 and variance ``spread``, by bisection."""
     shape = 1 / spread
     low, high = np.full(len(uniform), -60.0), np.full(len(uniform), 60.0)  # on the log scale
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Codes that nobody wrote down: those that occur get noise, and those whose noisy count reaches a threshold are told.
+"""Discovered codes: noise is added to the codes that occur, and those that reach a threshold are published.
 
 See docs/theory/discovered-codes.md for the law, the theorem and its proof.
 """
@@ -25,10 +25,10 @@ from understudy.privacy.promise.event import Event, Sensitivity, ThresholdedNois
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StabilityThreshold:
-    """Discrete Gaussian noise on the count of every code that occurs; codes below the threshold are not told.
+    """Discrete Gaussian noise on the count of every code that occurs; codes below the threshold are not published.
 
-    For neighbouring tables, all but a probability of delta lies in outcomes that follow from noisy counts of the codes
-    which both tables have. There the loss is that of the noise. Delta covers every division of a unit's rows among
+    For neighbouring tables, except with probability delta, the output follows from noisy counts of the codes
+    that both tables have. There the loss is that of the noise. Delta covers every division of a unit's rows among
     codes of its own (Theorem 1 of docs/theory/discovered-codes.md).
 
     Raises
@@ -46,7 +46,7 @@ class StabilityThreshold:
     scale: Fraction
     """The scale of the noise, exact."""
     threshold: int
-    """The least noisy count with which a code is told."""
+    """The smallest noisy count with which a code is published."""
     name: ClassVar[str] = "stability_threshold"
     covers: ClassVar[str] = "codes_that_occur"
 
@@ -62,7 +62,7 @@ class StabilityThreshold:
         Parameters
         ----------
         sensitivity
-            How far one unit can move the counts; ``linf`` is the number of rows that it can have.
+            How far one unit can change the counts; ``linf`` is the number of rows that it can have.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class StabilityThreshold:
         return DiscreteGaussian(scale=self.scale).variance
 
     def find(self, codes: tuple[str, ...], counts: Integers, stream: Stream) -> tuple[tuple[str, ...], Integers]:
-        """Add noise to the count of every code that occurs, and hand out those that reach the threshold.
+        """Add noise to the count of every code that occurs, and return those that reach the threshold.
 
         Parameters
         ----------
@@ -123,12 +123,12 @@ class StabilityThreshold:
         return np.where(noisy >= self.threshold, noisy, 0)
 
     def log_pmf(self, out: Integers, values: Integers) -> NDArray[np.float64]:
-        """Give the log probability of what is told of a code, for each exact count.
+        """Give the log probability of what is published about a code, for each exact count.
 
         Parameters
         ----------
         out
-            Noisy counts, 0 for a code that is not told.
+            Noisy counts, 0 for a code that is not published.
         values
             Exact counts, 0 for a code that does not occur; the arrays are broadcast.
 
@@ -144,7 +144,7 @@ class StabilityThreshold:
         return np.where(told == 0, np.array(hidden).reshape(told.shape), seen)
 
     def _log_hidden(self, count: int) -> float:
-        """The log probability that a code is not told; the law of the noise is the same both ways."""
+        """The log probability that a code is not published; the law of the noise is symmetric."""
         if count < self.threshold:
             return math.log1p(-gaussian_tail(float(self.scale), self.threshold - count)) if count else 0.0
         tail = gaussian_tail(float(self.scale), count - self.threshold + 1)

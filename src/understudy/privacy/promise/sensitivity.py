@@ -55,7 +55,7 @@ def margin_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit, cells:
 
 
 def code_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit) -> Sensitivity:
-    """Sensitivity of the counts of codes that nobody listed: a unit may move from any code to any other.
+    """Sensitivity of the counts of unlisted codes: a unit may move from any code to any other.
 
     ``linf`` is the number of rows of a unit, so the number of codes that it may have for itself.
     """

@@ -34,7 +34,7 @@ CLEARLY_BETTER = 0.5
 # The most noise on all cells of the full table together, as a share of the records. More noise hides the small cells.
 # Chosen on 14 cuts and generated tables of NLTCS, S7, MA, trees, classes and dense ones, with 32 to 1,750 cells.
 SPARSE = 0.1
-# Choosing is preferred where its expected error is below this part of the error of measuring all pairs. Measuring all
+# Choosing is preferred if its expected error is below this part of the error of measuring all pairs. Measuring all
 # pairs leaves every answer valid.
 CLEARLY_LESS = 0.8
 # Weak, usual and strong dependence, as parts of the largest possible one. Independent columns have none, the real files
@@ -50,10 +50,10 @@ MOST_CHOSEN = 60  # attributes of which all pairs are looked at; with more attri
 class Auto:
     """Picks ``histogram``, ``ipf``, ``independent``, ``one_look`` or ``mst`` by schema, unit and budget.
 
-    The full table is measured where its noise, summed to all two-way tables, is clearly below that of measuring the
-    two-way tables themselves, and small beside the number of records. Otherwise the expected error decides. It is
+    The full table is measured if its noise, summed to all two-way tables, is clearly below that of measuring the
+    two-way tables themselves, and small compared with the number of records. Else the expected error decides. It is
     computed from public facts, for weak, usual and strong dependence; the method is taken that is never far from the
-    best. The choices are: all two-way tables, where one model holds them; one-way margins alone; or ``one_look``.
+    best. The choices are: all two-way tables, if one model holds them; one-way margins alone; or ``one_look``.
     ``one_look`` spends budget inside its run to learn how strong dependences are, and ends with one-way margins, a tree
     or more. For very many attributes a tree is chosen. The plan is the plan of the chosen method.
     """
@@ -73,10 +73,10 @@ class Auto:
     """Numeric attributes whose fine public bins are merged by noisy counts, and into how many bins each: ``age:8,
     income:10``. A tenth of the budget pays for it. The full table and one-way margins alone are then not considered."""
     must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
-    ``predict(income)``. It comes on top of what the schema asks for."""
+    """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. It is added to what the schema asks for."""
     must_share: str = SHARE
-    """The share of the budget that is set aside for the tables this takes."""
+    """The share of the budget that is set aside for the tables that this needs."""
 
     def __post_init__(self) -> None:
         check_rows(self.draws, self.rows_by)
@@ -180,7 +180,7 @@ class Auto:
 def _least_regret(offered: Mapping[str, Plan], schema: Schema) -> str:
     """The method whose expected error is never far from the least, whether dependences are weak, usual or strong.
 
-    Nobody may look at the data, so no single strength can be assumed. A method is judged by its worst ratio to the best
+    Data may not be looked at, so no single strength can be assumed. A method is judged by its worst ratio to the best
     of them. Without a forecast (very many attributes) the look decides, inside its run.
     """
     errors = {name: [forecast(plan, schema, strength) for strength in STRENGTHS] for name, plan in offered.items()}
@@ -212,7 +212,7 @@ def _sparse(schema: Schema, whole: Plan, request: Request) -> bool:
 
     Cells cannot be negative, so noise does not cancel in sums over many empty cells.
     """
-    # Where the number of records is public, rows that somebody asked for say nothing about it.
+    # If the number of records is public, the number of rows that was asked for says nothing about it.
     size = request.records if request.unit.public_total else request.records or request.rows
     # The mean size of whole-number noise is at most its standard deviation, and at most its variance.
     sizes = [(step.cells, step.standard_deviation or 0.0) for step in whole.steps if step.margin]

@@ -72,7 +72,7 @@ class Dirichlet:
     """``auto`` draws within each combination of the unit's ``fixed`` attributes; ``none`` draws from the full
     cross-tabulation."""
     must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
     ``predict(income)``. This method holds every table; the plan says where each answer comes from."""
 
     def __post_init__(self) -> None:

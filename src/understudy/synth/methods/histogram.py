@@ -77,7 +77,7 @@ class Histogram:
     """Prior strength in records, spread over all possible cells. Used with ``postprocess = published`` and without a
     guarantee only."""
     must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
+    """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
     ``predict(income)``. This method holds every table; the plan says how wide each answer will be."""
 
     def __post_init__(self) -> None:

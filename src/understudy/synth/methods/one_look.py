@@ -1,9 +1,9 @@
-"""One look at all pairs, then everything is measured once: as many pairs as the budget can say something about.
+"""One look at all pairs, then everything is measured once: as many pairs as are worth their noise.
 
 A small part of the budget measures the one-way margins. Another part measures once, with noise, how far every pair is
 from independence. These noisy distances and public sizes alone decide which pairs are worth their noise. These pairs
 and the one-way margins are then measured, with the shares that give the least expected error of all two-way tables, and
-fitted once. A run can end with no pair (it is then ``independent``), a tree, or many. Where noise is small, a second
+fitted once. A run can end with no pair (it is then ``independent``), a tree, or many. If noise is small, a second
 look shows which other pairs the model of the first ones gets wrong.
 
 Related: McKenna, Miklau and Sheldon (2021) choose a tree in as many rounds as it has edges, AIM (2022) chooses and
@@ -63,13 +63,13 @@ from understudy.synth.shared.required_tables import Required
 from understudy.synth.shared.strata import Strata, read_strata, synthesis_of
 
 MODEL_CELLS = 1_000_000
-FIRST_CELLS = 0.3  # the part of the model that pairs chosen by the first look may take: room for those of a second
+FIRST_CELLS = 0.3  # the part of the model for pairs chosen by the first look; the rest is for pairs of a second look
 LOOK, LOOK_AGAIN = "look at every pair", "look again at the other pairs"
-# A second look costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken where chains
+# A second look costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken if chains
 # of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong.
 TRUSTED = 1.0
 LOOKS = ("auto", "always", "never")
-HALF = Fraction(1, 2)  # of what a second look leaves is spent before it
+HALF = Fraction(1, 2)  # of the budget after a second look is paid, this part is spent before it
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not make an infinite precision
 # The share of the budget for the first one-way margins: enough that their error is SMALL, as a part of all records.
 LEAST_FIRST, MOST_FIRST, SMALL = Fraction(1, 10), Fraction(1, 3), 0.05
@@ -99,8 +99,8 @@ class OneLook(ChoosingMethod):
 
     model_cells: int = MODEL_CELLS
     look_again: str = "auto"
-    """Whether there is a second look, at how far the other pairs are from a model of what was measured by then:
-    ``auto`` (where noise is small beside what chains of pairs are trusted to explain), ``always`` or ``never``. After a
+    """Whether there is a second look, at the distance of the other pairs from a model of what was measured so far:
+    ``auto`` (if noise is small compared with what chains of pairs should explain), ``always`` or ``never``. After a
     second look, ``infer`` does not call answers from chosen tables valid."""
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class OneLook(ChoosingMethod):
         if self.look_again not in LOOKS:
             raise unknown_name("look_again", self.look_again, LOOKS)
         if self.look_again == "always" and self.strata:
-            raise InputError("a second look is for one model of all rows; leave strata out, or look_again.")
+            raise InputError("a second look needs one model of all rows; leave out strata or look_again.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
@@ -143,9 +143,9 @@ class OneLook(ChoosingMethod):
                               repeats=most))  # fmt: skip
             notes = (
                 f"At most {most} tables are measured after the look. The fewer there are, and the larger one is, the "
-                "larger its share of what is left, so most have less noise than stated. Where chains of pairs explain "
-                "much and noise is small, a part of what is left pays for a second look, at how far the other pairs "
-                "are from a model of what was measured by then.",
+                "larger its share of what is left, so most have less noise than stated. If chains of pairs explain "
+                "much and noise is small, a part of what is left pays for a second look, at the distance of the other "
+                "pairs from a model of what was measured so far.",
             )
         return planned(
             schema,
@@ -296,7 +296,7 @@ class OneLook(ChoosingMethod):
                 known[place[name]] = 1.0 / max(one.mechanism.variance, LEAST_VARIANCE)
                 errors[place[name]] = independence.one_way_error(name, _mean_noise(one.mechanism))
         ends = np.array([[place[name] for name in pair] for pair in pairs])
-        # Where the number of rows is not public, every distance holds the error of its estimate too.
+        # If the number of rows is not public, every distance includes the error of its estimate.
         rows = 0.0 if unit.public_total else sqrt(2 / pi * total_variance(schema, measured))
         explained = np.hypot(np.hypot(*errors[ends].T), rows)
         most = np.array([independence.largest_departure(pair) for pair in pairs])
@@ -318,7 +318,7 @@ class OneLook(ChoosingMethod):
 def _tables(
     gate: Gate, schema: Schema, currency: Currency, asked: Iterable[tuple[Margin, Fraction]], *, label: str
 ) -> list[Measurement]:
-    """Some margins, each with what it gets."""
+    """Measure some margins, each with its part of the budget."""
     return gate.measure([
         Query(margin=margin, mechanism=currency.noise(amount, schema, margin, gate.unit),
               label=f"{label}table {number}: {margin_label(margin)}")
@@ -332,9 +332,9 @@ def _looking(currency: Currency) -> Fraction:
 
 
 def _first(schema: Schema, ones: Sequence[Margin], unit: Unit, currency: Currency, records: int | None) -> Fraction:
-    """What the first one-way margins get, by public facts.
+    """The share of the budget for the first one-way margins, by public facts.
 
-    Errors of the one-way margins make a pair look dependent. With a small budget that hides everything else, and then
+    Errors of the one-way margins make a pair look dependent. With a small budget that hides everything else, and
     one-way margins are most of what can be learned anyway.
     """
     steps = one_way_steps(schema, ones, unit, currency, currency.amount)

@@ -1,6 +1,6 @@
 """Saturated count models (Jackson, Mitra, Francis and Dove 2022): Raab's catall with counts that are more spread out.
 
-It has no guarantee. It is offered because agencies use it, and so that what over-dispersed counts hide can be compared
+It has no guarantee. It is offered because agencies use it, and to compare what over-dispersed counts hide
 with what a guarantee hides. The law is in ``privacy/mechanisms/saturated_draw.py``.
 """
 
@@ -46,11 +46,11 @@ class Saturated:
     """The law of a count with mean m: ``poisson`` (variance m), ``negative_binomial`` or ``inverse_gaussian`` (the
     Poisson-inverse-Gaussian; both have variance m + sigma m²)."""
     sigma: float = 0.0
-    """How much more than Poisson a count is spread out. Used with the other two laws only."""
+    """The over-dispersion: the variance of a count is m + sigma m². Used with the other two laws only."""
     alpha: float = 0.0
     """Records added to every possible cell; with 0 an empty cell stays empty."""
     random_rows: bool = False
-    """Whether the number of rows is the sum of the random counts, as Jackson et al. have it. Otherwise as many rows as
+    """Whether the number of rows is the sum of the random counts, as in Jackson et al. Otherwise as many rows as
     there are records, or as are asked for, are drawn from the table of random counts."""
 
     def __post_init__(self) -> None:

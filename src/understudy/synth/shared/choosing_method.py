@@ -1,4 +1,4 @@
-"""Options that methods share, and for those that choose their tables rows drawn again from what was measured."""
+"""Options that methods share; and, for methods that choose their tables, rows drawn again from the measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from understudy.synth.shared.method import Synthesis
 from understudy.synth.shared.required_tables import SHARE, Musts, Required
 from understudy.synth.shared.strata import read_strata, synthesis_of
 
-AGAIN = "again "  # the labels of tables that were chosen after others had been measured begin so
+AGAIN = "again "  # the labels of tables that were chosen after others had been measured begin with this
 FEWEST_CELLS, MOST_CELLS = 1_000, 20_000_000  # that a model may be limited to
 
 
@@ -36,10 +36,10 @@ class FittedMethod:
     """How copies differ: ``fit`` (all are drawn from one fitted model) or ``posterior`` (each is drawn from its own
     draw of the noise-aware posterior, so that the combining rule ``T_f*`` reads them; needs two copies or more)."""
     must: str = ""
-    """What must be answerable, one thing on a line: questions such as ``crosstab(sex, age)``, formulas,
-    ``predict(income)``. It comes on top of what the schema asks for."""
+    """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
+    ``predict(income)``. It is added to what the schema asks for."""
     must_share: str = SHARE
-    """The share of the budget that is set aside for the tables this takes."""
+    """The share of the budget that is set aside for the tables that this needs."""
     must_rows: bool = True
     """Whether rows follow these tables too, as far as a model holds them; ``false``: they are for ``infer`` alone,
     unless the method chooses them as well."""

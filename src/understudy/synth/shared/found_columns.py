@@ -1,13 +1,13 @@
-"""What a schema leaves open is found first, inside the budget; then any method goes on with what was found.
+"""What a schema leaves open is found first, inside the budget; then any method runs with what was found.
 
 A share of the budget, fixed by public facts, counts every attribute that has bounds and no edges on a fine public grid,
-with noise, on several levels. The number of its bins is fixed beforehand; where they lie, and how values are spread
-inside them, follows from these noisy counts alone. The method plans with the same number of bins, and runs with the
+with noise, on several levels. The number of its bins is fixed beforehand. Their edges, and how values are spread
+inside them, follow from these noisy counts alone. The method plans with the same number of bins, and runs with the
 bins that were found, as if the schema had listed them. See docs/theory/found-columns.md.
 
-Codes that nobody listed are found by noisy counts too: over a public list, or among those that occur, with a threshold
-whose delta is charged first. How many will be found is not known beforehand, so the method plans again, with the same
-part of the budget, once they are. See docs/theory/discovered-codes.md.
+Unlisted codes are found by noisy counts too: over a public list, or among those that occur, with a threshold
+whose delta is charged first. Their number is not known beforehand, so the method plans again, with the same
+part of the budget, once they are found. See docs/theory/discovered-codes.md.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ Runner = Callable[[Plan, Schema, Gate, Stream], Synthesis]
 LEAST_SHARE, EACH, MOST_SHARE = Fraction(1, 10), Fraction(1, 20), Fraction(3, 10)
 BINS = 16  # besides the bins of single values and of cuts
 ROOM = Fraction(101, 100)  # noise is charged slightly more mu^2 than twice its rho
-DELTA_SHARE = Fraction(1, 4)  # of delta, for codes that occur; a delta costs only its logarithm elsewhere
-CODE_WEIGHT = 2  # a look at codes has so many parts where a level of a grid has one: a threshold stands above all noise
+DELTA_SHARE = Fraction(1, 4)  # of delta, for codes that occur; elsewhere only the logarithm of delta matters
+CODE_WEIGHT = 2  # parts for a look at codes; a level of a grid gets one part
 INVENTED = 0.01  # the probability that noise alone makes a level of any code of a public list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One noisy look at an attribute that is open: what is counted, and under which name."""
+    """One noisy look at an open attribute: what is counted, and under which name."""
 
     attribute: Attribute
     label: str
-    groups: tuple[int, ...] | None = None  # of a public grid or list; none where codes are found among those that occur
+    groups: tuple[int, ...] | None = None  # of a public grid or list; None if codes are found among those that occur
     names: tuple[str, ...] = ()  # of the groups of a public list
-    length: int | None = None  # of the beginnings of codes that are counted
+    length: int | None = None  # of the prefixes of codes that are counted
 
     @property
     def weight(self) -> int:
@@ -106,7 +106,7 @@ def _looks_at_codes(attribute: Attribute) -> list[Look]:
 
 
 def share_of(schema: Schema) -> Fraction:
-    """The share of the budget that finds: a tenth, and a twentieth for each open attribute, up to three tenths."""
+    """The share of the budget for finding: a tenth, plus a twentieth for each open attribute, at most three tenths."""
     return min(LEAST_SHARE + EACH * len(schema.open), MOST_SHARE)
 
 
@@ -168,7 +168,7 @@ def _require_replanning(plan: Plan, schema: Schema, request: Request) -> None:
 
 
 def finding_steps(schema: Schema, unit: Unit, budget: Definition) -> tuple[Step, ...]:
-    """Every attribute that is open, by every look at it: parts of the share."""
+    """One step for every look at every open attribute, each with its part of the share."""
     fixed = [attribute.name for attribute in schema.open if attribute.name in unit.fixed]
     if fixed:
         raise InputError(
@@ -177,7 +177,7 @@ def finding_steps(schema: Schema, unit: Unit, budget: Definition) -> tuple[Step,
     if not isinstance(budget, PureDP | ApproxDP | ZCDP):
         names = ", ".join(f"'{attribute.name}'" for attribute in schema.open)
         raise UnsupportedError(
-            f"bins and codes of {names} are found under a guarantee that can be divided (pure, approx, zcdp), which "
+            f"finding bins and codes of {names} needs a guarantee that can be divided (pure, approx, zcdp), which "
             f"{budget.title} is not; give edges instead of bounds, or list the levels."
         )
     currency, planned = Currency.of(_beside_delta(schema, budget)), looks(schema)
@@ -215,7 +215,7 @@ def _beside_delta(schema: Schema, budget: Definition) -> Definition:
         return budget
     if not isinstance(budget, ApproxDP):
         raise UnsupportedError(
-            f"codes of '{occurring[0]}' are found among those that occur. A code of one person alone can then be told, "
+            f"codes of '{occurring[0]}' are found among those that occur. One person's code can then be published, "
             f"with a small probability, which needs a delta; {budget.title} has none. Give a delta, or a public list "
             "that has every possible code (among), or list the levels."
         )
@@ -234,7 +234,7 @@ def _rests(schema: Schema, budget: Definition) -> list[Definition]:
 
 @lru_cache(maxsize=64)
 def _left(budget: ApproxDP, share: Fraction) -> ApproxDP | None:
-    """The (epsilon', delta) that costs what the share leaves of rho and of mu^2, to about a thousandth."""
+    """The (epsilon', delta) that costs the rest of rho and of mu^2 after the share, to about a thousandth."""
     currency, profile = Currency.of(budget), Currency.for_choosing(budget)
     amount = profile.amount - currency.amount * share * ROOM
     guess = budget.epsilon * Fraction(f"{float(1 - share) ** 0.5:.4f}")
@@ -251,7 +251,7 @@ def _left(budget: ApproxDP, share: Fraction) -> ApproxDP | None:
 
 
 def _likely(schema: Schema, request: Request, steps: Sequence[Step], *, most: int | None = None) -> Schema:
-    """A schema with as many bins as will be found, wherever they will lie, and as many codes as can be, or ``most``."""
+    """A schema with as many bins as will be found, at any edges, and as many codes as are possible, or ``most``."""
     grids = {one.name: np.diff(np.arange(one.bins + 1.0)) for one in schema.open if one.bounds}
     codes = {}
     for one in schema.open:
@@ -281,7 +281,7 @@ def _with(schema: Schema, counts: dict[str, np.ndarray], codes: dict[str, Attrib
 
 
 def found_schema(schema: Schema, measured: Sequence[Measurement]) -> Schema:
-    """The schema with what was found, from what was measured to find it. Post-processing, the same for everybody."""
+    """The schema with what was found, from the noisy counts. Post-processing: everybody gets the same result."""
     counts, codes = {}, {}
     for attribute in schema.open:
         own = [one for one in measured if one.margin == (attribute.name,)]
@@ -293,7 +293,7 @@ def found_schema(schema: Schema, measured: Sequence[Measurement]) -> Schema:
 
 
 def _generations(attribute: Attribute, measured: Sequence[Measurement]) -> list[Generation]:
-    """The noisy counts of codes and then of their parents. A look that told no code has left no trace."""
+    """The noisy counts of codes and then of their parents. A look that found no code has no measurement."""
     told = {one.label: one for one in measured}
     found = []
     for look in looks(Schema(attributes=(attribute,))):
@@ -311,7 +311,7 @@ def _generations(attribute: Attribute, measured: Sequence[Measurement]) -> list[
 
 
 def _clear_of_noise(measured: Measurement, codes: int) -> float:
-    """The noisy count that noise alone reaches for any of so many codes with a probability of at most ``INVENTED``."""
+    """The noisy count that noise alone reaches, for any of ``codes`` codes, with probability at most ``INVENTED``."""
     wanted, noise = log(codes / INVENTED), measured.mechanism
     if isinstance(noise, Geometric):
         return float(noise.scale) * wanted
@@ -325,7 +325,7 @@ def _variances(measured: Sequence[Measurement]) -> list[float]:
 
 
 def finding_queries(schema: Schema, steps: Sequence[Step]) -> tuple[list[Query], list[CodeQuery]]:
-    """What the gate is asked for: the steps in order, each with its groups, or with how much of a code is counted."""
+    """The queries to the gate: the steps in order, each with its groups, or with the length of the prefix."""
     queries, codes = [], []
     for look, step in zip(looks(schema), steps, strict=True):
         if look.groups is not None:
@@ -337,7 +337,7 @@ def finding_queries(schema: Schema, steps: Sequence[Step]) -> tuple[list[Query],
 
 
 def run_finding(runner: Runner, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:
-    """Run a plan: first what finds, then the method with what was found."""
+    """Run a plan: first the steps that find, then the method with what was found."""
     if not plan.finding:
         return runner(plan, schema, gate, stream)
     queries, codes = finding_queries(schema, plan.steps[: plan.finding])
@@ -349,7 +349,7 @@ def run_finding(runner: Runner, plan: Plan, schema: Schema, gate: Gate, stream: 
 
 
 def after_finding(plan: Plan, found: Schema) -> Plan:
-    """What is left of a plan: that of the method, with its own budget, for the schema that was found."""
+    """The rest of a plan: the plan of the method, with its own budget, for the schema that was found."""
     if plan.left is None:
         return plan
     if any(one.most_codes and one.found for one in found.attributes):
@@ -365,24 +365,28 @@ def _plan_again(plan: Plan, schema: Schema, request: Request) -> Plan:
 
 def _announced(schema: Schema, steps: Sequence[Step], unit: Unit) -> tuple[str, ...]:
     lines = []
-    grids = [one.name for one in schema.open if not _occurring(one)]
-    if grids:
-        spread = max(step.standard_deviation or 0.0 for step in steps if step.action == "measure")
-        lines.append(
-            f"Bins are found inside the budget for {', '.join(grids)}: "
-            f"{float(share_of(schema)):.0%} of it counts a fine public grid, on each level with noise of standard "
-            f"deviation {spread:.3g}."
-        )
+    public = [one for one in schema.open if not _occurring(one)]
+    for what, counted, names in (
+        ("Bins", "a fine public grid", [one.name for one in public if not one.most_codes]),
+        ("Codes of a public list", "the list", [one.name for one in public if one.most_codes]),
+    ):
+        spreads = [step.standard_deviation or 0.0 for step in steps if step.margin and step.margin[0] in names]
+        if names:
+            lines.append(
+                f"{what} are found inside the budget for {', '.join(names)}: a part of it counts {counted}, on each "
+                f"level with noise of standard deviation {max(spreads):.3g}. Finding takes "
+                f"{float(share_of(schema)):.0%} of the budget in all."
+            )
     for step in steps:
         if isinstance(step.event, ThresholdedNoise):
             threshold, spread = int(step.event.threshold), step.standard_deviation or 0.0
-            beginnings = step.label.partition(": first ")[2]
-            what = f"Beginnings of {step.margin[0]} ({beginnings} long)" if beginnings else f"Codes of {step.margin[0]}"
+            length = step.label.partition(": first ")[2]
+            what = f"Prefixes of {step.margin[0]} ({length} long)" if length else f"Codes of {step.margin[0]}"
             lines.append(
-                f"{what} are found if their noisy count reaches {threshold:,} (noise of standard deviation "
-                f"{spread:.3g}), so that those of {round(threshold + 3 * spread):,} rows or more hardly ever fail to "
-                "be. What one unit alone has is told with a probability of at most "
-                f"{float(loss_of(step.event, unit).approx_delta):.2g}, which is charged first."
+                f"{what} are published if their noisy count reaches {threshold:,} (noise of standard deviation "
+                f"{spread:.3g}). Those of {round(threshold + 3 * spread):,} rows or more are hardly ever missed. The "
+                "probability that one of a single unit is published is at most "
+                f"{float(loss_of(step.event, unit).approx_delta):.2g}, and is charged first."
             )
     return tuple(lines)
 
@@ -403,12 +407,12 @@ def _told(found: Schema) -> tuple[str, ...]:
 
 # Levels from noisy counts of codes and of their parents. Post-processing: no record is seen here.
 #
-# A code that stands clear of the noise is a level. Of a parent, what its codes leave over is a level if that stands
-# clear of the noise: rare codes roll up there. If there are more than the schema allows, the smallest roll up too.
-# See docs/theory/discovered-codes.md.
+# A code whose count is clear of the noise is a level. The counts of such codes are subtracted from that of their
+# parent; if the rest is clear of the noise, the parent is a level too, and rare codes roll up to it. If there are
+# more than the schema allows, the smallest roll up as well. See docs/theory/discovered-codes.md.
 
 
-CLEAR = 3.0  # standard deviations of what is left of a parent
+CLEAR = 3.0  # standard deviations above 0 that the rest of a parent needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -420,12 +424,12 @@ class Generation:
     variance: float
     """Of the noise on each."""
     least: float
-    """The noisy count from which on a code is no noise."""
+    """The smallest noisy count that is not taken for noise."""
 
 
 def find_codes(attribute: Attribute, generations: Sequence[Generation]) -> Attribute:
-    """The attribute with the levels that were found, by their text, and then ``other``; the codes come first among the
-    generations, and then parents, the nearest first."""
+    """The attribute with the levels that were found, sorted by text, and then ``other``. In ``generations`` the codes
+    come first, and then their parents, the nearest first."""
     first, *above = generations
     mass = {code: float(count) for code, count in first.counts.items() if count >= first.least}
     spread = dict.fromkeys(mass, first.variance)

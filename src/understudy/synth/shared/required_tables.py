@@ -1,4 +1,4 @@
-"""Tables that every method must measure, so that what a steward named can be answered: which, at what price, how well.
+"""Tables that every method must measure to answer what a steward named: which tables, at what price, how precise.
 
 What is needed comes from the schema (``[[workload]]``, ``always_measure``) and from the option ``must``
 (``core/workload.py`` says which tables answer a question). A share of the budget is set aside for these tables and
@@ -37,17 +37,17 @@ SHARE = "0.5"
 LABEL = "required: "
 Z = 1.96  # of a normal law, for intervals of 95 percent
 SAYS_NOTHING = 0.5  # half the width at which an interval for the share of a cell contains every share
-# The same for tables that nobody asked for: an interval of a fifth of all people answers nothing that is worth a part
-# of the rows. Of thirteen drawn settings, those that are wider lost up to a third of their accuracy for it.
+# The same for tables that nobody asked for. An interval as wide as a fifth of all people is not worth a part of the
+# accuracy of the rows: of thirteen drawn settings, those with wider intervals lost up to a third of it.
 TOO_WIDE = 0.1
-WIDE = 0.05  # half the width at which a steward is told that there are too many tables
+WIDE = 0.05  # half the width from which on a steward is told that there are too many tables
 SHOWN = 12  # needs that are written out in the notes of a plan
-# Shares for tables for answers, beside those for rows, if nobody says what must be answerable. They make the noise on
+# Shares for tables for answers, besides those for rows, if nobody says what must be answerable. They make the noise on
 # rows a ninth larger (by the square root of what is left of rho, or by what is left of epsilon).
 ANSWERS_OF_RHO, ANSWERS_OF_EPSILON = "0.2", "0.1"
 MOST_NOISIER = 17  # under rho, noise on one of them compared with measuring it alone: every pair of 24 attributes
 MOST_NOISIER_EPSILON = 11  # the same under epsilon
-FEW_LEVELS = 5  # an attribute with at most so many levels is one that people condition on
+FEW_LEVELS = 5  # an attribute with at most this many levels is one that people condition on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Required:
         return bool(self.tables)
 
     def left(self, currency: Currency) -> Currency:
-        """What the method has for everything else."""
+        """The budget that the method has for everything else."""
         return replace(currency, amount=currency.amount * (1 - self.share))
 
     def steps(self, unit: Unit, currency: Currency) -> list[Step]:
@@ -121,7 +121,7 @@ class Required:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Musts:
-    """The options by which a method is told what must be answerable; their texts are those of its fields."""
+    """The options that say what must be answerable; the texts under a method's fields describe them."""
 
     must: str = ""
     must_share: str = SHARE
@@ -139,7 +139,7 @@ class Musts:
             for table in need.tables:
                 if schema.cells(table) > LARGEST_MARGIN:
                     raise UnsupportedError(
-                        f"what must be answerable, '{need.text}', takes the table {margin_label(table)} with "
+                        f"what must be answerable, '{need.text}', needs the table {margin_label(table)} with "
                         f"{count_text(schema.cells(table))} cells; at most {LARGEST_MARGIN:,} are measured, whatever "
                         "the budget. Ask about fewer attributes, or use wider bins."
                     )
@@ -153,7 +153,7 @@ class Musts:
         )
 
     def options(self, required: Required) -> dict[str, Option]:
-        """What a plan records: nothing where nothing is required."""
+        """What a plan records: nothing if nothing is required."""
         said: dict[str, Option] = {"must": self.must} if self.must else {}
         if not required:
             return said
@@ -195,7 +195,7 @@ def _pairs(schema: Schema) -> list[Margin]:
 
 
 def says_nothing(plan: Plan, schema: Schema) -> bool:
-    """Whether noise drowns what a plan measures for answers unasked, given a public number of records, or of rows."""
+    """Whether noise hides the tables that a plan measures for unasked answers, by a public number of people."""
     widths = [_width(plan, schema, need) for need in needs_of(schema, lines_of(str(plan.options.get("must", ""))))]
     people = plan.records or plan.rows or inf
     return any(width is not None and width >= TOO_WIDE * people for width in widths)
@@ -207,7 +207,7 @@ def is_required(measurement: Measurement) -> bool:
 
 
 def with_answers(plan: Plan, schema: Schema) -> Plan:
-    """The plan with what it says about everything that must be answerable: from which table, and how wide.
+    """The plan with a note on everything that must be answerable: from which table, and how wide the interval is.
 
     Raises
     ------

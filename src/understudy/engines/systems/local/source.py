@@ -386,11 +386,11 @@ def count_cells(batches: Iterable[Integers], *, memory: str = MEMORY) -> tuple[I
     return result[0].finished(), result[1].finished()
 
 
-# Texts of columns whose codes nobody wrote down: counted as they are, and hashed so that rows are known again.
+# Texts of columns with codes to discover: counted as they are, and hashed so that rows can be recognised.
 
 
 def open_codes(schema: Schema) -> tuple[str, ...]:
-    """The attributes whose codes are to be found, and that no public list has."""
+    """The attributes whose codes are to be found without a public list."""
     return tuple(one.name for one in schema.open if one.most_codes and not one.among)
 
 
@@ -412,7 +412,7 @@ class CodeTally:
                     self._counted[code] += pair["counts"]
 
     def _code(self, text: str | None) -> str | None:
-        """What a text is counted as; nothing for a missing value, one that is too long, and what no level can be."""
+        """What a text is counted as; None if it is missing, too long, or cannot be a level."""
         if not text or text == self._missing_text or len(text) > self._attribute.longest_code:
             return None
         if self._length is not None:
@@ -428,12 +428,12 @@ class CodeTally:
 
 
 def _can_be_level(text: str) -> bool:
-    """Not the texts that mean something else in a release, nor one that a CSV file could not tell from another."""
+    """False for texts with another meaning in a release, and for texts that two levels would share in a CSV file."""
     return text not in (OTHER, MISSING) and not (text.startswith("'") and as_cell(text[1:]) == text)
 
 
 def text_words(raw: pa.RecordBatch, schema: Schema) -> list[Integers]:
-    """A word for each row and each column whose codes are to be found: a hash of its text."""
+    """For each column whose codes are to be found, a hash of the text of each row."""
     words = []
     for name in open_codes(schema):
         with readable_column(name):
