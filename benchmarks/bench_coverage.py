@@ -42,7 +42,7 @@ from coverage_cases import (
     population,
     share_by_hand,
 )
-from understudy.inference import ask
+from understudy.inference import judge
 from understudy.inference.combining import combine
 
 BATCH = 25
@@ -99,7 +99,7 @@ def by_reading(batches: dict[int, list[list]]) -> dict[tuple[str, str], list[lis
 def run(path: Path, only: str, most: int, seconds: float) -> None:
     """Everything not yet in the file, evenly over the cells, until it is done or so many CPU seconds are spent."""
     warnings.simplefilter("ignore")
-    ask.disagreements = lambda _: ()  # a quarter of the time; it never moves an interval, and never speaks here
+    judge.disagreements = lambda _: ()  # a quarter of the time; it never moves an interval, and never speaks here
     done = read([path])
     names = only.split(";") if only else list(CASES)
     cells = [(case, epsilon, outside) for case in names for epsilon in EPSILONS for outside in (False, True)]

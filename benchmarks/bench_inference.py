@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import understudy as us
 from understudy.core.questions import parse_question
-from understudy.inference import latent
+from understudy.inference import latent_table
 from understudy.inference.estimands import make_estimand
 from understudy.inference.exact import beta_binomial, dirichlet_multinomial
 from understudy.privacy.randomness.streams import SeededStream
@@ -115,14 +115,14 @@ def table() -> None:
 def saddlepoint() -> None:
     print("Saddlepoint against exact: error of the log evidence (nats), largest error of a cell mean (posterior sd)")
     rng = np.random.default_rng(3)
-    limit = latent.LARGEST_WORK
+    limit = latent_table.LARGEST_WORK
     for cells, people in ((10, 100), (100, 1000), (1000, 10_000), (5000, 100_000)):
         x = rng.multinomial(people, rng.dirichlet(np.full(cells, 0.5)))
         released = rng.multinomial(people, rng.dirichlet(0.5 + x))[None]
         exact = dirichlet_multinomial(released, records=people, alpha=0.5, prior=0.5)
-        latent.LARGEST_WORK = 0
+        latent_table.LARGEST_WORK = 0
         near = dirichlet_multinomial(released, records=people, alpha=0.5, prior=0.5)
-        latent.LARGEST_WORK = limit
+        latent_table.LARGEST_WORK = limit
         spread = exact.draws(500, rng).std(axis=0) + 1e-9
         worst = np.abs((exact.cell_mean - near.cell_mean) / spread).max()
         print(f"{cells:>6,} cells {people:>8,} people {near.log_evidence - exact.log_evidence:>12.2e} {worst:>10.2e}")

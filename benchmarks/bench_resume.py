@@ -24,8 +24,8 @@ from pyarrow import parquet
 import understudy as us
 from understudy.core.places import make_places
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.ledger.journal_heads import Head
 from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.ledger.store import Head
 
 SIZES = (2, 2, 3, 5, 7, 10, 16, 30, 60, 100)  # as in bench_count.py
 NAMES = tuple(f"c{number}" for number in range(len(SIZES)))

@@ -26,9 +26,9 @@ from populations import draw_population
 
 import understudy as us
 from understudy.core.questions import parse_question
+from understudy.explore.interval_widths import Asking, Rehearsals
 from understudy.explore.population import coded, read_population
 from understudy.explore.rehearsal import Setup, published
-from understudy.explore.widths import Asking, Rehearsals
 from understudy.inference.estimands import make_estimand
 from understudy.privacy.randomness.streams import SeededStream
 

@@ -24,8 +24,8 @@ import understudy as us
 from papers.reproduced.raab import MISSING_TEXT, schema_of
 from understudy.demo.people import make_people, small_schema
 from understudy.evaluation.attacks import rank_attribution
-from understudy.evaluation.beside import PROTECTIONS
 from understudy.evaluation.inputs.comparison import compare
+from understudy.evaluation.other_protections import PROTECTIONS
 from understudy.evaluation.risk import evaluate_risk
 from understudy.evaluation.shared.attack import Scene
 

@@ -106,10 +106,10 @@ _seconds_by_file: Counter[str] = Counter()
 @pytest.fixture(autouse=True)
 def budgets_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests use an epsilon of 1000 to see something without noise; what is refused to others is tested by itself."""
-    from understudy.privacy.promise import weak_budgets
+    from understudy.privacy.promise import definition
 
     for bound in ("LARGEST_EPSILON", "LARGEST_RHO", "LARGEST_DELTA", "EXPECTED_RECORDS"):
-        monkeypatch.setattr(weak_budgets, bound, float("inf"))
+        monkeypatch.setattr(definition, bound, float("inf"))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

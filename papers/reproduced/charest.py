@@ -14,8 +14,8 @@ from functools import cache, partial
 import numpy as np
 
 from papers.harness import Computations, Compute, papers, pictures
+from papers.pictures import copies_and_coverage
 from understudy.core.arrays import Floats
-from understudy.figures.copies_and_coverage import copies_and_coverage
 from understudy.figures.drawing import Drawing
 from understudy.inference.combining import coverage_of_rule
 from understudy.inference.exact import beta_binomial

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 
 from papers.harness import CannotComputeError, Computations, data_file, papers, pictures
-from understudy.auditing.accept_reject import AcceptReject
+from understudy.auditing.audit_only_laws import AcceptReject
 from understudy.auditing.exact_audit import audit
 from understudy.figures.drawing import Drawing
 from understudy.figures.evaluation_figure import figures
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
-from understudy.privacy.exact.disclosure_sets import disclosure_sets
-from understudy.privacy.exact.small_tables import neighbours, tables_of
+from understudy.privacy.exact.small_tables import disclosure_sets, neighbours, tables_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.calibrate_dirichlet import pure_prior, theorem_prior
 from understudy.privacy.promise.definition import Unit

@@ -31,13 +31,13 @@ from papers.harness import (
     papers,
     pictures,
 )
+from papers.pictures import replicated_uniques
 from understudy import api
 from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedSource, CodedTable
 from understudy.evaluation.inputs.counted_tables import count_together
 from understudy.evaluation.shared.table_measures import s_pmse
 from understudy.figures.drawing import Drawing
-from understudy.figures.replicated_uniques import replicated_uniques
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import Definition, NonPrivate, PureDP
 from understudy.privacy.randomness.streams import SeededStream

@@ -19,8 +19,7 @@ import pyarrow as pa
 from papers.harness import CannotComputeError, Computations, Compute, papers, pictures
 from understudy.core.arrays import Flags
 from understudy.evaluation.attacks.reverse_mapping import reverse_map
-from understudy.figures.drawing import Drawing
-from understudy.figures.house_style import BAD, ORIGINAL, QUIET, SYNTHETIC, Canvas, house_style
+from understudy.figures.drawing import BAD, ORIGINAL, QUIET, SYNTHETIC, Canvas, Drawing, house_style
 
 # Table 2, by column: X1 and its rank; of each synthetic set the value, its rank, the reverse-mapped value, the noise.
 TABLE_2 = {

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from understudy.api import write_evaluation as write_evaluation
     from understudy.api import write_sample as write_sample
     from understudy.api.answers import questions as questions
+    from understudy.auditing.audit_only_laws import RoundedLaplace as RoundedLaplace
     from understudy.auditing.calibration import calibrate as calibrate
     from understudy.auditing.calibration import prior_table as prior_table
     from understudy.auditing.exact_audit import audit as audit
-    from understudy.auditing.rounded_laplace import RoundedLaplace as RoundedLaplace
     from understudy.auditing.transition_matrix import Matrix as Matrix
     from understudy.commutes.map.commute_map import commute_map as commute_map
     from understudy.commutes.source.local import open_commutes as open_commutes
@@ -75,8 +75,8 @@ if TYPE_CHECKING:
     from understudy.privacy.promise.definition import PureDP as PureDP
     from understudy.privacy.promise.definition import Unit as Unit
     from understudy.privacy.promise.plan import Plan as Plan
-    from understudy.privacy.promise.plan_file import read_plan as read_plan
-    from understudy.privacy.promise.plan_file import write_plan as write_plan
+    from understudy.privacy.promise.plan import read_plan as read_plan
+    from understudy.privacy.promise.plan import write_plan as write_plan
     from understudy.release import Release as Release
     from understudy.release import make_signing_key as make_signing_key
     from understudy.release import read_release as read_release
@@ -131,12 +131,11 @@ _HOME = {
     "understudy.inference.model_check": ("check_model",),
     "understudy.privacy.promise.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
     "understudy.privacy.mechanisms.dirichlet_law": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
-    "understudy.auditing.rounded_laplace": ("RoundedLaplace",),
+    "understudy.auditing.audit_only_laws": ("RoundedLaplace",),
     "understudy.privacy.ledger.ledger": ("Ledger",),
     "understudy.auditing.transition_matrix": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
-    "understudy.privacy.promise.plan": ("Plan",),
-    "understudy.privacy.promise.plan_file": ("read_plan", "write_plan"),
+    "understudy.privacy.promise.plan": ("Plan", "read_plan", "write_plan"),
     "understudy.release.export": ("export",),
     "understudy.release.manifest": ("read_manifest",),
     "understudy.reporting.build": ("report",),

@@ -21,7 +21,7 @@ from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.synth.methods import histogram as histogram_module
-from understudy.synth.shared import margins as margins_module
+from understudy.synth.shared import margin_methods as margins_module
 from understudy.synth.shared.method import configure
 
 EPSILON, RUNS, FALSE_ALARM = "1.5", 1600, 1e-5

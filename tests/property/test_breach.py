@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.auditing.breach_search import breach, breach_many_cells
+from understudy.auditing.dirichlet_audit import breach, breach_many_cells
 from understudy.privacy.exact.breach_bounds import breach_bound, breach_bounds, breach_least, envelope_at, upper_tail
 from understudy.privacy.exact.dirichlet_breach import breach_exact, breach_few_cells, partitions, thresholds
 from understudy.privacy.exact.dirichlet_profile import log_weights
@@ -224,7 +224,7 @@ def joint(first, second):
 
 def test_a_pure_step_before_the_draw_and_two_draws_add_up():
     """Theorem 10: losses and deltas add, by the definition on the joint output."""
-    from understudy.privacy.exact.disclosure_sets import disclosure_sets
+    from understudy.privacy.exact.small_tables import disclosure_sets
 
     records, cells, one, two = 4, 3, 0.8, 1.6
     space = SmallBreach(cells, records, 4, two)

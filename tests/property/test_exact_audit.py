@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import understudy as us
-from understudy.auditing.breach_search import breach
+from understudy.auditing.dirichlet_audit import breach
 from understudy.auditing.exact_audit import Audit
 from understudy.privacy.exact.dirichlet_breach import breach_union_bound, thresholds
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta

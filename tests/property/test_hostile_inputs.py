@@ -301,8 +301,7 @@ def test_release_folders(released, tmp_path):
 
 
 def test_plans_and_ledgers(released, tmp_path):
-    from understudy.privacy.promise.plan import plan_from_json
-    from understudy.privacy.promise.plan_file import read_plan, write_plan
+    from understudy.privacy.promise.plan import plan_from_json, read_plan, write_plan
 
     tried, rng = Tried(), random.Random(4)
     schema = parse_schema(SCHEMA, "people.toml")

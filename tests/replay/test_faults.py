@@ -20,7 +20,6 @@ from understudy.commutes.methods.commute import Commute
 from understudy.commutes.models.regions import PlacesAround
 from understudy.engines.counting import bounding
 from understudy.engines.systems.local.source import LocalSource
-from understudy.models.found_codes import find_codes
 from understudy.privacy.exact.stability_delta import least_threshold, stability_delta
 from understudy.privacy.gate import measurement_steps as steps
 from understudy.privacy.gate.gate import Gate
@@ -34,6 +33,7 @@ from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.synth.methods.dirichlet import Dirichlet
 from understudy.synth.methods.independent import Independent
+from understudy.synth.shared.found_columns import find_codes
 
 RINGS = Case(
     method="commute", world="commutes", unit_name="destination fixed", budget_name="approx",

@@ -16,7 +16,7 @@ from replaying.tight import RELATIVE_ERROR, Z, measure_mu
 from understudy.privacy.mechanisms.noise import DiscreteGaussian
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.sensitivity import margin_sensitivity
-from understudy.synth.shared import margins
+from understudy.synth.shared import margin_methods
 
 LEAST = 0.95
 MOST = 1 + Z * RELATIVE_ERROR
@@ -70,7 +70,7 @@ def test_a_sensitivity_that_is_larger_than_it_need_be_shows(monkeypatch):
         true = margin_sensitivity(*given)
         return Sensitivity(l1=2 * true.l1, l2_squared=2 * true.l2_squared, linf=true.linf)
 
-    monkeypatch.setattr(margins, "margin_sensitivity", doubled)
+    monkeypatch.setattr(margin_methods, "margin_sensitivity", doubled)
     monkeypatch.setattr("understudy.privacy.gate.gate.margin_sensitivity", doubled)
     found = measure_mu(SMALL, neighbour_of(SMALL))
     assert found.share < 0.75

@@ -156,9 +156,9 @@ def test_a_command_calls_the_verbs_and_nothing_below_them(path):
 
 def test_a_command_that_passes_by_the_verbs_is_found():
     late = "def f():\n    from understudy.release import read_release"
-    assert passes_by_the_verbs(late, "understudy.cli.export") != []
+    assert passes_by_the_verbs(late, "understudy.cli.release") != []
     typed = "if TYPE_CHECKING:\n    from understudy.release import Release\nfrom understudy.core.schema import Schema"
-    assert passes_by_the_verbs(typed, "understudy.cli.export") == []
+    assert passes_by_the_verbs(typed, "understudy.cli.release") == []
 
 
 @pytest.mark.parametrize("package", sorted(RESTRICTED))

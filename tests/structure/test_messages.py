@@ -13,7 +13,7 @@ ERRORS = {
     "MissingExtraError", "ConvergenceError", "InternalError",
 }  # fmt: skip
 # Half sentences that another message completes.
-COMPLETED_ELSEWHERE = {"privacy/ledger/book.py"}
+COMPLETED_ELSEWHERE = {"privacy/ledger/account_book.py"}
 EMPTY_WORDS = (
     "oops",
     "sorry",

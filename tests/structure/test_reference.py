@@ -22,8 +22,7 @@ import griffe
 import pytest
 
 from understudy.commutes.shared.flow_method import flow_synthesizers
-from understudy.core.field_docs import field_docs
-from understudy.synth.shared.method import options_of, synthesizers
+from understudy.synth.shared.method import field_docs, options_of, synthesizers
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MADE_BY = {"unknown_name": "UnknownNameError", "missing_extra": "MissingExtraError"}  # functions that make an error

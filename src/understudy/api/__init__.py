@@ -22,9 +22,17 @@ from understudy.api.evaluations import (
     write_finished,
     write_frames,
 )
-from understudy.api.ledgers import verify_ledger
 from understudy.api.plans import DEFAULT_METHOD, draw_priors, methods, plan, plan_advice, read_criteria, read_must
-from understudy.api.releases import require_replaceable, resume, sample, stated_by_run, synthesize, verify, write_sample
+from understudy.api.releases import (
+    require_replaceable,
+    resume,
+    sample,
+    stated_by_run,
+    synthesize,
+    verify,
+    verify_ledger,
+    write_sample,
+)
 from understudy.api.reports import check_report_target, report_release
 from understudy.api.schemas import check_data, describe_data
 from understudy.api.synthesizer import Synthesizer

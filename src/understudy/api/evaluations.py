@@ -177,9 +177,9 @@ def attack(
     >>> found.frames["attacks"].num_rows > 0
     True
     """
-    from understudy.evaluation.beside import IPF, chosen_protections, compare_beside
     from understudy.evaluation.inputs.comparison import compare
     from understudy.evaluation.inputs.records import with_nulls
+    from understudy.evaluation.other_protections import IPF, chosen_protections, compare_beside
     from understudy.evaluation.risk import chosen_attacks, evaluate_risk
     from understudy.evaluation.shared.results import part_of
     from understudy.kinds.tables import opened
@@ -221,7 +221,7 @@ def compare_evaluations(results: Sequence[tuple[str, AnyRelease, Evaluation]]) -
     -------
     dict
         Arrow tables by name: ``tradeoff`` (utility against epsilon) and, where all were attacked, ``risk_by_epsilon``.
-        Empty for fewer than two releases, and where one of them is not of a table of people.
+        Empty for fewer than two releases, where they are not of one kind, and for commutes.
 
     Examples
     --------
@@ -233,19 +233,13 @@ def compare_evaluations(results: Sequence[tuple[str, AnyRelease, Evaluation]]) -
     >>> list(us.compare_evaluations([("first", copied, judged), ("second", copied, judged)]))
     ['tradeoff']
     """
-    from understudy.evaluation.risk import risk_against_epsilon
-    from understudy.evaluation.utility import against_epsilon
-    from understudy.release import Release as KindOfRelease
+    from understudy.release.kind import kind_of_release
 
-    of_tables = [(name, release, one) for name, release, one in results if isinstance(release, KindOfRelease)]
-    if len(of_tables) < 2 or len(of_tables) < len(results):
+    found = [kind_of_release(release) for _, release, _ in results]
+    kind = found[0] if found else None
+    if kind is None or len(results) < 2 or any(one is None or one.name != kind.name for one in found):
         return {}
-    tables = {"tradeoff": against_epsilon([(name, release, one.utility) for name, release, one in of_tables])}
-    if all("attacks" in one.risk.frames for _, _, one in of_tables):
-        tables["risk_by_epsilon"] = risk_against_epsilon(
-            [(name, release, one.risk) for name, release, one in of_tables]
-        )
-    return tables
+    return kind.compared(results)
 
 
 def synthetic_table(data: Any, schema: Schema, **reading: Any) -> Any:
@@ -326,7 +320,7 @@ def shown_tables(release: AnyRelease) -> tuple[ShownTable, ...]:
 
 def check_protections(names: Sequence[str]) -> None:
     """Refuse an unknown protection, before anything is read."""
-    from understudy.evaluation.beside import chosen_protections
+    from understudy.evaluation.other_protections import chosen_protections
 
     chosen_protections(names)
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from understudy.core.criteria import checked_criteria
 from understudy.core.folders import as_path
 from understudy.core.places import Places
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UnderstudyError
-from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
-from understudy.privacy.promise.plan import Option, Plan
+from understudy.errors import InputError
+from understudy.privacy.promise.definition import Definition, Unit
+from understudy.privacy.promise.plan import Option, Plan, checked_criteria
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from understudy.figures.drawing import Drawing
 
 DEFAULT_METHOD = "auto"
-TINY_DELTA = "1e-9"
-WORTH_SAYING = 2.0  # times less noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +129,7 @@ def plan(
     >>> [(step.label, step.cells, round(step.standard_deviation, 2)) for step in plan.steps]
     [('full cross-tabulation', 6, 2.8)]
     """
-    from understudy.privacy.promise.weak_budgets import require_sane
+    from understudy.privacy.promise.definition import require_sane
     from understudy.release.kind import kind_of_domain
 
     if not isinstance(budget, Definition):
@@ -243,32 +240,14 @@ def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
     >>> [advice[:33] for advice in us.plan_advice(plan, wide)]
     ['Pure protection costs noise here:']
     """
-    from understudy.synth.shared.finding import plan_finding
-    from understudy.synth.shared.method import Request, configure
+    from understudy.release.kind import kind_of_domain
 
-    if not isinstance(schema, Schema) or not isinstance(plan.budget, PureDP):
-        return ()
-    tiny = ApproxDP(epsilon=plan.budget.epsilon, delta=TINY_DELTA)
-    request = Request(budget=tiny, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
-    try:
-        other = plan_finding(configure(plan.method, plan.options).plan, schema, request)
-    except UnderstudyError:  # the method offers no delta, or needs another budget
-        return ()
-    pure, approx = _noise(plan), _noise(other)
-    if pure < WORTH_SAYING * approx or not approx:
-        return ()
-    return (
-        f"Pure protection costs noise here: its standard deviation is {pure:,.3g} on the noisiest table, and "
-        f"{approx:,.3g} with --delta {TINY_DELTA} (the promise may then fail with that probability).",
-    )
-
-
-def _noise(plan: Plan) -> float:
-    return max((step.standard_deviation or 0.0 for step in plan.steps), default=0.0)
+    kind = kind_of_domain(schema)
+    return () if kind is None else kind.advice(schema, plan)
 
 
 def draw_priors(table: pyarrow.Table, *, title: str = "") -> Drawing:
     """What ``prior_table`` gave, as bars."""
-    from understudy.figures.privacy_curve import prior_bars
+    from understudy.figures.promise import prior_bars
 
     return prior_bars(table, title=title)

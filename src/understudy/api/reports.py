@@ -83,22 +83,20 @@ def report_release(
     >>> us.report_release(made, to=tempfile.mkdtemp() + "/report.html").name
     'report.html'
     """
-    from understudy.release import Release as KindOfRelease
+    from understudy.release.kind import kind_of_release
     from understudy.reporting.build import report
 
     wanted: Audience = audience or ("public" if confidential is None else "internal")
     if confidential is None and (holdout is not None or models or keys or targets):
         raise InputError("holdout, models, keys and targets belong to the confidential data: give those too.")
     check_report_target(to, audience=wanted, confidential=confidential is not None)
-    if not isinstance(release, KindOfRelease):
-        if confidential is not None or questions:
-            raise InputError("only tables are compared and asked: leave confidential data and questions out.")
-        return report(release, audience=wanted, to=to, title=title)
-    given: list[Any] = []
-    answers = [infer(release, question) for question in questions]
+    kind = kind_of_release(release)
+    if (confidential is not None or questions) and (kind is None or not kind.asked_in_reports):
+        raise InputError("only tables are compared and asked: leave confidential data and questions out.")
+    given: list[Any] = [infer(release, question) for question in questions]
     if confidential is not None:
         judged = evaluate(
             release, confidential, holdout=holdout, models=models, keys=keys, targets=targets, progress=progress
         )
-        given.append(judged)
-    return report(release, *given, *answers, audience=wanted, to=to, title=title)
+        given.insert(0, judged)
+    return report(release, *given, audience=wanted, to=to, title=title)

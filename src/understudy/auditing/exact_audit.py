@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from understudy.auditing import dirichlet_losses
-from understudy.auditing.breach_search import breach
+from understudy.auditing import dirichlet_audit
 from understudy.auditing.calibration import Calibration
 from understudy.auditing.composed_loss import ComposedLoss, DeltaBounds, LossDistribution, compose_losses
+from understudy.auditing.dirichlet_audit import breach
 from understudy.auditing.listed_space import (
     NOISES,
     Auditable,
@@ -41,8 +41,7 @@ from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact import dirichlet_profile
 from understudy.privacy.exact.dirichlet_breach import Probability
-from understudy.privacy.exact.disclosure_sets import disclosure_sets, exceeds, signed_odds
-from understudy.privacy.exact.small_tables import check_size
+from understudy.privacy.exact.small_tables import check_size, disclosure_sets, exceeds, signed_odds
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial, PosteriorMeanMultinomial
 from understudy.privacy.promise.definition import Unit, read_unit
 
@@ -137,7 +136,7 @@ class Audit:
     def epsilon(self) -> float:
         """The largest log odds of any output between any neighbours: pure differential privacy holds with this."""
         if isinstance(self.mechanism, DirichletMultinomial):
-            return self.copies * dirichlet_losses.epsilon(self._shape, self.records, self.unit)
+            return self.copies * dirichlet_audit.epsilon(self._shape, self.records, self.unit)
         if self._by_shift:
             return self.copies * noise_epsilon(self._noise, self._shift)
         return self.copies * float(self.log_odds.max(initial=0.0))
@@ -181,7 +180,7 @@ class Audit:
             If there are no two neighbouring tables.
         """
         if isinstance(self.mechanism, DirichletMultinomial) and self.cells > 1:
-            return dirichlet_losses.witness(self.mechanism, self.records, self.unit)
+            return dirichlet_audit.witness(self.mechanism, self.records, self.unit)
         if self._by_shift:
             return self._noise_witness()
         found = worst_witness(self._space.log_law, self._space.inputs, self._space.outputs, self._space.pairs)
@@ -255,7 +254,7 @@ class Audit:
     def _pair_losses(self) -> list[LossDistribution]:
         """The loss distributions of which one is the worst, in both directions."""
         if isinstance(self.mechanism, DirichletMultinomial) and self.unit.kind == "replace":
-            found = dirichlet_losses.loss_distributions(self._shape, self.records)
+            found = dirichlet_audit.loss_distributions(self._shape, self.records)
         elif self._by_shift:
             found = [noise_losses(self._noise, self._shift)]
         else:
@@ -432,7 +431,7 @@ class Audit:
         Drawing
             The figure, with the table it shows.
         """
-        from understudy.figures.log_odds import log_odds_map
+        from understudy.figures.promise import log_odds_map
 
         return log_odds_map(self.neighbours, self.outputs, self.log_odds, epsilon=epsilon)
 
@@ -444,7 +443,7 @@ class Audit:
         Drawing
             The figure, with the table it shows.
         """
-        from understudy.figures.privacy_curve import privacy_curve
+        from understudy.figures.promise import privacy_curve
 
         top = self.epsilon if math.isfinite(self.epsilon) else 10.0
         points = [max(top, 0.1) * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]

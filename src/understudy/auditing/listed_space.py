@@ -20,15 +20,13 @@ from typing import Literal
 
 import numpy as np
 
-from understudy.auditing.accept_reject import AcceptReject
+from understudy.auditing.audit_only_laws import AcceptReject, RoundedLaplace
 from understudy.auditing.composed_loss import LossDistribution
 from understudy.auditing.noise_losses import FARTHEST, Noise
-from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.auditing.transition_laws import AuditOnly
 from understudy.auditing.transition_matrix import Matrix
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
-from understudy.privacy.exact.disclosure_sets import signed_odds
 from understudy.privacy.exact.small_tables import (
     LARGEST_SPACE,
     check_size,
@@ -37,6 +35,7 @@ from understudy.privacy.exact.small_tables import (
     inputs_of,
     neighbours,
     refuse_large,
+    signed_odds,
     sort_tables,
 )
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial, PosteriorMeanMultinomial

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from understudy.auditing.audit_only_laws import RoundedLaplace
 from understudy.auditing.composed_loss import LossDistribution
-from understudy.auditing.rounded_laplace import RoundedLaplace
 from understudy.errors import UnsupportedError
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Geometric, log_normaliser
 

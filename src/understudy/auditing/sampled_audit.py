@@ -1,4 +1,4 @@
-"""A black-box lower bound on epsilon: run the mechanism many times on two neighbours and tell them apart.
+"""Black-box lower bounds on epsilon: run the mechanism many times on two neighbours, or once with many canaries.
 
 Whatever was promised, if some set S of outputs comes up with probability at least p on one input and at most q on its
 neighbour, the true epsilon is at least ln((p - delta) / q). The bound needs no knowledge of the mechanism, so it
@@ -13,20 +13,81 @@ that are tested would make the bound too high.
 
 from __future__ import annotations
 
+import csv
 import math
+import shlex
+import subprocess
+import tempfile
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.auditing.verdict import Verdict, check_claim
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError
-from understudy.privacy.exact.epsilon_lower_bounds import check_confidence, epsilon_lower_bound, epsilon_lower_bounds
+from understudy.privacy.exact.epsilon_lower_bounds import (
+    check_confidence,
+    check_guesses,
+    epsilon_lower_bound,
+    epsilon_lower_bounds,
+    one_run_lower_bound,
+    one_run_p_value,
+)
 
-__all__ = ["SampledAudit", "detection_power", "epsilon_lower_bound", "sampled_audit"]
+# What every audit from observed runs ends with: a claim, a lower bound, and the power of the attempt.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """With probability at least ``1 - alpha`` the true epsilon (at ``delta``) is at least ``epsilon_low``.
+
+    So a sound mechanism is caught with probability at most ``alpha``. ``power`` is the probability that the same
+    attempt would catch a mechanism whose epsilon is ``factor`` times the claim.
+    """
+
+    epsilon_low: float
+    claimed: float
+    delta: float
+    alpha: float
+    power: float
+    factor: float
+
+    @property
+    def caught(self) -> bool:
+        return self.epsilon_low > self.claimed
+
+    def _described(self, evidence: str) -> str:
+        verdict = "caught" if self.caught else "not caught"
+        return (
+            f"{verdict}: epsilon at least {self.epsilon_low:.3f} (claimed {self.claimed:g}, delta {self.delta:g}) with "
+            f"confidence {1 - self.alpha:g} from {evidence}; "
+            f"power {self.power:.3f} against {self.factor:g} times the claim"
+        )
+
+
+def check_claim(claimed: float, factor: float) -> None:
+    """Refuses a claim that nothing could refute, and a factor that means no fault."""
+    if not claimed > 0 or not math.isfinite(claimed):
+        raise InputError(f"claimed ({claimed}) must be a positive epsilon.")
+    if not factor > 1:
+        raise InputError(f"factor ({factor}) must be above 1.")
+
+
+__all__ = [
+    "OneRunAudit",
+    "SampledAudit",
+    "command_runner",
+    "detection_power",
+    "epsilon_lower_bound",
+    "one_run_audit",
+    "one_run_lower_bound",
+    "one_run_p_value",
+    "one_run_power",
+    "sampled_audit",
+]
 
 Output = NDArray[Any] | Hashable
 MOST_BINS = 16
@@ -221,3 +282,152 @@ def _choose(score: _Score, table: Floats, powers: Floats, *, claimed: float, del
 def _name_features(features: tuple[int, ...]) -> str:
     listed = ", ".join(str(feature) for feature in features[:6])
     return f"feature{'s' if len(features) > 1 else ''} {listed}{', ...' if len(features) > 6 else ''}"
+
+
+# Any program as the black box of a sampled audit: a command template, run once for each output.
+
+
+PLACES = ("{input}", "{output}", "{seed}")
+
+
+def command_runner(
+    template: str, inputs: Sequence[str | Path], *, timeout: float = 600.0
+) -> Callable[[int, int], NDArray[np.float64]]:
+    """A ``run(side, seed)`` for :func:`sampled_audit` from a command such as ``mytool {input} {output} --seed {seed}``.
+
+    ``inputs`` are two files with neighbouring data. The command must write the numbers that an attacker sees as one
+    line or more of comma-separated values to ``{output}``; first lines that do not begin with a number are headers. No
+    shell is used.
+    """
+    if "{input}" not in template or "{output}" not in template:
+        raise InputError("the command template must hold {input} and {output}; {seed} is optional.")
+    if len(inputs) != 2:
+        raise InputError(f"an audit compares two neighbouring inputs; {len(inputs)} were given.")
+    files = [Path(name) for name in inputs]
+    for file in files:
+        if not file.is_file():
+            raise InputError(f"{file} does not exist; expected a file with one of two neighbouring data sets.")
+    try:
+        words = shlex.split(template)
+    except ValueError:
+        raise InputError("the command template has a quotation mark that is never closed.") from None
+
+    def run(side: int, seed: int) -> NDArray[np.float64]:
+        with tempfile.TemporaryDirectory(prefix="understudy-audit-") as folder:
+            out = Path(folder) / "output.csv"
+            values = {"{input}": str(files[side]), "{output}": str(out), "{seed}": str(seed)}
+            command = [_fill(word, values) for word in words]
+            try:
+                done = subprocess.run(command, capture_output=True, timeout=timeout, check=False)
+            except OSError as problem:
+                raise InputError(f"{command[0]} could not be started: {problem.strerror}.") from None
+            except subprocess.TimeoutExpired:
+                raise InputError(f"{command[0]} took longer than {timeout:g} seconds.") from None
+            if done.returncode != 0:
+                raise InputError(f"{command[0]} ended with exit code {done.returncode}; an audit needs every run.")
+            if not out.is_file():
+                raise InputError(f"{command[0]} wrote nothing to {{output}}.")
+            return read_numbers(out)
+
+    return run
+
+
+def read_numbers(path: Path) -> NDArray[np.float64]:
+    """Every number of a CSV file, in order; lines before the first whose first field is a number are headers."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError("the output of the command is not a CSV file in UTF-8.") from None
+    lines = [[_number(value) for value in row] for row in rows]
+    first = next((place for place, line in enumerate(lines) if line[0] is not None), len(lines))
+    found = [value for line in lines[first:] for value in line]
+    if not found:
+        raise InputError("the output of the command holds no number.")
+    if None in found:
+        raise InputError("the output of the command holds a value that is not a number.")
+    return np.array(found, dtype=np.float64)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _fill(word: str, values: dict[str, str]) -> str:
+    for place in PLACES:
+        word = word.replace(place, values[place])
+    return word
+
+
+# A lower bound on epsilon from one run with many canaries: coins decide which are in the data, and are then guessed.
+#
+# Steinke, Nasr and Jagielski (2023, arXiv:2305.08846, Theorem 5.2): if the mechanism is (epsilon,
+# delta)-differentially private for adding or removing a record, then of r guesses about m canaries the number v that
+# are right is hardly larger than Binomial(r, e^epsilon / (1 + e^epsilon)). The largest epsilon that this test rejects
+# is a lower bound. One run is cheap; the bound is weaker than that of many runs on two neighbours
+# (``sampled_audit``).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRunAudit(Verdict):
+    """What guesses about canaries showed. ``power`` is for a mechanism with which each guess is right with
+    probability e^f/(1 + e^f), where f is ``factor`` times the claim."""
+
+    canaries: int
+    guesses: int
+    right: int
+
+    def describe(self) -> str:
+        return self._described(f"one run with {self.canaries} canaries, {self.right} of {self.guesses} guesses right")
+
+
+def one_run_power(canaries: int, guesses: int, *, claimed: float, delta: float, alpha: float, factor: float) -> float:
+    """The probability that the test rejects the claim when each guess is right with the odds of factor * claimed."""
+    from scipy.stats import binom
+
+    counts = [v for v in range(guesses + 1) if one_run_p_value(canaries, guesses, v, claimed, delta) <= alpha]
+    return float(binom.sf(counts[0] - 1, guesses, 1 / (1 + math.exp(-factor * claimed)))) if counts else 0.0
+
+
+def one_run_audit(
+    score: Callable[[NDArray[np.bool_], int], Sequence[float] | Floats],
+    *,
+    canaries: int,
+    claimed: float,
+    guesses: int | None = None,
+    delta: float = 0.0,
+    alpha: float = 1e-3,
+    factor: float = 2.0,
+    seed: int = 0,
+) -> OneRunAudit:
+    """Audit ``score(included, seed)``: run the mechanism once with the canaries marked in ``included``, score each.
+
+    A high score says "was in". The ``guesses`` most extreme scores are guessed, the higher half as in and the lower
+    half as out. How the scores are made, and how many are guessed, must be settled before the coins are looked at. The
+    unit is add_remove: a canary is in the data or it is not.
+    """
+    picked = canaries if guesses is None else guesses
+    check_guesses(canaries, picked)
+    check_confidence(delta=delta, alpha=alpha)
+    check_claim(claimed, factor)
+    included = np.random.default_rng(seed).random(canaries) < 0.5
+    scores = np.asarray(score(included.copy(), seed), dtype=float)
+    if scores.shape != (canaries,) or np.isnan(scores).any():
+        raise InputError(f"score must give one number for each of the {canaries} canaries.")
+    order = np.argsort(scores, kind="stable")
+    lowest, highest = order[: picked // 2], order[canaries - (picked - picked // 2) :]
+    right = int((~included[lowest]).sum() + included[highest].sum())
+    return OneRunAudit(
+        epsilon_low=one_run_lower_bound(canaries, picked, right, delta=delta, alpha=alpha),
+        claimed=claimed,
+        delta=delta,
+        alpha=alpha,
+        canaries=canaries,
+        guesses=picked,
+        right=right,
+        power=one_run_power(canaries, picked, claimed=claimed, delta=delta, alpha=alpha, factor=factor),
+        factor=factor,
+    )

@@ -15,11 +15,11 @@ import typer
 
 import understudy as us
 from understudy import api
-from understudy.cli import commute_map as map_commands
 from understudy.cli import evaluate as evaluate_commands
 from understudy.cli import infer as infer_commands
 from understudy.cli import ledger as ledger_commands
 from understudy.cli import release as release_commands
+from understudy.cli import report as report_commands
 from understudy.cli import synthesize as synthesize_commands
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_command, show_table, working
@@ -304,7 +304,7 @@ def _tell_city(world: World) -> None:
     )
     _compare_city(world)
     show_command("map release --out map.html")
-    map_commands.draw_map(folder=Path("release"), out=Path("map.html"))
+    report_commands.draw_map(folder=Path("release"), out=Path("map.html"))
 
 
 def _compare_city(world: World) -> None:

@@ -1,8 +1,13 @@
-"""The command that measures a release against the confidential data. What it prints and writes is internal."""
+"""Commands that measure a release against the confidential data, and attack it before an intruder does.
+
+What they print and write is internal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +16,8 @@ import typer
 
 import understudy as us
 from understudy import api
+from understudy.api import UNFINISHED, finding_row, forget_finished, write_finished
 from understudy.cli.bundles import Reading, bundled
-from understudy.cli.internal import document, kept_when_stopped, plain_rows, show_findings, show_first_screen
 from understudy.cli.options import (
     AsJson,
     Confidential,
@@ -20,6 +25,7 @@ from understudy.cli.options import (
     Holdout,
     Keys,
     Models,
+    OneRelease,
     ReleaseSchema,
     Targets,
     Thorough,
@@ -202,3 +208,270 @@ def _show_frame(heading: str, frame: Any, columns: Sequence[str], most: int) -> 
     right = [name for name in columns if any(isinstance(row[name], int | float) for row in rows)]
     more = f" (first {most} of {len(rows)})" if len(rows) > most else ""
     show_table(f"{heading}{more}", columns, [tuple(row.values()) for row in rows[:most]], right=right)
+
+
+ATTACKS_SHOWN = 20
+COLUMNS = (
+    "attack",
+    "subject",
+    "guesses",
+    "success",
+    "baseline",
+    "control",
+    "residual",
+    "residual_low",
+    "residual_high",
+)
+
+
+@bundled
+def attack(
+    *,
+    release: OneRelease,
+    confidential: Confidential,
+    schema: ReleaseSchema = None,
+    holdout: Holdout = None,
+    keys: Keys = "",
+    targets: Targets = "",
+    only: Annotated[str, typer.Option(metavar="ATTACK,...", help="Only these attacks.", show_default="all")] = "",
+    beside: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Other protections of similar utility, attacked alike: noise, swap, pram, microaggregation, ipf.",
+            show_default="none",
+        ),
+    ] = "",
+    rank_weights: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=WEIGHT,...", help="How much attributes count in links by ranks.", show_default="1 for each"
+        ),
+    ] = "",
+    reading: Reading,
+    out: Annotated[
+        Path | None, typer.Option(help="A new folder for all tables (CSV) and figures (SVG); never in a release.")
+    ] = None,
+    thorough: Thorough = False,
+    details: Details = False,
+    as_json: AsJson = False,
+) -> None:
+    """Attack a release with the confidential data in hand: who and what is at risk. Keep the result inside.
+
+    Example: `understudy attack release/ --confidential people.parquet --keys region,sex,age --targets income`
+
+    What counts is what an intruder gains because somebody took part. It is measured on a holdout, or by running the
+    plan of the release again on random halves of the data, inside and charged to nobody.
+    """
+    folder = None if out is None else api.check_evaluation_target(out)
+    api.check_protections(read_names(beside))
+    how = reading.options()
+    made = us.read_synthetic(release, None if schema is None else us.read_schema(schema), **how)
+    weights = read_weights(rank_weights)
+    with kept_when_stopped(folder) as finished, working("attacking") as progress:
+        section = us.attack(
+            made,
+            api.open_for(made, files_of(confidential), **how),
+            holdout=api.open_for(made, files_of(holdout), **how) if holdout else None,
+            keys=read_names(keys),
+            targets=read_names(targets),
+            only=read_names(only) or None,
+            beside=read_names(beside),
+            rank_weights=weights,
+            thorough=thorough,
+            progress=progress,
+            finished=finished,
+        )
+        if folder is not None:
+            api.write_attack(section, folder)
+    if as_json:
+        whole = document(release.resolve().name, Evaluation(risk=section))
+        print_json({"audience": whole["audience"], "release": whole["release"], **whole["risk"]})
+        return
+    say(INTERNAL, style="bold red")
+    show_first_screen(section, most=ATTACKS_SHOWN)
+    if beside:
+        _show_beside(section, details=details)
+    if details or only:
+        _show(section)
+    else:
+        show_findings("Warnings", section, only=("problem", "warning"))
+        say("--details shows the tables of all attacks under their names in the literature, and all findings.")
+    if folder is not None:
+        say(f"All tables and figures are in {folder}")
+
+
+def read_weights(text: str) -> dict[str, float]:
+    """Weights of attributes.
+
+    >>> read_weights("income=2, age=0.5")
+    {'income': 2.0, 'age': 0.5}
+    """
+    weights = {}
+    for part in read_names(text):
+        name, separator, value = part.rpartition("=")
+        try:
+            weights[name.strip()] = float(value)
+        except ValueError:
+            separator = ""
+        if not separator or not name.strip():
+            raise InputError(f"--rank-weights {part!r} must look like name=weight, such as income=2.")
+    return weights
+
+
+def _show_beside(section: Section, *, details: bool) -> None:
+    """Each protection at like utility, and with details at every strength that was tried."""
+    rows = [row for row in section.frames["beside"].to_pylist() if details or row["like_utility"] or row["note"]]
+    names = ("method", "strength", "mean_s_pmse", "guessed_right", "own_record", "claims_right", "claims_false")
+    shares = names[3:]
+    show_table(
+        f"Beside other protections, of 1,000 people (guessed: {rows[0]['targets']})",
+        [name.replace("_", " ") for name in names],
+        [
+            tuple(
+                None if row[name] is None else round(1000 * row[name]) if name in shares
+                else f"{row[name]:.3g}" if isinstance(row[name], float) else row[name]
+                for name in names
+            )
+            for row in rows
+        ],
+        right=[name.replace("_", " ") for name in names[1:]],
+    )  # fmt: skip
+    for note in dict.fromkeys(f"{row['method']}: {row['note']}." for row in rows if row["note"]):
+        say(note)
+
+
+def _show(section: Section) -> None:
+    """The greatest residual risks first."""
+    rows: list[dict[str, Any]] = section.frames["attacks"].to_pylist()
+    rows.sort(key=lambda row: -row["residual_low"])
+    more = f" (the greatest {ATTACKS_SHOWN} of {len(rows)})" if len(rows) > ATTACKS_SHOWN else ""
+    if rows:
+        show_table(
+            f"Attacks: residual risk with its interval of 95%{more}",
+            COLUMNS,
+            [tuple(_shown(row, name) for name in COLUMNS) for row in rows[:ATTACKS_SHOWN]],
+            right=COLUMNS[2:],
+        )
+    show_findings("Findings", section)
+
+
+def _shown(row: dict[str, Any], name: str) -> Any:
+    """A value of the table; where no guess could be made there is no rate."""
+    value = row[name]
+    if isinstance(value, float):
+        return round(value, 3) if row["guesses"] else None
+    return value
+
+
+def document(name: str, evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "audience": "internal",
+        "release": name,
+        **{
+            part: {
+                "findings": [{**finding_row(finding), "value": _plain(finding.value)} for finding in section.findings],
+                "frames": {title: plain_rows(frame) for title, frame in section.frames.items()},
+            }
+            for part, section in (("utility", evaluation.utility), ("risk", evaluation.risk))
+        },
+    }
+
+
+def plain_rows(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a frame as JSON can hold them."""
+    return [{key: _plain(value) for key, value in row.items()} for row in frame.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no dates."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int | bool | list) else str(value)
+
+
+@contextmanager
+def kept_when_stopped(folder: Path | None) -> Iterator[Callable[[str, Section], None]]:
+    """Keeps what is finished: tables are written as they come, and Ctrl-C tells what there is.
+
+    Tables go to a folder beside ``folder``, which is removed when the whole has been written there.
+    """
+    done: list[tuple[str, Section]] = []
+
+    def finished(name: str, section: Section) -> None:
+        done.append((name, section))
+        if folder is not None:
+            write_finished(folder, name, section)
+
+    try:
+        yield finished
+    except KeyboardInterrupt:
+        if done:
+            say(INTERNAL, style="bold red")
+            say(f"Stopped. Finished before: {', '.join(name.replace('_', ' ') for name, _ in done)}.")
+            for _, section in done:
+                for finding in section.findings:
+                    if finding.severity in ("problem", "warning"):
+                        say(f"{finding.severity}: {finding.title}")
+            if folder is not None:
+                say(f"Their tables are in {folder}{UNFINISHED}")
+            else:
+                say("Their tables are kept with --out FOLDER.")
+        raise
+    if folder is not None:
+        forget_finished(folder)
+
+
+LIGHTS = {"red": "red", "amber": "yellow", "green": "green"}
+LINE = ("light", "attack", "in_the_data", "not_in_the_data", "more", "most_allowed", "told_false")
+GROUPS = ("first", "second", "third")
+DOTS = 50  # of 20 people each
+
+
+def show_first_screen(section: Section, *, most: int) -> None:
+    """Three sentences with small pictures, then a line for each attack in everyday words, the lights first."""
+    if "first_screen" not in section.frames:
+        return
+    for row in section.frames["first_screen"].to_pylist():
+        say(f"\n{row['title']}", style="bold")
+        say(row["sentence"])
+        if row["of_1000"] is not None:
+            say(_dots(row))
+    lines = section.frames["in_everyday_words"].to_pylist()
+    more = f" (first {most} of {len(lines)}; --details shows all)" if len(lines) > most else ""
+    show_table(
+        f"Every attack: so many of 1,000 people it is right about{more}",
+        [name.replace("_", " ") for name in LINE],
+        [tuple(_light(row[name]) if name == "light" else row[name] for name in LINE) for row in lines[:most]],
+        right=[name.replace("_", " ") for name in LINE[2:]],
+    )
+    if "not measured" in {row["light"] for row in lines[:most]}:
+        say("Not measured: what taking part adds is told by a --holdout, or by making the release again.")
+
+
+def _light(light: str) -> Any:
+    from rich.text import Text
+
+    return Text(light, style=LIGHTS.get(light, "dim"))
+
+
+def _dots(row: Mapping[str, Any]) -> str:
+    """Fifty signs for a thousand people, and what the signs mean."""
+    groups = [(sign, row[name], row[f"{name}_means"]) for sign, name in zip("#+o", GROUPS, strict=True)]
+    drawn = "".join(sign * (count and max(1, round(count * DOTS / 1000))) for sign, count, _ in groups)
+    legend = ", ".join(f"{sign} {meaning}" for sign, count, meaning in groups if count)
+    return f"{drawn[:DOTS]:.<{DOTS}}  {legend}".rstrip()
+
+
+def show_findings(
+    heading: str, section: Section, *, only: tuple[str, ...] = ("problem", "warning", "info", "good")
+) -> None:
+    wanted = [finding for finding in section.findings if finding.severity in only]
+    listed = sorted(wanted, key=lambda finding: only.index(finding.severity))
+    if listed:
+        show_table(
+            heading,
+            ("severity", "finding", "value"),
+            [(finding.severity, finding.title, finding.value) for finding in listed],
+            right=("value",),
+        )

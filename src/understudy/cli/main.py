@@ -6,25 +6,7 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import (
-    advise,
-    attack,
-    audit,
-    calibrate,
-    commute_map,
-    demo,
-    evaluate,
-    export,
-    infer,
-    ledger,
-    release,
-    report,
-    reproduce,
-    schema,
-    sign,
-    synthesize,
-    tradeoff,
-)
+from understudy.cli import audit, demo, evaluate, explore, infer, ledger, release, report, reproduce, schema, synthesize
 from understudy.cli.failures import Command, Commands, notice_interrupts
 
 HELP = """\
@@ -65,21 +47,21 @@ def understudy(
     del version  # its callback has already answered
 
 
-app.command("advise", rich_help_panel="Before a release")(advise.advise)
-app.command("tradeoff", rich_help_panel="Before a release")(tradeoff.tradeoff)
+app.command("advise", rich_help_panel="Before a release")(explore.advise)
+app.command("tradeoff", rich_help_panel="Before a release")(explore.tradeoff)
 app.command("audit", rich_help_panel="Before a release")(audit.audit)
-app.command("calibrate", rich_help_panel="Before a release")(calibrate.calibrate)
+app.command("calibrate", rich_help_panel="Before a release")(audit.calibrate)
 app.command("plan", rich_help_panel="Make a release")(synthesize.plan)
 app.command("synthesize", rich_help_panel="Make a release")(synthesize.synthesize)
 app.command("resume", rich_help_panel="Make a release")(synthesize.resume)
-app.command("signing-key", rich_help_panel="Make a release")(sign.signing_key)
-app.command("sign", rich_help_panel="Make a release")(sign.sign)
+app.command("signing-key", rich_help_panel="Make a release")(release.signing_key)
+app.command("sign", rich_help_panel="Make a release")(release.sign)
 app.command("verify", rich_help_panel="Look at a release")(release.verify)
 app.command("sample", rich_help_panel="Look at a release")(release.sample)
-app.command("export", rich_help_panel="Look at a release")(export.export)
-app.command("map", rich_help_panel="Look at a release")(commute_map.draw_map)
+app.command("export", rich_help_panel="Look at a release")(release.export)
+app.command("map", rich_help_panel="Look at a release")(report.draw_map)
 app.command("evaluate", rich_help_panel="Look at a release")(evaluate.evaluate)
-app.command("attack", rich_help_panel="Look at a release")(attack.attack)
+app.command("attack", rich_help_panel="Look at a release")(evaluate.attack)
 app.command("infer", rich_help_panel="Look at a release")(infer.infer)
 app.command("report", rich_help_panel="Look at a release")(report.report)
 app.command("methods", rich_help_panel="Make a release")(release.methods)

@@ -106,3 +106,78 @@ def methods(
             ("option", "default", "what it says"),
             [(one["name"], one["default"], one["description"].replace("``", "")) for one in method["options"]],
         )
+
+
+def export(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
+    to: Annotated[
+        str, typer.Option("--to", metavar="FORMAT", help="csv, dta (Stata) or sav (SPSS).", show_default=False)
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A new folder for the files.", show_default="RELEASE-FORMAT beside it")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a release for other programs: CSV, Stata (dta) or SPSS (sav), one file per copy, with labels and types.
+
+    Example: `understudy export release/ --to sav`
+
+    Nothing is written into the release folder. README.txt beside the files repeats what the release promises, says what
+    every code means, and lists names that had to be shortened.
+    """
+    with working("writing"):
+        target = us.export(folder, to=to, out=None if out is None else output_path(out))
+    files = sorted(file.name for file in target.iterdir())
+    if as_json:
+        print_json({"release": str(folder), "export": str(target), "format": to, "files": files})
+    else:
+        say(f"Exported to {target}: {', '.join(files)}")
+
+
+def signing_key(
+    *,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Make a pair of Ed25519 keys: FILE for you alone (mode 0600), FILE.pub for everybody.
+
+    Example: `understudy signing-key agency.key`
+
+    Keep the private key outside every release folder. Publish the public key, or its key id, where readers find it
+    without the release. Nothing is overwritten, and a lost private key cannot be made again.
+    """
+    key_id = us.make_signing_key(path)
+    public = path.with_name(f"{path.name}.pub")
+    if as_json:
+        print_json({"private_key": str(path), "public_key": str(public), "key_id": key_id})
+        return
+    say(f"Private key, for you alone: {path}")
+    say(f"Public key, for everybody: {public}")
+    say(f"Key id: {key_id}")
+
+
+def sign(
+    *,
+    folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
+    key: Annotated[Path, typer.Option("--key", metavar="PRIVATE", help="The private key.", show_default=False)],
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="The ledger that paid; the head of its chain is signed too.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sign a release: `signature.json` appears in its folder and covers every file there.
+
+    Example: `understudy sign release/ --key agency.key --ledger budget.db`
+
+    A release that does not pass `understudy verify` is not signed, and neither is one whose charge is no longer in the
+    ledger.
+    """
+    with working("checking and signing"):
+        made = us.sign(folder, key=key, ledger=ledger)
+    if as_json:
+        print_json({"release": str(folder), **made.to_json()})
+        return
+    say(f"{folder} is signed by the key {made.key_id}")
+    if made.ledger_head is not None:
+        say(f"Head of the ledger: {made.ledger_head}")

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from understudy.commutes.commute_release import (
@@ -47,9 +48,8 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.folder import MEASUREMENTS
-from understudy.release.kind import Check, Options, Workshop, WrittenTables
+from understudy.release.kind import Check, Options, Summary, Workshop, WrittenTables, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of, text_in
-from understudy.release.summary import Summary, mechanisms_of
 from understudy.synth.shared.method import Request, configure_from
 
 DEFAULT_METHOD = "commute"
@@ -64,6 +64,7 @@ class Commutes:
     other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
     domain_file: ClassVar[str] = PLACES
     resumed_with: ClassVar[str] = " --places FILE"
+    asked_in_reports: ClassVar[bool] = False
     shown: ClassVar[tuple[ShownTable, ...]] = (
         ShownTable(
             name="commute_distance",
@@ -116,6 +117,9 @@ class Commutes:
 
     def plan_again(self, domain: Places, plan: Plan, request: Request) -> Plan:
         return _method(plan).plan(domain, request)
+
+    def advice(self, domain: Places, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
+        return ()
 
     def header(self, domain: Places) -> dict[str, str]:
         return {"kind": self.name, "places": domain.fingerprint}
@@ -254,6 +258,9 @@ class Commutes:
             )
         source = confidential if self.is_source(confidential) else self.open(confidential, release.places)
         return Evaluation(utility=evaluate_commutes(release, source))
+
+    def compared(self, results: Sequence[tuple[str, CommuteRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
+        return {}
 
 
 def _method(plan: Plan) -> FlowSynthesizer:

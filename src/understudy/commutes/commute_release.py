@@ -30,7 +30,7 @@ from understudy.errors import InputError
 from understudy.release.csv_file import csv_table
 from understudy.release.folder import SYNTHETIC_MARK, hash_file, read_measurements, write_release
 from understudy.release.kind import WrittenTables
-from understudy.release.markdown import code, markdown
+from understudy.release.readme import code, markdown
 from understudy.release.statement import Provenance, Statement
 
 PLACES = "places.parquet"

@@ -21,7 +21,7 @@ from understudy.core.bins import as_number, bins_of
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.errors import InputError, unknown_name
 
-Codes = Mapping[str, NDArray[np.int64]]
+CodedColumns = Mapping[str, NDArray[np.int64]]
 DEEPEST = 100  # conditions inside conditions
 MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 SYMBOLS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
@@ -37,7 +37,7 @@ class Among:
     part: float = 0.0  # how much of it, by the density inside it
     said: str = ""  # what to say where such a bound cannot be asked for
 
-    def truth(self, codes: Codes) -> Flags:
+    def truth(self, codes: CodedColumns) -> Flags:
         return np.isin(codes[self.name], self.codes)
 
     @property
@@ -65,7 +65,7 @@ class Missing:
     name: str
     code: int
 
-    def truth(self, codes: Codes) -> Flags:
+    def truth(self, codes: CodedColumns) -> Flags:
         return np.asarray(codes[self.name] == self.code)
 
     @property
@@ -91,7 +91,7 @@ class Joined:
     word: str
     parts: tuple[Condition, ...]
 
-    def truth(self, codes: Codes) -> Flags:
+    def truth(self, codes: CodedColumns) -> Flags:
         values = [part.truth(codes) for part in self.parts]
         if self.word == "not":
             return ~values[0]

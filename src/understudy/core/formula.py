@@ -6,7 +6,9 @@ refused with what is allowed, so a formula from a file or a web form cannot run 
 
     outcome := factor | name == 'level'
     formula := outcome ~ term + term ...      term := factor : factor ... | factor * factor ...
-    factor  := name | `any name` | log(name) | sqrt(name) | square(name) | C(...) | I(...) | bs(...)   (core/terms.py)
+    factor  := name | `any name` | log(name) | sqrt(name) | square(name) | C(...) | I(...) | bs(...)
+
+Factors are read by ``core/regression_terms.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from understudy.core.terms import FUNCTIONS, Factor, read_call
+from understudy.core.regression_terms import FUNCTIONS, Factor, read_call
 from understudy.errors import InputError, unknown_name
 
 __all__ = ["Factor", "Formula", "parse_formula"]

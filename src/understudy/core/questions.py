@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from understudy.core.bins import bins_of
 from understudy.core.conditions import Among, Condition, Joined, read_condition, read_name
 from understudy.core.formula import Formula, parse_formula
+from understudy.core.regression_terms import hide_quoted
 from understudy.core.schema import Level, Schema, level_text
-from understudy.core.terms import hide_quoted
 from understudy.errors import InputError, UnsupportedError, unknown_name
 
 FAMILIES = ("linear", "logit", "probit", "poisson", "multinomial", "ordered")

@@ -18,12 +18,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.core.attribute_parts import canonical_schema, check_decimals, check_meaning, levels_apart, schema_html
-from understudy.core.bounds import grid_of, joined_cells, taken_bounds, with_cuts
+from understudy.core.bounds import (
+    LARGEST_EDGE,
+    MOST_DECIMALS,
+    default_decimals,
+    grid_of,
+    joined_cells,
+    taken_bounds,
+    with_cuts,
+)
+from understudy.core.canonical_form import canonical_schema, check_decimals, check_meaning, levels_apart, schema_html
 from understudy.core.derived_attributes import Derived
 from understudy.core.discovered_codes import DISCOVER, as_declared, joined_codes, taken_codes
 from understudy.core.file_format import FileFormat
-from understudy.core.fine_grid import LARGEST_EDGE, MOST_DECIMALS, default_decimals
 from understudy.core.identifiers import Identifier
 from understudy.core.rules import Asked, Order, Ratio, Rule, zeros_of
 from understudy.core.structural_zeros import Impossible, allowed_cells

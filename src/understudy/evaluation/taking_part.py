@@ -378,7 +378,7 @@ def _halves(comparison: Comparison, codes: Integers) -> Iterator[Flags]:
 
     So a half with a person, and one with somebody else in their place (or with nobody), are neighbours.
     """
-    from understudy.evaluation.shared.record_cells import cell_numbers
+    from understudy.evaluation.shared.neighbours import cell_numbers
 
     count = len(codes)
     coins = comparison.release.statement.unit.kind == "add_remove"

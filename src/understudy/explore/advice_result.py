@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.core.result import Finding
 from understudy.explore.attacker_beliefs import PRIORS, Attacker
+from understudy.explore.interval_widths import Width
 from understudy.explore.population import ASSUMED
-from understudy.explore.widths import Width
 
 if TYPE_CHECKING:
     import pyarrow
@@ -233,7 +233,7 @@ class Advice:
         Drawing
             The figure, with the table it shows.
         """
-        from understudy.figures.advice import advice_curve
+        from understudy.figures.exploration import advice_curve
 
         return advice_curve(
             self.widths,

@@ -1,7 +1,7 @@
 """Advice before a release, from public facts alone: what an epsilon gives the analyst, and what it gives an attacker.
 
-No argument takes confidential data, and nothing here can be charged. Widths come from ``widths`` and odds from
-``attacker_beliefs``. Classical measures come from ``classical_risk`` and, on a public look-alike, from attacks.
+No argument takes confidential data, and nothing here can be charged. Widths come from ``interval_widths`` and odds from
+``attacker_beliefs``. Classical measures come from ``release_scores`` and, on a public look-alike, from attacks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import InputError, UnsupportedError
 from understudy.explore.advice_result import Advice, Classical, Reach, Row
 from understudy.explore.attacker_beliefs import attacker_at, exact_guess
-from understudy.explore.classical_risk import cell_uncertainty
+from understudy.explore.interval_widths import Asking, Rehearsals, Width
 from understudy.explore.population import Population, coded, read_population
 from understudy.explore.rehearsal import (
     Setup,
@@ -33,8 +33,7 @@ from understudy.explore.rehearsal import (
     seeds,
     unit_of_rehearsal,
 )
-from understudy.explore.release_scores import risk_scores
-from understudy.explore.widths import Asking, Rehearsals, Width
+from understudy.explore.release_scores import cell_uncertainty, risk_scores
 from understudy.inference.estimands import make_estimand
 from understudy.inference.evidence import check_prior
 from understudy.privacy.promise.definition import Unit

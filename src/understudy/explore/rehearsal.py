@@ -25,7 +25,7 @@ from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.run import Destination, start_run
 from understudy.release.statement import Provenance, Statement
 from understudy.release.table_release import Release
-from understudy.synth.shared.finding import plan_finding
+from understudy.synth.shared.found_columns import plan_finding
 from understudy.synth.shared.method import Request, configure
 
 HARDLY_ANY = Fraction(1, 64)  # geometric noise of this scale is 0 but for a probability of 2 exp(-64)

@@ -19,9 +19,8 @@ from understudy.core.schema import Schema, level_text
 from understudy.core.table import CodedSource, CodedTable
 from understudy.errors import UnderstudyError
 from understudy.explore.attacker_beliefs import attacker_at
-from understudy.explore.classical_risk import cell_uncertainty
 from understudy.explore.rehearsal import Setup, published, rehearse, seeds
-from understudy.explore.release_scores import risk_scores, utility_scores
+from understudy.explore.release_scores import cell_uncertainty, risk_scores, utility_scores
 from understudy.inference.ask import ask
 from understudy.inference.estimands import make_estimand
 from understudy.privacy.promise.definition import Unit

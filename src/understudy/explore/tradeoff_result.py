@@ -134,7 +134,7 @@ class Tradeoff:
         Drawing
             The figure, with the table it shows.
         """
-        from understudy.figures.risk_utility_map import risk_utility_map
+        from understudy.figures.exploration import risk_utility_map
 
         return risk_utility_map(self.table, note="" if self.public else "INTERNAL: computed from confidential data")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,3 +64,78 @@ def draw(
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # a second layout would move things slightly and change the file
     return Drawing(table=table, figure=figure)
+
+
+# How figures look: their colours, their settings, and the canvas that they are drawn on.
+
+
+ORIGINAL, SYNTHETIC, BAD, QUIET = "#3b4a6b", "#d1782b", "#a3243b", "#b8bec9"
+STYLE: Any = {
+    "text.parse_math": False,  # a dollar sign in a name is no mathematics
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+}
+
+
+class Canvas:
+    """A matplotlib figure with a grid of axes."""
+
+    def __init__(self, width: float, height: float, rows: int = 1, columns: int = 1) -> None:
+        from matplotlib.figure import Figure as MatplotlibFigure
+
+        self.figure: Any = MatplotlibFigure(figsize=(width, height), layout="constrained")
+        self.axes: Any = self.figure.subplots(rows, columns, squeeze=False)
+
+    def legend_above(self) -> None:
+        """The legend of the first axes, above all axes, so that it covers nothing."""
+        handles, labels = self.axes[0, 0].get_legend_handles_labels()
+        self.figure.legend(
+            handles, labels, frameon=False, fontsize=8, loc="outside upper right", ncols=max(1, len(labels))
+        )
+
+    def finished(self, table: Any) -> Drawing:
+        """The drawing of a table, with its final layout."""
+        self.figure.draw_without_rendering()
+        self.figure.set_layout_engine("none")
+        return Drawing(table=table, figure=self.figure)
+
+
+def house_style() -> AbstractContextManager[None]:
+    """The house style while a figure is drawn: matplotlib reads the settings when it makes each part."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtraError("figures need matplotlib; install it with: pip install 'understudy[report]'") from None
+    context: AbstractContextManager[None] = matplotlib.rc_context(STYLE)
+    return context
+
+
+def shortened(text: str, most: int = 42) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# Ticks on logarithmic axes as ordinary numbers (0.5, 1, 2), not as powers of ten.
+
+
+STEPS = (1, 2, 5)
+
+
+def ticks_at(way: Any, places: Sequence[float]) -> None:
+    """Ticks of an axis (``axes.xaxis`` or ``axes.yaxis``) at exactly these places."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    way.set_major_locator(FixedLocator(sorted(set(places))))
+    way.set_minor_locator(NullLocator())
+    way.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def round_ticks(way: Any, values: Sequence[float], *, further: Sequence[float] = ()) -> None:
+    """Ticks at 1, 2, 5, 10, ... within the values, and at ``further`` places; at the ends if these are too few."""
+    low, high = min(values), max(values)
+    wanted = [step * 10.0**power for power in range(-6, 9) for step in STEPS]
+    shown = [value for value in (*wanted, *further) if low / 1.05 <= value <= high * 1.05]
+    ticks_at(way, shown if len(shown) > 1 else [low, high])

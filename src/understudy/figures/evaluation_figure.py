@@ -7,8 +7,7 @@ from typing import Any
 
 from understudy.core.registry import Registry
 from understudy.errors import InputError
-from understudy.figures.drawing import Drawing
-from understudy.figures.house_style import house_style
+from understudy.figures.drawing import Drawing, house_style
 
 Frames = Mapping[str, Any]
 Figure = Callable[[Frames], Drawing]

@@ -1,9 +1,14 @@
-"""Pictures of a guarantee: the delta proved at each epsilon, the largest change of a belief, the amount of noise."""
+"""Pictures of a guarantee: its epsilon-delta curve, beliefs, noise, priors, and log odds of neighbouring tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.errors import InputError
 from understudy.figures.drawing import Drawing, draw
 
 if TYPE_CHECKING:
@@ -81,3 +86,103 @@ def _short(text: str, most: int = 34) -> str:
 def _plain(axes: Any) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+# The epsilon-delta curve of a mechanism, and the prior that each calibration rule gives.
+
+
+def privacy_curve(profile: pyarrow.Table, *, title: str = "") -> Drawing:
+    """delta against epsilon on a logarithmic scale; exact zeros end the curve."""
+    epsilons, deltas = profile["epsilon"].to_pylist(), profile["delta"].to_pylist()
+
+    def paint(figure: Any, axes: Any) -> None:  # noqa: ARG001
+        shown = [(e, d) for e, d in zip(epsilons, deltas, strict=True) if d > 0]
+        axes.plot([e for e, _ in shown], [d for _, d in shown], color="#00429d", marker=".", markersize=3)
+        axes.set_yscale("log" if shown else "linear")
+        axes.set_xlabel("epsilon")
+        axes.set_ylabel("delta (exact)")
+        axes.grid(visible=True, alpha=0.3)
+        if title:
+            axes.set_title(title, fontsize=9)
+
+    return draw(profile, paint)
+
+
+def prior_bars(priors: pyarrow.Table, *, title: str = "") -> Drawing:
+    """The prior per cell by each calibration rule, as bars with their numbers."""
+    rules, values = priors["rule"].to_pylist(), priors["prior"].to_pylist()
+
+    def paint(figure: Any, axes: Any) -> None:  # noqa: ARG001
+        bars = axes.barh(rules[::-1], values[::-1], color="#00429d")
+        axes.bar_label(bars, labels=[f"{value:.4g}" for value in values[::-1]], padding=3, fontsize=8)
+        axes.set_xlabel("prior per cell")
+        axes.margins(x=0.15)
+        if title:
+            axes.set_title(title, fontsize=9)
+
+    return draw(priors, paint, height=2.6)
+
+
+# The heat map of log odds: which outputs distinguish which neighbouring tables, and how clearly.
+
+
+Table = tuple[int, ...]
+LARGEST = 120  # pairs or outputs that can be told apart in a picture
+WRITTEN = 12  # up to this number of columns, the numbers are written into the cells
+
+
+def log_odds_map(
+    pairs: Sequence[tuple[Table, Table]],
+    outputs: Sequence[Table],
+    values: NDArray[np.float64],
+    *,
+    epsilon: float | None,
+) -> Drawing:
+    """Pairs by outputs, coloured by |ln P(m|n1)/P(m|n2)|; values above epsilon are framed, infinite ones red."""
+    import pyarrow as pa
+
+    if len(pairs) > LARGEST or len(outputs) > LARGEST:
+        raise InputError(
+            f"a heat map of {len(pairs):,} pairs by {len(outputs):,} outputs cannot be read; at most {LARGEST} of each."
+        )
+    rows = [f"{_text(one)} | {_text(other)}" for one, other in pairs]
+    columns = [_text(out) for out in outputs]
+    table = pa.table(
+        {
+            "pair": [row for row in rows for _ in columns],
+            "output": columns * len(rows),
+            "log_odds": values.ravel().tolist(),
+        }
+    )
+
+    def paint(figure: Any, axes: Any) -> None:
+        finite = np.where(np.isfinite(values), values, np.nan)
+        half = np.nanmax(finite, initial=0) / 2
+        image = axes.imshow(finite, cmap="cividis", vmin=0, aspect="auto")
+        axes.set_facecolor("#b30000")  # infinite log odds have the colour of the background
+        axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7)
+        axes.set_yticks(range(len(rows)), rows, fontsize=7)
+        axes.set_xlabel("output m")
+        axes.set_ylabel("neighbouring tables n1 | n2")
+        figure.colorbar(image, label="log odds")
+        for (row, column), value in np.ndenumerate(values):
+            if epsilon is not None and value > epsilon + 1e-12:
+                axes.add_patch(_frame(column, row))
+            if len(columns) <= WRITTEN and len(rows) <= 2 * WRITTEN:
+                light = np.isfinite(value) and value < half
+                text = "inf" if np.isinf(value) else f"{value:.2f}"
+                axes.text(column, row, text, ha="center", va="center", fontsize=6, color="white" if light else "black")
+        if epsilon is not None:
+            axes.set_title(f"framed: above epsilon = {epsilon:g}", fontsize=9)
+
+    return draw(table, paint, width=2.5 + 0.45 * min(len(columns), 30), height=2 + 0.3 * min(len(rows), 40))
+
+
+def _frame(column: int, row: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#b30000", linewidth=1.5)
+
+
+def _text(table: Table) -> str:
+    return "(" + ",".join(map(str, table)) + ")"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import inf, sqrt
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,16 @@ from understudy.core.result import Estimate
 from understudy.core.schema import Level
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
-from understudy.inference.between_edges import between_edges
 from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_method, why_not
-from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling
+from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling, without_selection
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
 from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
-from understudy.inference.fixed_tables import without_selection
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
-from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID
+from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
-from understudy.inference.settle import from_posterior
 from understudy.inference.validity import Validity, validity_of
+from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release
 
@@ -348,3 +347,35 @@ def _information(
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(with_table / variance, 0, 1)
     return tuple(float(one * records) if np.isfinite(one) else None for one in kept)
+
+
+# Shares and numbers of people up to a bound that is not a bin edge, from the answers at the edges on both sides of
+# it.
+#
+# The smaller answer counts people who surely meet the condition, the larger one those who may. The truth lies between
+# the two true values. So the lower end of the smaller answer and the upper end of the larger one cover it at least as
+# often as stated. The estimate in between depends on the density inside the bin. See docs/theory/noise-aware.md.
+
+
+def between_edges(question: Question, least: Answer | None, most: Answer) -> Answer:
+    """The answer to a question with bounds inside bins; ``least`` is None if nobody surely meets it. The label is
+    that of the worse answer, and at best ``range``."""
+    part = fmean(cut.part for cut in question.cuts)
+    bins = ", ".join(sorted({cut.name for cut in question.cuts}))
+    said = f"a bound lies inside a bin of {bins}: the interval allows for every position of people inside that bin"
+    nobody = tuple(replace(one, value=0.0, low=0.0, high=0.0) for one in most.estimates)
+    lower = nobody if least is None else least.estimates
+    smaller = 0.0 if least is None or least.draws is None else least.draws
+    return replace(
+        most,
+        question=question.text,
+        estimates=tuple(
+            replace(low, value=low.value + part * (high.value - low.value), high=max(low.high, high.high))
+            for low, high in zip(lower, most.estimates, strict=True)
+        ),
+        standard_errors=tuple(map(max, (least or most).standard_errors, most.standard_errors)),
+        information=(None,) * len(lower),
+        labels=tuple(worst((*both, RANGE)) for both in zip((least or most).labels, most.labels, strict=True)),
+        warnings=tuple(dict.fromkeys((*(least.warnings if least else ()), *most.warnings, said))),
+        draws=None if most.draws is None else np.asarray(smaller + part * (most.draws - smaller)),
+    )

@@ -15,9 +15,8 @@ from typing import Any
 
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
-from understudy.inference.chosen_tables import tables_after_choosing
+from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
 from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records
-from understudy.inference.fixed_tables import fixed_beforehand, joined
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
 from understudy.inference.validity import validity_of

@@ -23,8 +23,8 @@ from understudy.inference.noise_aware import (
     raw_shares,
     rests_on_model,
 )
-from understudy.inference.unshrunk import unshrunk
 from understudy.inference.validity import NOT_SHOWN, OF_ITS_KIND, unproved, validity_of
+from understudy.inference.without_prior import unshrunk
 from understudy.release.table_release import Release
 
 FEW_ROWS = 30

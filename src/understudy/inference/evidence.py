@@ -23,7 +23,7 @@ from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import Estimand
 from understudy.inference.exact import TablePosterior, dirichlet_multinomial, noisy_table
-from understudy.inference.unshrunk import Raw, noise_of, sampled
+from understudy.inference.without_prior import Raw, noise_of, sampled
 from understudy.release.table_release import Release
 
 FEW_GROUPS = 4

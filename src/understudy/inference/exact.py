@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from understudy.core.arrays import Floats, Integers
 from understudy.errors import InputError, UnsupportedError
-from understudy.inference.latent import NATS, Column, LatentTable, newton_tilt, power
+from understudy.inference.latent_table import NATS, Column, LatentTable, newton_tilt, power
 from understudy.privacy.exact.dirichlet_profile import log_rising
 
 WIDEST = 20_000_000  # how far noise on an unknown number of people may reach

@@ -33,7 +33,7 @@ from understudy.inference.evidence import (
     nearest_question,
     public_records,
 )
-from understudy.inference.unshrunk import Raw, sampled
+from understudy.inference.without_prior import Raw, sampled
 from understudy.models.effects import (
     MOST_EFFECTS,
     Effects,

@@ -26,18 +26,17 @@ from understudy.core.table import CodedTable
 from understudy.engines.opening import open_source
 from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
-from understudy.errors import BudgetError, InputError, RowsLeftOutWarning
+from understudy.errors import BudgetError, InputError, RowsLeftOutWarning, UnderstudyError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
 from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
-from understudy.privacy.promise.definition import NonPrivate, read_unit
+from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, read_unit, require_sane_for
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Sensitivity, Strata
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sensitivity
-from understudy.privacy.promise.weak_budgets import require_sane_for
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv
@@ -51,20 +50,21 @@ from understudy.release.folder import (
     read_measurements,
     table_files,
 )
-from understudy.release.kind import DEFAULT, Check, Options, Workshop, WrittenTables, kinds
+from understudy.release.kind import DEFAULT, Check, Options, Summary, Workshop, WrittenTables, kinds, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of, text_in, whole_in
-from understudy.release.memory import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
 from understudy.release.model_file import read_model, write_model
 from understudy.release.readme import codebook_text, readme_text
-from understudy.release.summary import Summary, mechanisms_of
+from understudy.release.sampling import BYTES_PER_ROW, BYTES_PER_VALUE, available_memory
 from understudy.release.table_release import Release, StoredTables
-from understudy.synth.shared.finding import found_schema, plan_finding, run_finding
-from understudy.synth.shared.forecast import with_forecast
+from understudy.synth.shared.expected_error import with_forecast
+from understudy.synth.shared.found_columns import found_schema, plan_finding, run_finding
 from understudy.synth.shared.method import Request, configure, make_plan, synthesizers
-from understudy.synth.shared.required import with_answers
+from understudy.synth.shared.required_tables import with_answers
 
 SCHEMA = "schema.toml"
 DEFAULT_METHOD = "auto"
+TINY_DELTA = "1e-9"
+WORTH_SAYING = 2.0  # times less noise
 
 
 @kinds.add
@@ -77,6 +77,7 @@ class Tables:
     other_domain: ClassVar[str] = "another schema than the one the data were opened with"
     domain_file: ClassVar[str] = SCHEMA
     resumed_with: ClassVar[str] = ""
+    asked_in_reports: ClassVar[bool] = True
     shown: ClassVar[tuple[ShownTable, ...]] = (
         ShownTable(
             name="ways",
@@ -146,6 +147,24 @@ class Tables:
 
     def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
         return plan_finding(configure(plan.method, plan.options).plan, domain, request, left=plan.left)
+
+    def advice(self, domain: Schema, plan: Plan) -> tuple[str, ...]:
+        """One says so where a tiny delta would make the noise of a pure plan much smaller, with both numbers."""
+        if not isinstance(plan.budget, PureDP):
+            return ()
+        tiny = ApproxDP(epsilon=plan.budget.epsilon, delta=TINY_DELTA)
+        request = Request(budget=tiny, unit=plan.unit, copies=plan.copies, rows=plan.rows, records=plan.records)
+        try:
+            other = plan_finding(configure(plan.method, plan.options).plan, domain, request)
+        except UnderstudyError:  # the method offers no delta, or needs another budget
+            return ()
+        pure, approx = _most_noise(plan), _most_noise(other)
+        if pure < WORTH_SAYING * approx or not approx:
+            return ()
+        return (
+            f"Pure protection costs noise here: its standard deviation is {pure:,.3g} on the noisiest table, and "
+            f"{approx:,.3g} with --delta {TINY_DELTA} (the promise may then fail with that probability).",
+        )
 
     def header(self, domain: Schema) -> dict[str, str]:
         return {"schema": write_schema(domain)}
@@ -341,6 +360,22 @@ class Tables:
             utility=evaluate_utility(comparison, progress=measuring) if "utility" in asked.parts else Section(),
             risk=evaluate_risk(comparison, progress=attacking) if "risk" in asked.parts else Section(),
         )
+
+    def compared(self, results: Sequence[tuple[str, Release, Evaluation]]) -> dict[str, pa.Table]:
+        """``tradeoff`` (utility against epsilon) and, where all were attacked, ``risk_by_epsilon``."""
+        from understudy.evaluation.risk import risk_against_epsilon
+        from understudy.evaluation.utility import against_epsilon
+
+        tables = {"tradeoff": against_epsilon([(name, release, one.utility) for name, release, one in results])}
+        if all("attacks" in one.risk.frames for _, _, one in results):
+            tables["risk_by_epsilon"] = risk_against_epsilon(
+                [(name, release, one.risk) for name, release, one in results]
+            )
+        return tables
+
+
+def _most_noise(plan: Plan) -> float:
+    return max((step.standard_deviation or 0.0 for step in plan.steps), default=0.0)
 
 
 def opened(data: Any, schema: Schema) -> Source:

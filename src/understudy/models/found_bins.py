@@ -20,7 +20,7 @@ import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import as_number
-from understudy.core.fine_grid import small_amount
+from understudy.core.bounds import small_amount
 from understudy.core.schema import Attribute, Edge
 
 TOGETHER = 5  # cells of a group, and groups of a larger group

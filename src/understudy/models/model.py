@@ -14,8 +14,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import UnsupportedError
-from understudy.models.junction_tree import JunctionTree, Margin
-from understudy.models.propagation import axes_outside, spread
+from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, spread
 from understudy.models.sample import draw_cells, draw_given
 
 LARGEST_PRODUCT = 2**26  # cells of an intermediate table

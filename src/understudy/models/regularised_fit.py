@@ -40,8 +40,7 @@ from understudy.core.arrays import Floats
 from understudy.core.phases import tell
 from understudy.errors import InternalError
 from understudy.models.contrasts import EffectBasis, from_effects, second_moments, to_effects
-from understudy.models.junction_tree import JunctionTree, Margin
-from understudy.models.propagation import Propagation, axes_outside, spread
+from understudy.models.junction_tree import JunctionTree, Margin, Propagation, axes_outside, spread
 from understudy.models.sweeps import Sweeps
 from understudy.models.trends import Penalty, Relieved, Trend, part_to_relieve
 

@@ -26,8 +26,7 @@ import numpy as np
 
 from understudy.core.arrays import Floats
 from understudy.models.contrasts import EffectBasis, from_effects, to_effects
-from understudy.models.junction_tree import JunctionTree, Margin
-from understudy.models.propagation import axes_outside, spread
+from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, spread
 from understudy.models.trends import Penalty
 
 FARTHEST = 30.0  # a log factor moves by at most this in one step: no cell is lost to underflow

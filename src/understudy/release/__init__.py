@@ -2,8 +2,7 @@
 
 from understudy.release.checks import Check, verify
 from understudy.release.folder import read_release
-from understudy.release.signature_file import Signature
-from understudy.release.signing import make_signing_key, sign
+from understudy.release.signing import Signature, make_signing_key, sign
 from understudy.release.statement import Provenance, Statement
 from understudy.release.table_release import Release, wrap
 

@@ -24,7 +24,7 @@ from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
 from understudy.release.folder import NO_PERSON, read_release
-from understudy.release.markdown import one_line
+from understudy.release.readme import one_line
 from understudy.release.table_release import Release, require_table
 
 README = "README.txt"

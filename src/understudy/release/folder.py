@@ -21,7 +21,7 @@ from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.mechanisms.noise import mechanism_from_json
 from understudy.release.kind import AnyRelease, Shape, WrittenTables, kind_of_release, kind_stated
 from understudy.release.manifest import MANIFEST, manifest_text, read_manifest
-from understudy.release.signature_file import read_signature
+from understudy.release.signing import read_signature
 
 MEASUREMENTS, README = "measurements.parquet", "README.md"
 MODEL = "model.parquet"  # where there is one

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -26,8 +26,10 @@ from understudy.privacy.gate.journal import Journal
 from understudy.privacy.promise.plan import Option, Plan
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.statement import Provenance, Statement
-from understudy.release.summary import Summary
 from understudy.synth.shared.method import Request
+
+if TYPE_CHECKING:
+    from understudy.release.table_release import Release
 
 DEFAULT = "tables"  # the kind of a manifest or run folder that names none
 
@@ -140,6 +142,7 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
     domain_file: ClassVar[str]  # in a release folder
     resumed_with: ClassVar[str]  # further options that ``understudy resume`` needs
     shown: ClassVar[tuple[ShownTable, ...]]  # the tables of its evaluation that a screen shows, in this order
+    asked_in_reports: ClassVar[bool]  # whether a report compares it with the confidential data and asks it questions
 
     # Its values, recognised without touching any data.
 
@@ -175,6 +178,10 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
 
     def plan_again(self, domain: DomainT, plan: Plan, request: Request) -> Plan:
         """What the method of a plan plans for the same request."""
+        ...
+
+    def advice(self, domain: DomainT, plan: Plan) -> tuple[str, ...]:
+        """What a steward should know before signing a plan, from public facts only."""
         ...
 
     # During a run.
@@ -248,6 +255,10 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
         """How useful and how risky it is, against the confidential data."""
         ...
 
+    def compared(self, results: Sequence[tuple[str, ReleaseT, Evaluation]]) -> dict[str, pa.Table]:
+        """Tables that compare several evaluated releases of the same data by epsilon; none if there are no such."""
+        ...
+
 
 Options = Mapping[str, Option]
 AnyKind = Kind[Any, Any, Any, Any]
@@ -281,3 +292,31 @@ def kind_stated(stated: Mapping[str, Any], where: Path) -> AnyKind:
     if not isinstance(name, str) or name not in kinds:
         raise InputError(f"{where} is of a kind that this program does not know; it was changed, or made by another.")
     return kinds[name]()
+
+
+# The public facts of a release that a report shows, whatever its kind: promise, making, size and public domain.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The public facts of a release that a report shows. ``tables`` is None where questions cannot be asked of it."""
+
+    statement: Statement
+    provenance: Provenance
+    title: str
+    copies: int
+    rows: int
+    size: tuple[str, str]  # a number and what it counts, beside the rows
+    domain: tuple[Mapping[str, Any], ...]  # a record per attribute: attribute, label, kind, values, missing
+    cells: int
+    structural_zeros: int
+    measured: tuple[Mapping[str, Any], ...]  # a record per noisy table: table, cells, noise, noise_sd
+    mechanisms: tuple[str, ...]
+    tables: Release | None
+
+
+def mechanisms_of(release: AnyRelease) -> tuple[str, ...]:
+    """The names of all mechanisms that measured or drew for a release."""
+    used = {one.mechanism.name for one in release.measurements}
+    used |= {str(one["mechanism"]) for draw in release.provenance.draws for one in draw.get("mechanisms", ())}
+    return tuple(sorted(used))

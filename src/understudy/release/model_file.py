@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 
 from understudy.core.schema import Schema
 from understudy.errors import InputError
-from understudy.models.fine_bins import FineBins
 from understudy.models.junction_tree import JunctionTree
 from understudy.models.model import Model
-from understudy.models.published_model import Fitted, FittedPart
+from understudy.models.published_model import FineBins, Fitted, FittedPart
 from understudy.models.sample import ROWS_BY
 
 KEY = b"understudy_model"

@@ -19,7 +19,7 @@ from understudy.privacy.promise.definition import PureDP, Unit
 from understudy.privacy.randomness.streams import SeededStream
 from understudy.release.run import Destination, start_run
 from understudy.release.table_release import Release
-from understudy.synth.shared.finding import plan_finding
+from understudy.synth.shared.found_columns import plan_finding
 from understudy.synth.shared.method import Request, configure
 
 

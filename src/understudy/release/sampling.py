@@ -35,9 +35,8 @@ from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
 from understudy.release.csv_file import csv_table
 from understudy.release.folder import hash_file, write_release
 from understudy.release.kind import AnyRelease, WrittenTables
-from understudy.release.memory import BYTES_PER_VALUE, available_memory
 from understudy.release.table_release import Release, require_table
-from understudy.synth.shared.finding import after_finding
+from understudy.synth.shared.found_columns import after_finding
 from understudy.synth.shared.method import Redrawing, Request, Synthesis, configure
 
 BLOCK_ROWS = 2**20
@@ -299,3 +298,21 @@ def sample_on_spark(
         described, path, overwrite=overwrite, csv=False,
         write_tables=lambda folder: write_on_spark(recipe, session, key, folder),
     )  # fmt: skip
+
+
+# Whether tables fit into the memory of this machine, asked before anything is spent on them.
+
+
+BYTES_PER_VALUE = 10  # a decoded value and its code
+BYTES_PER_ROW = 48  # the cell of a row while rows are drawn and shuffled
+
+
+def available_memory() -> int:
+    """Bytes a new table may take: what Linux calls available (file caches can be freed), otherwise the whole memory."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -20,8 +20,7 @@ from understudy.core.result import INTERNAL, Audience, Evaluation, Finding
 from understudy.errors import DisclosureError, InputError, MissingExtraError
 from understudy.inference.answer import Answer
 from understudy.privacy.promise.definition import NonPrivate
-from understudy.release.kind import AnyRelease, kind_of_release
-from understudy.release.summary import Summary
+from understudy.release.kind import AnyRelease, Summary, kind_of_release
 from understudy.reporting.deployments_registry import TO_FILL_IN, registry_fields
 from understudy.reporting.judgement import judgement_of
 from understudy.reporting.promise_in_words import exact_lines, label_of, limits_of

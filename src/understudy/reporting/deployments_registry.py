@@ -17,7 +17,7 @@ from typing import Any
 
 from understudy.privacy.promise.accountant import compose
 from understudy.privacy.promise.definition import NOBODY, NonPrivate
-from understudy.release.summary import Summary
+from understudy.release.kind import Summary
 from understudy.reporting.promise_in_words import loss_text
 
 TO_FILL_IN = "to be filled in by the agency"

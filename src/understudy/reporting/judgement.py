@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from understudy.core.criteria import AT_MOST, CRITERIA
 from understudy.core.result import Evaluation
 from understudy.evaluation.taking_part import INVENTED, clearest
-from understudy.release.summary import Summary
+from understudy.privacy.promise.plan import AT_MOST, CRITERIA
+from understudy.release.kind import Summary
 from understudy.reporting.promise_in_words import label_of, odds_of, short_factor
 
 MOSTLY, NEARLY_ALL = 0.5, 0.9  # of the tables of two attributes

@@ -17,8 +17,8 @@ from understudy.core.exact_numbers import show_up
 from understudy.privacy.exact.gaussian_profile import gaussian_delta, gaussian_mu_squared
 from understudy.privacy.promise.accountant import Loss, cdp_delta, cdp_epsilon, cdp_rho, compose
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP
+from understudy.release.kind import Summary
 from understudy.release.statement import NOT_TRACKED, of_the_raw_draw
-from understudy.release.summary import Summary
 
 READ_AT = Fraction(1, 10**6)  # the delta at which a promise without an epsilon is converted to one
 PRIORS = (0.001, 0.01, 0.1, 0.25, 0.5)

@@ -13,15 +13,14 @@ from typing import Any
 from understudy.core.questions import KINDS
 from understudy.core.result import Evaluation, Finding, Section
 from understudy.core.spreadsheet import as_cell
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import Drawing, house_style
 from understudy.figures.evaluation.first_screen import thousand
 from understudy.figures.evaluation_figure import drawable, figures
-from understudy.figures.house_style import house_style
 from understudy.figures.promise import beliefs, noise_by_table, proved_profile
 from understudy.inference.answer import Answer
 from understudy.inference.labels import REFUSED, VALID, worst
 from understudy.inference.validity import OF_ITS_KIND, validity_of
-from understudy.release.summary import Summary
+from understudy.release.kind import Summary
 from understudy.reporting.promise_in_words import beliefs_of, odds_of, profile_of
 
 CAPTIONS = {

@@ -7,9 +7,14 @@ import sys
 import numpy as np
 import pytest
 
-from understudy.auditing.command_runner import command_runner
-from understudy.auditing.one_run import one_run_audit, one_run_lower_bound, one_run_p_value, one_run_power
-from understudy.auditing.sampled_audit import sampled_audit
+from understudy.auditing.sampled_audit import (
+    command_runner,
+    one_run_audit,
+    one_run_lower_bound,
+    one_run_p_value,
+    one_run_power,
+    sampled_audit,
+)
 from understudy.errors import InputError
 
 

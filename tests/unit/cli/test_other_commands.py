@@ -158,7 +158,7 @@ def test_reproduce_refuses_an_unknown_paper(run):
 def test_reproduce_draws_the_figure_of_one_paper_and_refuses_others(run, monkeypatch, tmp_path):
     pa = pytest.importorskip("pyarrow")
     pytest.importorskip("matplotlib")
-    from understudy.figures.replicated_uniques import replicated_uniques
+    from papers.pictures import replicated_uniques
 
     rows = [{"data_set": "S5", "epsilon": 1.0, "computed": 20.0, "published": 19.2}]
     harness.papers["raab"]

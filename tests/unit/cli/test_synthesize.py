@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from understudy.privacy.promise.plan_file import read_plan, write_plan
+from understudy.privacy.promise.plan import read_plan, write_plan
 
 PAID = "--ledger budget.db --account people"
 DATA = "people.csv --schema people.toml"

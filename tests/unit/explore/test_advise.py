@@ -18,10 +18,10 @@ from understudy.core.table import CodedSource
 from understudy.errors import InputError, UntrackedWarning
 from understudy.explore.advise import _best
 from understudy.explore.attacker_beliefs import attacker_at, belief_after
-from understudy.explore.classical_risk import dirichlet_uncertainty
+from understudy.explore.interval_widths import Asking, Rehearsals, Width, outcome_law, share_width
 from understudy.explore.population import read_population, usual_shares
 from understudy.explore.rehearsal import Setup, published, rehearse
-from understudy.explore.widths import Asking, Rehearsals, Width, outcome_law, share_width
+from understudy.explore.release_scores import dirichlet_uncertainty
 from understudy.inference.ask import ask
 from understudy.inference.estimands import make_estimand
 

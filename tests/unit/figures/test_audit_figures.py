@@ -12,8 +12,7 @@ pytest.importorskip("matplotlib")
 import understudy as us
 from understudy.auditing.calibration import prior_table
 from understudy.errors import InputError
-from understudy.figures.log_odds import log_odds_map
-from understudy.figures.privacy_curve import prior_bars, privacy_curve
+from understudy.figures.promise import log_odds_map, prior_bars, privacy_curve
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,8 @@ import understudy as us
 from understudy.core.questions import parse_question
 from understudy.demo.people import make_people, small_schema
 from understudy.inference.ask import ways_around_choice
-from understudy.inference.chosen_tables import Choice, _steepest, measured_after_choosing
+from understudy.inference.chosen_tables import Choice, _steepest, measured_after_choosing, without_selection
 from understudy.inference.estimands import make_estimand
-from understudy.inference.fixed_tables import without_selection
 from understudy.inference.labels import SELECTION, VALID
 from understudy.privacy.promise.event import GaussianNoise, GeometricNoise, GumbelMax
 from understudy.privacy.randomness.streams import SeededStream

@@ -13,8 +13,7 @@ from understudy.errors import UnsupportedError
 from understudy.inference.evidence import _Collapsed, _raw_of_counts
 from understudy.inference.judge import Judged
 from understudy.inference.regression import Model
-from understudy.inference.settle import Settled, settle
-from understudy.inference.unshrunk import Raw, noise_of, sampled
+from understudy.inference.without_prior import Raw, Settled, noise_of, sampled, settle
 from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = us.Schema(

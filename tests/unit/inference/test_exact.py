@@ -7,9 +7,9 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2
 
-from understudy.auditing.rounded_laplace import RoundedLaplace
+from understudy.auditing.audit_only_laws import RoundedLaplace
 from understudy.errors import InputError, UnsupportedError
-from understudy.inference import latent
+from understudy.inference import latent_table
 from understudy.inference.exact import (
     SumOfNoise,
     beta_binomial,
@@ -265,7 +265,7 @@ def test_saddlepoint_is_near_says_so_and_refuses_draws(monkeypatch):
     x = rng.multinomial(5000, rng.dirichlet(np.full(300, 0.5)))
     released = rng.multinomial(5000, rng.dirichlet(0.5 + x))[None]
     exact = dirichlet_multinomial(released, records=5000, alpha=0.5)
-    monkeypatch.setattr(latent, "LARGEST_WORK", 0)
+    monkeypatch.setattr(latent_table, "LARGEST_WORK", 0)
     near = dirichlet_multinomial(released, records=5000, alpha=0.5)
     assert (exact.method, near.method) == ("exact", "saddlepoint")
     assert near.log_evidence == pytest.approx(exact.log_evidence, abs=1e-3)

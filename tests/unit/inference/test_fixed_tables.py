@@ -10,8 +10,8 @@ import pytest
 import understudy as us
 from understudy.core.questions import parse_question
 from understudy.demo.people import make_people, small_schema
+from understudy.inference.chosen_tables import fixed_beforehand, without_selection
 from understudy.inference.estimands import make_estimand
-from understudy.inference.fixed_tables import fixed_beforehand, without_selection
 from understudy.inference.labels import VALID
 from understudy.privacy.randomness.streams import SeededStream
 

@@ -11,7 +11,7 @@ import understudy as us
 from understudy.core.bins import bins_of
 from understudy.core.derived_attributes import Derived
 from understudy.core.questions import parse_question
-from understudy.core.terms import Factor
+from understudy.core.regression_terms import Factor
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.inference.estimands import make_estimand
 

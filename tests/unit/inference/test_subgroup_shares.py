@@ -11,8 +11,8 @@ import understudy as us
 from understudy.core.questions import parse_question
 from understudy.demo.people import make_people, small_schema
 from understudy.inference.estimands import make_estimand
-from understudy.inference.subgroup_shares import is_subgroup_share, not_rejected
-from understudy.inference.unshrunk import Raw, sampled
+from understudy.inference.judge import is_subgroup_share, not_rejected
+from understudy.inference.without_prior import Raw, sampled
 from understudy.privacy.randomness.streams import SeededStream
 
 SCHEMA = small_schema()

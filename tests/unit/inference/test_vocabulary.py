@@ -9,8 +9,7 @@ import understudy as us
 from understudy.core.bins import bins_of
 from understudy.core.questions import parse_question
 from understudy.errors import InputError, UnsupportedError
-from understudy.inference.binned import gini_of, variance_of
-from understudy.inference.estimands import make_estimand
+from understudy.inference.estimands import gini_of, make_estimand, variance_of
 
 sm = pytest.importorskip("statsmodels.api")
 patsy = pytest.importorskip("patsy")

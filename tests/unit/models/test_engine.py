@@ -11,9 +11,16 @@ from scipy.stats import chi2
 
 import understudy as us
 from understudy.errors import UnsupportedError
-from understudy.models.junction_tree import MANY, JunctionTree, cells_with, tree_cells
+from understudy.models.junction_tree import (
+    MANY,
+    JunctionTree,
+    Propagation,
+    axes_outside,
+    cells_with,
+    spread,
+    tree_cells,
+)
 from understudy.models.model import Model
-from understudy.models.propagation import Propagation, axes_outside, spread
 from understudy.models.regularised_fit import Lattice, minimise
 from understudy.privacy.randomness.streams import SeededStream
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from understudy.models.fine_bins import weights_within
+from understudy.models.published_model import weights_within
 from understudy.models.sample import draw_given, draw_inside
 from understudy.privacy.randomness.streams import SeededStream
 

@@ -8,9 +8,9 @@ from scipy.stats import kstest
 
 import understudy as us
 from understudy.core.measurement import Measurement
-from understudy.models import posterior_draws
+from understudy.models import posterior
 from understudy.models.fit import fit
-from understudy.models.posterior_draws import StreamSource, drawn_from, posterior_models
+from understudy.models.posterior import StreamSource, drawn_from, posterior_models
 from understudy.privacy.mechanisms.noise import DiscreteGaussian
 from understudy.privacy.randomness.streams import SeededStream
 
@@ -66,7 +66,7 @@ def test_small_and_large_models_are_drawn_with_like_means_and_spreads(monkeypatc
     """The posterior itself and the replicates agree to first order; sampling and noise give 0.015 and 0.02."""
     small, how = models(SeededStream(1), public=public)
     assert "posterior of its parameters" in how
-    monkeypatch.setattr(posterior_draws, "DENSE_CELLS", 1)
+    monkeypatch.setattr(posterior, "DENSE_CELLS", 1)
     large, replicated = models(SeededStream(1), 60)
     assert "replicate" in replicated
     first = np.array([one.project(("a",))[1] / one.total for one in small])
@@ -89,11 +89,11 @@ def test_public_margins_are_kept():
 
 def test_uneven_weights_are_moved_to_the_posterior(monkeypatch):
     """Forced random walk from few importance draws: the spread is that of plain importance draws."""
-    tables = [posterior_draws.table_of(SCHEMA, one) for one in measured()]
-    design = posterior_draws.make_effects(SCHEMA, SCHEMA.names, [one.margin for one in tables])
-    target = posterior_draws.Posterior(design, posterior_draws.reduce_tables(design, tables, 1000), 1000)
+    tables = [posterior.table_of(SCHEMA, one) for one in measured()]
+    design = posterior.make_effects(SCHEMA, SCHEMA.names, [one.margin for one in tables])
+    target = posterior.Posterior(design, posterior.reduce_tables(design, tables, 1000), 1000)
     plain = target.shares(drawn_from(target, 400, StreamSource(SeededStream(5), "x")))
-    monkeypatch.setattr(posterior_draws, "LEAST_EFFECTIVE", 10**9)
+    monkeypatch.setattr(posterior, "LEAST_EFFECTIVE", 10**9)
     walked = target.shares(drawn_from(target, 400, StreamSource(SeededStream(6), "x")))
     spread = plain.std(axis=0)
     assert np.all(np.abs(plain.mean(axis=0) - walked.mean(axis=0)) < 0.4 * spread)

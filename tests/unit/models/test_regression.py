@@ -13,8 +13,7 @@ import understudy as us
 from understudy.core.formula import parse_formula
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError
-from understudy.models.blockwise_regression import fit_linear, fit_logit, independent_columns
-from understudy.models.regression_design import Rows, make_design
+from understudy.models.coded_regression import Rows, fit_linear, fit_logit, independent_columns, make_design
 
 SCHEMA = us.Schema(
     attributes=(

@@ -16,7 +16,7 @@ from understudy.core.table import CodedSource, CodedTable
 from understudy.kinds.tables import _found_again, _measurements_are_charged
 from understudy.privacy.promise.accountant import compose, satisfies
 from understudy.privacy.promise.plan import plan_from_json
-from understudy.synth.shared.finding import DELTA_SHARE
+from understudy.synth.shared.found_columns import DELTA_SHARE
 
 SEX = us.Attribute(name="sex", levels=("F", "M"))
 JOB = us.Attribute(name="job", levels="discover", prefixes=(1,), longest_code=8, missing=True)

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import understudy as us
-from understudy.auditing.breach_search import breach
+from understudy.auditing.dirichlet_audit import breach
 from understudy.cli.main import app
 from understudy.commutes.source.places_file import places_table
 from understudy.core.exact_numbers import from_text, to_text

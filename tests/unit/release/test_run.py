@@ -13,7 +13,7 @@ from understudy.errors import BudgetError, DisclosureError, InputError, Untracke
 from understudy.kinds import tables
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.randomness.streams import SecureStream, SeededStream
-from understudy.release.memory import available_memory
+from understudy.release.sampling import available_memory
 from understudy.synth.methods.independent import Independent
 
 SCHEMA = us.Schema(

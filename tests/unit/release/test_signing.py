@@ -17,8 +17,15 @@ import understudy as us
 from understudy.demo.commuters import make_world
 from understudy.errors import DisclosureError, InputError
 from understudy.privacy.randomness.streams import SeededStream
-from understudy.release.signature_file import DOMAIN, encode, message_of, read_signature, statement
-from understudy.release.signing import check_signature, read_public_key
+from understudy.release.signing import (
+    DOMAIN,
+    check_signature,
+    encode,
+    message_of,
+    read_public_key,
+    read_signature,
+    statement,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::understudy.errors.UntrackedWarning")
 SCHEMA = us.Schema(

@@ -19,8 +19,7 @@ import understudy as us
 from understudy.core.spreadsheet import as_cell, from_cell
 from understudy.errors import SchemaError
 from understudy.release.csv_file import csv_table
-from understudy.release.markdown import code, markdown
-from understudy.release.readme import readme_text
+from understudy.release.readme import code, markdown, readme_text
 
 LEVELS = ("=cmd|' /C calc'!A0", "+1-2", "-", "@SUM(A1)", "\tx", "\rx", "'=x", "plain", "-5", "＝1")
 SCHEMA = us.Schema(

@@ -431,6 +431,14 @@ def test_commutes_have_a_shorter_report(tmp_path):
     assert json.loads((tmp_path / "commutes-registry.json").read_text())["deployment"]["dp_variant"][
         "data_domain"
     ].endswith("144 cells in all.")
+    assert us.report_release(commutes, to=tmp_path / "again.html").read_text().count("Synthetic commutes") > 0
+    with pytest.raises(InputError, match="only tables are compared and asked"):
+        us.report_release(commutes, to=tmp_path / "no.html", confidential=source)
+    with pytest.raises(InputError, match="only tables are compared and asked"):
+        us.report_release(commutes, to=tmp_path / "no.html", questions=["count()"])
+    assert us.plan_advice(commutes.provenance.plan, places) == ()
+    judged = us.evaluate(commutes, source)
+    assert us.compare_evaluations([("one", commutes, judged), ("two", commutes, judged)]) == {}
 
 
 @pytest.mark.full

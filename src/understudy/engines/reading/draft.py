@@ -22,12 +22,18 @@ from understudy.core.phases import tell
 from understudy.core.schema import MISSING, Attribute, Edge, Level, Schema, Special, level_text
 from understudy.core.schema_file import parse_schema, write_schema
 from understudy.engines.reading.codebooks import Codebook, read_codebook
-from understudy.engines.reading.column_profile import NUMBER, Profile
+from understudy.engines.reading.drafted_column import (
+    NUMBER,
+    Profile,
+    largest_share,
+    misplaced,
+    round_dates,
+    round_edges,
+    spread_edges,
+)
+from understudy.engines.reading.drafted_rules import rule_candidates, skip_patterns
 from understudy.engines.reading.guessed_format import ABSENT, Guess, guess_encoding, guess_format, texts_of_columns
 from understudy.engines.reading.readers import CsvReader
-from understudy.engines.reading.round_edges import largest_share, misplaced, round_dates, round_edges, spread_edges
-from understudy.engines.reading.rule_candidates import rule_candidates
-from understudy.engines.reading.skip_patterns import skip_patterns
 from understudy.engines.reading.statfiles import Labels, StatReader
 from understudy.engines.systems.local.inputs import csv_paths, open_reader, told_format, usual_delimiter
 from understudy.errors import DisclosureError, InputError

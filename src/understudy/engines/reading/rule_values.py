@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from understudy.core.arrays import Flags
 from understudy.core.mechanism import Stream
 from understudy.core.rules import Limit, bin_ends, limits_of, linked_limits, steps_of
 from understudy.core.schema import Schema
@@ -26,7 +27,6 @@ from understudy.privacy.randomness.draws import uniform_below_each
 ROUNDS = 30  # of drawing again before values are drawn between limits
 CLOSE = 1e-6  # a product with a power of ten that is this close to a whole number is taken as that number
 
-Flags = NDArray[np.bool_]
 Steps = NDArray[np.int64]
 
 

@@ -15,7 +15,7 @@ from understudy.core.result import Section
 from understudy.core.schema import Attribute
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import attacks, section_of
-from understudy.evaluation.shared.record_cells import cell_numbers
+from understudy.evaluation.shared.neighbours import cell_numbers
 from understudy.evaluation.shared.results import frame
 
 

@@ -17,7 +17,7 @@ from understudy.core.result import Finding, Section
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.attack_success import DECIDED, Tally, independent_guesses
-from understudy.evaluation.shared.record_cells import cell_numbers
+from understudy.evaluation.shared.neighbours import cell_numbers
 from understudy.evaluation.shared.results import frame
 
 

@@ -19,8 +19,7 @@ from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack import Scene, attacks, play_scenes, section_of
 from understudy.evaluation.shared.attack_success import Tally, of_a_sample
-from understudy.evaluation.shared.neighbours import Neighbours
-from understudy.evaluation.shared.record_cells import numbers_of
+from understudy.evaluation.shared.neighbours import Neighbours, numbers_of
 from understudy.evaluation.shared.results import frame
 
 MOST_PEOPLE = 20_000  # whose distances are taken

@@ -29,7 +29,7 @@ from understudy.evaluation.inputs.records import (
     span_of,
     usual_keys,
 )
-from understudy.models.regression_design import check_functions
+from understudy.models.coded_regression import check_functions
 from understudy.privacy.promise.conversion import cdp_epsilon
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, ProbabilisticDP, PureDP
 from understudy.privacy.randomness.streams import SeededStream

@@ -15,7 +15,7 @@ from understudy.core.schema import Attribute, Schema
 from understudy.core.table import CodedTable
 from understudy.engines.reading.values import as_number, values_of
 from understudy.errors import InputError
-from understudy.evaluation.shared.record_cells import numbers_of
+from understudy.evaluation.shared.neighbours import numbers_of
 
 FALSE_ALARM = 1e-4  # how rarely a holdout that shares nobody with the data may be refused
 FITTING_ROUNDS = 30  # of the law of possible rows

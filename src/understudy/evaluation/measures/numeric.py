@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.arrays import Floats
-from understudy.core.fine_grid import small_amount
+from understudy.core.bounds import small_amount
 from understudy.core.result import Finding, Section
 from understudy.core.schema import Attribute
 from understudy.engines.reading.values import as_number, values_of

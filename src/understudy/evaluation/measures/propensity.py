@@ -33,7 +33,7 @@ from understudy.evaluation.shared.classifier_columns import Features, dummy_feat
 from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.results import Collected, frame
 from understudy.evaluation.shared.table_measures import SEVERITY_OF_BAND, band
-from understudy.models.blockwise_regression import fit_logit, probabilities
+from understudy.models.coded_regression import fit_logit, probabilities
 
 Labels = NDArray[np.bool_]
 GOOD_AREA, USABLE_AREA = 0.6, 0.75

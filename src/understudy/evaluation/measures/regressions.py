@@ -18,8 +18,7 @@ from understudy.errors import ConvergenceError, InputError
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.results import Collected, frame
-from understudy.models.blockwise_regression import Fit
-from understudy.models.regression_design import INTERCEPT, Design, Rows, make_design, numbers_needed
+from understudy.models.coded_regression import INTERCEPT, Design, Fit, Rows, make_design, numbers_needed
 
 LEVEL = 0.95
 KARR = "Karr et al. (2006), interval overlap"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import BAD, ORIGINAL, Canvas, Drawing, round_ticks
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import BAD, ORIGINAL, Canvas
-from understudy.figures.ticks import round_ticks
 
 COLOURS = {
     "noise": ORIGINAL,

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import ORIGINAL, SYNTHETIC, Canvas, Drawing, ticks_at
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas
-from understudy.figures.ticks import ticks_at
 
 MOST_POINTS = 4_000
 PANELS = (("all commutes", "true", "synthetic"), ("short commutes", "true_short", "synthetic_short"))

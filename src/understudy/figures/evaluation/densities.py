@@ -6,9 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import ORIGINAL, SYNTHETIC, Canvas, Drawing, shortened
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas, shortened
 
 MOST = 12
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import BAD, ORIGINAL, QUIET, SYNTHETIC, Canvas, Drawing
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import BAD, ORIGINAL, QUIET, SYNTHETIC, Canvas
 
 COLUMNS, ROWS = 50, 20
 ALLOWED, NOBODY = "#f0c9a0", "#e3e6ec"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import ORIGINAL, SYNTHETIC, Canvas, Drawing, shortened
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas, shortened
 
 MOST = 40  # coefficients of one model
 ENDS = ("original_low", "original_high", "synthetic_low", "synthetic_high")

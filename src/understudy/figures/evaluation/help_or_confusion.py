@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import BAD, QUIET, Canvas, Drawing, shortened
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import BAD, QUIET, Canvas, shortened
 
 
 @figures.add

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import ORIGINAL, SYNTHETIC, Canvas, Drawing, shortened
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas, shortened
 
 MOST_ATTRIBUTES, MOST_LEVELS = 24, 15
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import Canvas, Drawing, round_ticks
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import Canvas
-from understudy.figures.ticks import round_ticks
 
 
 @figures.add

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import ORIGINAL, SYNTHETIC, Canvas, Drawing, round_ticks, shortened
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import ORIGINAL, SYNTHETIC, Canvas, shortened
-from understudy.figures.ticks import round_ticks
 
 
 @figures.add

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from understudy.figures.drawing import Drawing
+from understudy.figures.drawing import Canvas, Drawing, shortened
 from understudy.figures.evaluation_figure import Frames, draws_from, figures
-from understudy.figures.house_style import Canvas, shortened
 
 MOST = 40  # the most attributes that can be read
 COLOURS = "viridis_r"

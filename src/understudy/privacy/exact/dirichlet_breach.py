@@ -19,8 +19,7 @@ import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.privacy.exact.dirichlet_profile import log_weights
-from understudy.privacy.exact.disclosure_sets import RESOLUTION
-from understudy.privacy.exact.small_tables import tables_of
+from understudy.privacy.exact.small_tables import RESOLUTION, tables_of
 
 Polynomial = tuple[Floats, Floats]  # coefficients where no cell is over its threshold, and where at least one is
 MOST_LISTED = 3_000_000  # tables times outputs, where outputs are listed

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from understudy.core.folders import explained_disk_errors, publish_folder, scratch_path, sync_folder
 from understudy.errors import InputError, InternalError
-from understudy.privacy.ledger.journal_heads import Head
+from understudy.privacy.ledger.store import Head
 
 VERSION = 2
 READABLE = (1, VERSION)  # version 1 had no key and no fingerprint of the data

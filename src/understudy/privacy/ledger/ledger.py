@@ -22,7 +22,7 @@ from pathlib import Path
 
 from understudy.core.folders import as_path
 from understudy.errors import BudgetError, InputError, UnsupportedError
-from understudy.privacy.ledger.book import (
+from understudy.privacy.ledger.account_book import (
     Account,
     Book,
     Entry,
@@ -38,15 +38,19 @@ from understudy.privacy.ledger.book import (
     replay,
     write_amounts,
 )
-from understudy.privacy.ledger.journal_heads import Head, head_of, head_problems, move_head, start_head
 from understudy.privacy.ledger.store import (
     VERSION,
     Contents,
+    Head,
     LedgerFile,
     append,
     chain_problems,
     contents_of,
+    head_of,
+    head_problems,
     keep_heads,
+    move_head,
+    start_head,
 )
 from understudy.privacy.promise.definition import Definition, ProbabilisticDP, Unit, read_unit
 

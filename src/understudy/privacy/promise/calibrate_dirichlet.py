@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from understudy.core.arrays import Floats, Integers
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.exact_numbers import float_down, show_up
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.exact.dirichlet_breach import (
@@ -26,8 +26,7 @@ from understudy.privacy.exact.dirichlet_breach import (
     thresholds,
 )
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
-from understudy.privacy.exact.disclosure_sets import Booleans, disclosure_sets
-from understudy.privacy.exact.small_tables import how_many, neighbours, tables_of
+from understudy.privacy.exact.small_tables import disclosure_sets, how_many, neighbours, tables_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
 from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
 
@@ -179,11 +178,11 @@ class SmallBreach:
         mechanism = DirichletMultinomial(prior=prior, cells=self.cells, rows=self.rows)
         return mechanism.log_pmf(self.outputs[None, :, :], self.inputs[:, None, :])
 
-    def sets(self, prior: float) -> Booleans:
+    def sets(self, prior: float) -> Flags:
         """The disclosure sets at a prior, one row for each table."""
         return disclosure_sets(self.log_law(prior), self.inputs, self.pairs, self.epsilon)
 
-    def largest(self, prior: float, sets: Booleans) -> float:
+    def largest(self, prior: float, sets: Flags) -> float:
         """The largest probability of given sets over all tables."""
         return float((np.exp(self.log_law(prior)) * sets).sum(axis=1).max())
 

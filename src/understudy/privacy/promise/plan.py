@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from understudy.core.criteria import checked_criteria
-from understudy.errors import InputError
+from understudy.core.folders import as_path
+from understudy.errors import InputError, unknown_name
 from understudy.privacy.exact.gaussian_profile import Bound
 from understudy.privacy.promise.definition import Definition, Unit, definition_from_json
 from understudy.privacy.promise.event import Event, event_from_json
@@ -237,3 +240,176 @@ def plan_from_json(data: Mapping[str, Any]) -> Plan:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as problem:
         raise InputError(f"this is not a complete plan ({type(problem).__name__}: {problem}).") from None
+
+
+# What a steward demands of a release before it is made: `[criteria]` of a plan, each with a name and a number.
+#
+# Criteria are written down before the data are touched, from public facts and from what the release is for. They say
+# nothing about the data, so they are public, and the hash of the plan covers them: they cannot be fitted to what came
+# out.
+
+
+AT_MOST, AT_LEAST = "at_most", "at_least"
+# The name of each criterion, and what is compared with its number.
+CRITERIA: Mapping[str, str] = {
+    "epsilon_at_most": "epsilon of the whole release",
+    "delta_at_most": "delta of the whole release",
+    "pairs_good_percent_at_least": "percent of the tables of two attributes that are good",
+    "pairs_poor_percent_at_most": "percent of the tables of two attributes that are poor",
+    "told_apart_percent_at_most": "percent of pairs of a real and a synthetic row that a classifier tells apart",
+    "gain_per_1000_at_most": "people of 1,000 about whom an intruder is right because they took part (upper end)",
+    "told_false_per_1000_at_most": "people of 1,000 about whom something false would be believed",
+}
+
+
+def checked_criteria(given: object) -> dict[str, float]:
+    """The criteria, if each has a known name and a number that can be met.
+
+    >>> checked_criteria({"epsilon_at_most": 2})
+    {'epsilon_at_most': 2.0}
+    """
+    if not isinstance(given, Mapping):
+        raise InputError("criteria must be a table of names and numbers, such as epsilon_at_most = 1.")
+    found: dict[str, float] = {}
+    for name, number in given.items():
+        if name not in CRITERIA:
+            raise unknown_name("criterion", str(name), CRITERIA)
+        found[name] = _number(name, number)
+    return found
+
+
+def _number(name: str, number: Any) -> float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
+        raise InputError(f"criterion {name} ({number!r}) must be a number of at least 0.")
+    limit = 100 if "percent" in name else 1000 if "per_1000" in name else math.inf
+    if number > limit:
+        raise InputError(f"criterion {name} ({number!r}) must be at most {limit}.")
+    return float(number)
+
+
+# A plan as a TOML file: what a review board reads is what ``synthesize --plan`` runs.
+#
+# The file carries the hash of the plan. A file that was edited after the review no longer has its hash and is
+# refused, so a signature on the hash is a signature on the run.
+
+
+HEADER = """\
+# The reviewed plan of one run. `understudy synthesize FILE --schema SCHEMA --plan THIS` does exactly this.
+# Do not edit it: the hash below covers everything, and a changed plan is refused. Make another with `understudy plan`.
+"""
+
+
+def write_plan(plan: Plan) -> str:
+    """Write a plan as TOML text; ``read_plan`` gives back an equal plan with the same hash.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+
+    Returns
+    -------
+    str
+        The text of a plan file.
+
+    Raises
+    ------
+    InputError
+        If it is no plan.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
+    >>> "[budget]" in us.write_plan(us.plan(schema, budget=us.PureDP(epsilon=1)))
+    True
+    """
+    if not isinstance(plan, Plan):
+        raise InputError("write_plan needs a plan, which understudy.plan makes.")
+    document = plan.to_json()
+    tables = {key: document.pop(key) for key in ("budget", "unit", "options", "criteria") if key in document}
+    steps = document.pop("steps")
+    lines = [HEADER, f"hash = {_value(plan.hash)}", *_pairs(document)]
+    for key, table in tables.items():
+        lines += ["", f"[{key}]", *_pairs(table)]  # type: ignore[arg-type]
+    for step in steps:  # type: ignore[attr-defined]
+        lines += ["", "[[steps]]", *_pairs(step)]
+    return "\n".join(lines) + "\n"
+
+
+def parse_plan(text: str, where: str) -> Plan:
+    """Read what ``write_plan`` wrote; a changed file is an error."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{where} is not valid TOML: {problem}.") from None
+    document.setdefault("steps", [])
+    stated = document.pop("hash", None)
+    plan = plan_from_json(document)
+    if stated != plan.hash:
+        raise InputError(
+            f"{where} was changed after it was written: it states hash {str(stated)[:12]}..., and its contents have "
+            f"{plan.hash[:12]}.... Make the plan again with `understudy plan`, and have it reviewed."
+        )
+    return plan
+
+
+def read_plan(path: str | Path) -> Plan:
+    """Read a plan file.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Returns
+    -------
+    Plan
+        The plan.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no plan, or was changed after it was written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, understudy as us
+    >>> schema = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),))
+    >>> plan = us.plan(schema, budget=us.PureDP(epsilon=1))
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "plan.toml")
+    >>> _ = file.write_text(us.write_plan(plan))
+    >>> us.read_plan(file) == plan
+    True
+    """
+    place = as_path(path, "the plan")
+    if not place.is_file():
+        raise InputError(f"{place} is not a file; expected a plan written by `understudy plan --out`.")
+    try:
+        return parse_plan(place.read_text(encoding="utf-8"), str(place))
+    except UnicodeDecodeError:
+        raise InputError(f"{place} is not UTF-8 text; expected a plan written by `understudy plan --out`.") from None
+
+
+def _pairs(table: Mapping[str, object]) -> list[str]:
+    # TOML has no null: what is absent reads back as None.
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if value is not None]
+
+
+def _key(key: str) -> str:
+    bare = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+    return key if bare else _value(key)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):  # a JSON string is a TOML basic string, but for the delete character
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_value(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(_pairs(value))} }}" if value else "{}"
+    raise InputError(f"a plan cannot hold a {type(value).__name__}.")

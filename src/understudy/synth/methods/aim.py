@@ -23,10 +23,9 @@ from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
-from understudy.models.fit import structural_groups
+from understudy.models.fit import Tracker, structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.models.model import Model, PairMargins
-from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.promise.definition import Unit
@@ -35,26 +34,23 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity, selection_sensitivity
 from understudy.synth.shared.choosing_method import ChoosingMethod
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.margins import (
+from understudy.synth.shared.margin_methods import (
     Margin,
     check_copies,
     check_margin_sizes,
     check_model_size,
     combinations_up_to,
-    drawn_option,
     is_public,
     known_margins,
     margin_label,
     margin_step,
     public_records,
-    rows_law,
     shares_by_cells,
     total_of,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.pairs import least_variance_power, prior_while_choosing
-from understudy.synth.shared.rows import synthesis_of
-from understudy.synth.shared.strata import Strata, read_strata
+from understudy.synth.shared.pair_choice import least_variance_power, prior_while_choosing
+from understudy.synth.shared.strata import Strata, read_strata, synthesis_of
 
 MODEL_CELLS = 1_000_000
 MOST_ATTRIBUTES = 100
@@ -149,9 +145,7 @@ class Aim(ChoosingMethod):
                 "ways": self.ways,
                 "rounds": self.rounds,
                 "model_cells": self.model_cells,
-                "rows_by": rows_law(self.draws, self.rows_by),
-                **drawn_option(self.draws),
-                **self._musts.options(required),
+                **self._options_of_rows(required),
             },
             adaptive=True,
             read_by=currency.bound,

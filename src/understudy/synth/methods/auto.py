@@ -17,11 +17,11 @@ from understudy.synth.methods.independent import Independent
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.methods.mst import Mst
 from understudy.synth.methods.one_look import OneLook
-from understudy.synth.shared.forecast import USUAL_STRENGTH, forecast
-from understudy.synth.shared.margins import check_copies, check_rows, rows_law
+from understudy.synth.shared.expected_error import USUAL_STRENGTH, forecast
+from understudy.synth.shared.margin_methods import check_copies, check_rows, rows_law
+from understudy.synth.shared.merged_bins import check_refined, read_refinement
 from understudy.synth.shared.method import Request, Synthesis, check_request, configure, synthesizers
-from understudy.synth.shared.refine import check_refined, read_refinement
-from understudy.synth.shared.required import (
+from understudy.synth.shared.required_tables import (
     ANSWERS_OF_EPSILON,
     ANSWERS_OF_RHO,
     SHARE,

@@ -9,18 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from understudy.core.domain import Domain
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.core.table import CodedTable
 from understudy.errors import InputError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.cart_draw import CartDraw
-from understudy.privacy.promise.event import NoNoise
-from understudy.privacy.promise.plan import Plan, Step
-from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.privacy.promise.plan import Plan
+from understudy.synth.shared.method import Request, Synthesis, check_request, synthesizers
+from understudy.synth.shared.whole_table_draws import draw_copies, plan_draws, require_rows
 
 WARNING = (
     "NO GUARANTEE: values are drawn from leaves of trees that were grown on the confidential records, so rows of real "
@@ -53,28 +49,19 @@ class Cart:
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
-        if request.rows is None and not request.unit.public_total:
-            raise InputError("without a guarantee and under add_remove, say how many rows to draw (rows).")
-        possible = Domain(schema=schema, margin=schema.names).possible
-        steps = tuple(
-            Step(label=f"copy {copy}", margin=schema.names, action="draw", event=NoNoise(), cells=possible)
-            for copy in range(1, request.copies + 1)
-        )
+        require_rows(request)
         options = {"smallest_leaf": self.smallest_leaf}
-        return planned(schema, request, method=self.name, steps=steps, options=options, notes=(WARNING,))
+        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING,))
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         mechanism = CartDraw(
             rows=plan.rows if plan.rows is not None else gate.records, smallest_leaf=self.smallest_leaf
         )
-        draws = tuple(
-            gate.draw([mechanism], margin=schema.names, label=step.label, copy=copy)
-            for copy, step in enumerate(plan.steps, start=1)
-        )
-        tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
-        return Synthesis(
-            tables=tables,
-            draws=draws,
+        return draw_copies(
+            plan,
+            schema,
+            gate,
+            mechanism,
             rows_drawn="drawn from the leaves of trees grown on the data (each copy a fresh draw)",
-            warnings=(WARNING,),
+            warning=WARNING,
         )

@@ -37,7 +37,7 @@ from understudy.privacy.promise.definition import ApproxDP, Definition, Probabil
 from understudy.privacy.promise.event import ApproxLoss, PureLoss, Strata, breach_loss, promises_definition_6
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.required import named_needs
+from understudy.synth.shared.required_tables import named_needs
 
 MAX_STRATA = 10_000
 BREACH_NOTE = (

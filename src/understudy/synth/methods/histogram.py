@@ -39,7 +39,7 @@ from understudy.synth.shared.method import (
     planned,
     synthesizers,
 )
-from understudy.synth.shared.required import named_needs
+from understudy.synth.shared.required_tables import named_needs
 
 MAX_CELLS = 10_000_000
 TOTAL_SHARE = Fraction(1, 50)

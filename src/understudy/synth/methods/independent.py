@@ -13,7 +13,7 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.shared.choosing_method import FittedMethod
-from understudy.synth.shared.margins import drawn_option, rows_law
+from understudy.synth.shared.margin_methods import drawn_option, rows_law
 from understudy.synth.shared.method import Request, Synthesis, renamed, synthesizers
 
 

@@ -22,9 +22,8 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, InternalError, UnsupportedError, unknown_name
 from understudy.models.fit import MAX_CELLS, Known, build_tree, structural_groups
-from understudy.models.junction_tree import JunctionTree, Margin
+from understudy.models.junction_tree import JunctionTree, Margin, Propagation, axes_outside, spread
 from understudy.models.model import Model
-from understudy.models.propagation import Propagation, axes_outside, spread
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.noise import Exact
@@ -32,7 +31,7 @@ from understudy.privacy.promise.definition import Definition, NonPrivate
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.synth.shared.choosing_method import RefiningMethod
-from understudy.synth.shared.margins import (
+from understudy.synth.shared.margin_methods import (
     check_copies,
     check_margin_sizes,
     check_model_size,
@@ -47,11 +46,10 @@ from understudy.synth.shared.margins import (
     total_of,
     whole_number,
 )
+from understudy.synth.shared.merged_bins import refuse_without_model
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.refine import refuse_without_model
-from understudy.synth.shared.required import LABEL, Required
-from understudy.synth.shared.rows import synthesis_of
-from understudy.synth.shared.strata import Fitter, Strata, read_strata, synthesis_in_strata
+from understudy.synth.shared.required_tables import LABEL, Required
+from understudy.synth.shared.strata import Fitter, Strata, read_strata, synthesis_in_strata, synthesis_of
 
 SPLITS = ("optimal", "equal")
 POSTPROCESS = ("joint", "published")

@@ -33,32 +33,29 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import selection_sensitivity
 from understudy.synth.shared.choosing_method import ChoosingMethod
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.margins import (
+from understudy.synth.shared.margin_methods import (
     TOTAL,
     Margin,
     check_copies,
     check_margin_sizes,
     check_model_size,
-    drawn_option,
     known_margins,
     margin_label,
     margin_step,
     public_records,
-    rows_law,
     shares_by_cells,
     total_of,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.pairs import (
+from understudy.synth.shared.pair_choice import (
     Independence,
     least_variance_power,
     one_way_margins,
     one_way_steps,
     possible_pairs,
 )
-from understudy.synth.shared.required import Required
-from understudy.synth.shared.rows import synthesis_of
-from understudy.synth.shared.strata import Strata, read_strata
+from understudy.synth.shared.required_tables import Required
+from understudy.synth.shared.strata import Strata, read_strata, synthesis_of
 
 ONE_WAY, CHOOSING = Fraction(1, 3), Fraction(1, 6)  # of the budget; the pairs get the rest
 MODEL_CELLS = 5_000_000
@@ -122,9 +119,7 @@ class Mst(ChoosingMethod):
             options={
                 "strata": self.strata,
                 "model_cells": self.model_cells,
-                "rows_by": rows_law(self.draws, self.rows_by),
-                **drawn_option(self.draws),
-                **self._musts.options(required),
+                **self._options_of_rows(required),
             },
             adaptive=True,
             notes=("Larger pairs get larger shares of what the pairs have together, once the tree is known.",),

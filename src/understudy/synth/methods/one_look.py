@@ -25,10 +25,9 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError, unknown_name
-from understudy.models.fit import Known
+from understudy.models.fit import Known, Tracker
 from understudy.models.junction_tree import tree_cells
 from understudy.models.model import PairMargins
-from understudy.models.tracker import Tracker
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.noise import Geometric
@@ -37,24 +36,21 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.synth.shared.choosing_method import AGAIN, ChoosingMethod
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.expected_error import PairChoice, shrunk_departures
-from understudy.synth.shared.forecast import USUAL_RECORDS
-from understudy.synth.shared.margins import (
+from understudy.synth.shared.expected_error import USUAL_RECORDS, PairChoice, shrunk_departures
+from understudy.synth.shared.margin_methods import (
     Margin,
     check_copies,
     check_margin_sizes,
     check_model_size,
-    drawn_option,
     known_margins,
     margin_label,
     margin_step,
     public_records,
-    rows_law,
     total_of,
     total_variance,
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
-from understudy.synth.shared.pairs import (
+from understudy.synth.shared.pair_choice import (
     OF_EMPTY,
     Independence,
     kept_together,
@@ -63,9 +59,8 @@ from understudy.synth.shared.pairs import (
     possible_pairs,
     prior_while_choosing,
 )
-from understudy.synth.shared.required import Required
-from understudy.synth.shared.rows import synthesis_of
-from understudy.synth.shared.strata import Strata, read_strata
+from understudy.synth.shared.required_tables import Required
+from understudy.synth.shared.strata import Strata, read_strata, synthesis_of
 
 MODEL_CELLS = 1_000_000
 FIRST_CELLS = 0.3  # the part of the model for pairs chosen by the first look; the rest is for pairs of a second look
@@ -161,9 +156,7 @@ class OneLook(ChoosingMethod):
                 "strata": self.strata,
                 "model_cells": self.model_cells,
                 **({} if self.look_again == "auto" else {"look_again": self.look_again}),
-                "rows_by": rows_law(self.draws, self.rows_by),
-                **drawn_option(self.draws),
-                **self._musts.options(required),
+                **self._options_of_rows(required),
             },
             adaptive=True,
             read_by=currency.bound,

@@ -10,19 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from understudy.core.domain import Domain
 from understudy.core.exact_numbers import read_exact
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.core.table import CodedTable
 from understudy.errors import InputError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
-from understudy.privacy.promise.event import NoNoise
-from understudy.privacy.promise.plan import Plan, Step
-from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.privacy.promise.plan import Plan
+from understudy.synth.shared.method import Request, Synthesis, check_request, synthesizers
+from understudy.synth.shared.whole_table_draws import draw_copies, plan_draws, require_rows
 
 PRIOR = "1"  # synthpop's default (Raab 2022, footnote 17), as in the histogram without a guarantee
 WARNING = (
@@ -60,28 +56,19 @@ class ReverseMapped:
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
-        if request.rows is None and not request.unit.public_total:
-            raise InputError("without a guarantee and under add_remove, say how many rows to draw (rows).")
-        possible = Domain(schema=schema, margin=schema.names).possible
-        steps = tuple(
-            Step(label=f"copy {copy}", margin=schema.names, action="draw", event=NoNoise(), cells=possible)
-            for copy in range(1, request.copies + 1)
-        )
+        require_rows(request)
         notes = (WARNING, *((REPAIRED,) if schema.zeros else ()))
-        return planned(schema, request, method=self.name, steps=steps, options={"prior": self.prior}, notes=notes)
+        return plan_draws(schema, request, method=self.name, options={"prior": self.prior}, notes=notes)
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         rows = plan.rows if plan.rows is not None else gate.records
         mechanism = ReverseMappedDraw(prior=self.prior, rows=rows)
-        draws = tuple(
-            gate.draw([mechanism], margin=schema.names, label=step.label, copy=copy)
-            for copy, step in enumerate(plan.steps, start=1)
-        )
-        tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
-        return Synthesis(
-            tables=tables,
-            draws=draws,
+        return draw_copies(
+            plan,
+            schema,
+            gate,
+            mechanism,
             rows_drawn="drawn from the data and mapped to their margins (each copy a fresh draw)",
+            warning=WARNING,
             notes=(SCALED,) if plan.rows is not None else (),
-            warnings=(WARNING,),
         )

@@ -9,18 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from understudy.core.domain import Domain
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
-from understudy.core.table import CodedTable
 from understudy.errors import InputError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.saturated_draw import SaturatedDraw
-from understudy.privacy.promise.event import NoNoise
-from understudy.privacy.promise.plan import Option, Plan, Step
-from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
+from understudy.privacy.promise.plan import Option, Plan
+from understudy.synth.shared.method import Request, Synthesis, check_request, synthesizers
+from understudy.synth.shared.whole_table_draws import draw_copies, plan_draws, require_rows
 
 WARNING = (
     "NO GUARANTEE: every cell of the confidential table is drawn around its own count, so rows of real people come "
@@ -72,32 +68,24 @@ class Saturated:
         check_request(type(self), schema, request)
         if self.random_rows and request.rows is not None:
             raise InputError("with random_rows the number of rows is random; leave rows out.")
-        if not self.random_rows and request.rows is None and not request.unit.public_total:
-            raise InputError("without a guarantee and under add_remove, say how many rows to draw (rows).")
+        if not self.random_rows:
+            require_rows(request)
         self._mechanism().check_size(schema.cells())
-        possible = Domain(schema=schema, margin=schema.names).possible
-        steps = tuple(
-            Step(label=f"copy {copy}", margin=schema.names, action="draw", event=NoNoise(), cells=possible)
-            for copy in range(1, request.copies + 1)
-        )
         options: dict[str, Option] = {
             "law": self.law, "sigma": self.sigma, "alpha": self.alpha, "random_rows": self.random_rows,
         }  # fmt: skip
-        return planned(schema, request, method=self.name, steps=steps, options=options, notes=(WARNING,))
+        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING,))
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         rows = plan.rows
         if rows is None and not self.random_rows:
             rows = gate.records
         mechanism = self._mechanism(rows)
-        draws = tuple(
-            gate.draw([mechanism], margin=schema.names, label=step.label, copy=copy)
-            for copy, step in enumerate(plan.steps, start=1)
-        )
-        tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
-        return Synthesis(
-            tables=tables,
-            draws=draws,
+        return draw_copies(
+            plan,
+            schema,
+            gate,
+            mechanism,
             rows_drawn="a random count for each cell of the table (each copy a fresh draw)",
-            warnings=(WARNING,),
+            warning=WARNING,
         )

@@ -11,13 +11,12 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError
 from understudy.privacy.promise.definition import Unit
-from understudy.privacy.promise.plan import Plan
-from understudy.synth.shared.margins import check_rows, total_of
+from understudy.privacy.promise.plan import Option, Plan
+from understudy.synth.shared.margin_methods import check_rows, drawn_option, rows_law, total_of
+from understudy.synth.shared.merged_bins import Refined, check_refined, refuse_without_model
 from understudy.synth.shared.method import Synthesis
-from understudy.synth.shared.refine import Refined, check_refined, refuse_without_model
-from understudy.synth.shared.required import SHARE, Musts, Required
-from understudy.synth.shared.rows import synthesis_of
-from understudy.synth.shared.strata import read_strata
+from understudy.synth.shared.required_tables import SHARE, Musts, Required
+from understudy.synth.shared.strata import read_strata, synthesis_of
 
 AGAIN = "again "  # the labels of tables that were chosen after others had been measured begin with this
 FEWEST_CELLS, MOST_CELLS = 1_000, 20_000_000  # that a model may be limited to
@@ -48,6 +47,11 @@ class FittedMethod:
     @property
     def _musts(self) -> Musts:
         return Musts(must=self.must, must_share=self.must_share, must_rows=self.must_rows)
+
+    def _options_of_rows(self, required: Required) -> dict[str, Option]:
+        """The options of a plan that say how rows are drawn and what must be answerable."""
+        law = {"rows_by": rows_law(self.draws, self.rows_by), **drawn_option(self.draws)}
+        return {**law, **self._musts.options(required)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

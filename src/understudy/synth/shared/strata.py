@@ -9,7 +9,7 @@ charges that; see docs/theory/margins.md. Everything below is post-processing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -30,6 +30,7 @@ from understudy.models.published_model import Fitted, FittedPart
 from understudy.models.sample import DESCRIPTIONS, draw_cells
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan
+from understudy.synth.shared.margin_methods import rows_law, synthesis_from
 from understudy.synth.shared.method import MAX_ROWS, Synthesis
 
 Margin = tuple[str, ...]
@@ -263,3 +264,30 @@ def synthesis_in_strata(
 def _public_sizes(strata: Strata, known: dict[Margin, NDArray[np.int64]]) -> NDArray[np.float64]:
     margin, values = next((m, v) for m, v in known.items() if set(strata.names) <= set(m))
     return np.array([float(strata.slice(values, margin, part).sum()) for part in strata.parts])
+
+
+# From measurements to rows, for every method that measures margins: one model, or one for each stratum.
+
+
+def synthesis_of(
+    plan: Plan, strata: Strata, measured: Sequence[Measurement], *, total: float, stream: Stream, draws: str,
+    rows_by: str | None, known: dict[Margin, NDArray[np.int64]] | None = None, notes: tuple[str, ...] = (),
+    modelled: Sequence[Measurement] | None = None,
+) -> Synthesis:  # fmt: skip
+    """Everything measured is fitted together, and the copies are drawn: post-processing.
+
+    ``modelled``: what rows are fitted to, where no model holds everything that was measured for ``infer``.
+    """
+    law, public = rows_law(draws, rows_by), known or {}
+    used = measured if modelled is None else modelled
+    if len(used) < len(measured):
+        notes = (*notes, f"Rows follow {len(used)} of the {len(measured)} measured tables; infer reads all of them.")
+    if strata.names:
+        made = synthesis_in_strata(
+            plan, strata, used, total=total, rows_by=law, stream=stream, known=public, notes=notes
+        )
+    else:
+        made, _ = synthesis_from(
+            plan, strata.schema, used, total=total, rows_by=law, stream=stream, known=public, draws=draws, notes=notes
+        )
+    return replace(made, measurements=tuple(measured))

@@ -13,7 +13,7 @@ import pyreadstat
 import pytest
 
 from understudy.core.schema_file import parse_schema, read_schema
-from understudy.engines.reading import column_profile as profile
+from understudy.engines.reading import drafted_column as profile
 from understudy.engines.reading.draft import HEAD, draft_schema, write_draft
 from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import DisclosureError, InputError, SchemaError

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.core.schema import Attribute
-from understudy.engines.reading.column_profile import rounded_down
-from understudy.engines.reading.round_edges import MOST_BINS, largest_share, round_dates, round_edges, spread_edges
+from understudy.engines.reading.drafted_column import (
+    MOST_BINS,
+    largest_share,
+    round_dates,
+    round_edges,
+    rounded_down,
+    spread_edges,
+)
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False, allow_infinity=False)
 

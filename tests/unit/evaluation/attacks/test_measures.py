@@ -20,7 +20,7 @@ from understudy.evaluation.attacks.uniqueness import Uniqueness, key_sets, uniqu
 from understudy.evaluation.inputs.comparison import Comparison
 from understudy.evaluation.inputs.records import Records
 from understudy.evaluation.shared.attack_success import Outcome, Tally, residual
-from understudy.evaluation.shared.record_cells import cell_numbers, numbers_of
+from understudy.evaluation.shared.neighbours import cell_numbers, numbers_of
 
 LEVELS = (3, 2, 4)
 SCHEMA = us.Schema(

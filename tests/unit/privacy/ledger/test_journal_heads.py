@@ -12,8 +12,8 @@ import pytest
 
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.ledger.journal_heads import HEADS_TABLE, Head
 from understudy.privacy.ledger.ledger import Entry, Ledger
+from understudy.privacy.ledger.store import HEADS_TABLE, Head
 from understudy.privacy.promise.definition import PureDP, Unit
 
 EARLY = Path(__file__).parents[3] / "golden" / "ledger_v1.sql"

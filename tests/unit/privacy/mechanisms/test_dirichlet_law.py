@@ -86,7 +86,7 @@ def test_priors_are_exact_and_shared():
 def test_theorem_4_3_is_sufficient_always_and_exact_with_more_cells_than_rows():
     for (cells, rows), epsilon, prior in product([(2, 4), (3, 3), (4, 3), (5, 2)], [0.7, 1.6], [0.3, 1.2]):
         exact = us.audit(us.DirichletMultinomial(prior=prior, cells=cells, rows=rows), records=3)
-        from understudy.privacy.exact.disclosure_sets import disclosure_sets
+        from understudy.privacy.exact.small_tables import disclosure_sets
 
         space = exact._space
         sets = disclosure_sets(space.log_law, space.inputs, space.pairs, epsilon)

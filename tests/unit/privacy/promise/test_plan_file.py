@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from understudy.errors import InputError
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, Unit
 from understudy.privacy.promise.event import GeometricNoise, NoNoise, PureLoss, Strata
-from understudy.privacy.promise.plan import Plan, Step
-from understudy.privacy.promise.plan_file import parse_plan, read_plan, write_plan
+from understudy.privacy.promise.plan import Plan, Step, parse_plan, read_plan, write_plan
 
 NOISE = GeometricNoise(l1=Fraction(2), scale=Fraction(20, 3))
 

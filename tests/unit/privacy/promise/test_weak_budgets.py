@@ -9,7 +9,7 @@ import pytest
 
 import understudy as us
 from understudy.errors import BudgetError, InputError, RowsLeftOutWarning, UntrackedWarning
-from understudy.privacy.promise import weak_budgets
+from understudy.privacy.promise import definition
 
 SCHEMA = us.Schema(attributes=(us.Attribute(name="sex", levels=("F", "M")),), ignore=("who",))
 ROWS = pa.table({"sex": ["F", "M"] * 1000, "who": [str(number // 4) for number in range(2000)]})
@@ -23,7 +23,7 @@ def as_for_everybody(budgets_of_any_size, monkeypatch):
         ("LARGEST_DELTA", Fraction(1, 1000)),
         ("EXPECTED_RECORDS", 1),
     ):
-        monkeypatch.setattr(weak_budgets, name, value)
+        monkeypatch.setattr(definition, name, value)
 
 
 @pytest.mark.parametrize(

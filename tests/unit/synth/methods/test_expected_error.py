@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import understudy as us
-from understudy.synth.shared.forecast import USUAL_RECORDS, assumed_choice, forecast
+from understudy.synth.shared.expected_error import USUAL_RECORDS, assumed_choice, forecast
 
 SCHEMA = us.Schema(
     attributes=tuple(

@@ -7,8 +7,10 @@ again and again, does not read the file again.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -16,28 +18,31 @@ from typing import Any, ClassVar
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import CodeCounts, Counts, SparseCounts
+from understudy.core.discovered_codes import OTHER
 from understudy.core.mechanism import Words
-from understudy.core.schema import Schema
+from understudy.core.schema import MISSING, Attribute, Schema
+from understudy.core.spreadsheet import as_cell
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.counting.bounding import rows_to_leave_out
 from understudy.engines.counting.kernel import flat_cells
 from understudy.engines.counting.packing import hash_rows, pack, word_groups
-from understudy.engines.counting.requests import (
+from understudy.engines.counting.scanned_source import (
+    ScannedSource,
     check_margin,
     dense_cells,
     must_be_bounded,
     needed_attributes,
 )
-from understudy.engines.counting.scanned_source import ScannedSource
 from understudy.engines.counting.tally import Tally
 from understudy.engines.engine import engines
-from understudy.engines.reading.codes import CodeTally, open_codes, text_words
 from understudy.engines.reading.encode import Encoder, check_header, code_type, columns_to_read
 from understudy.engines.reading.readers import Reader, private_settings
+from understudy.engines.reading.values import canonical_texts, check_type, plain, readable_column
 from understudy.errors import InputError, UnderstudyError, UnsupportedError, unknown_name
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.fingerprint import RowSum
@@ -379,3 +384,76 @@ def count_cells(batches: Iterable[Integers], *, memory: str = MEMORY) -> tuple[I
                 "files? TMPDIR names another folder for them."
             ) from None
     return result[0].finished(), result[1].finished()
+
+
+# Texts of columns with codes to discover: counted as they are, and hashed so that rows can be recognised.
+
+
+def open_codes(schema: Schema) -> tuple[str, ...]:
+    """The attributes whose codes are to be found without a public list."""
+    return tuple(one.name for one in schema.open if one.most_codes and not one.among)
+
+
+class CodeTally:
+    """Counts the texts of one column over all batches. Confidential."""
+
+    def __init__(self, attribute: Attribute, missing_text: str | None, length: int | None) -> None:
+        self._attribute = attribute
+        self._missing_text = missing_text
+        self._length = length
+        self._counted: Counter[str] = Counter()
+
+    def add(self, array: pa.Array, keep: NDArray[np.bool_]) -> None:
+        """The rows of a batch that are kept."""
+        with readable_column(self._attribute.name):
+            texts = _texts(array, self._attribute.name).filter(pa.array(keep))
+            for pair in pc.value_counts(texts).to_pylist():
+                if (code := self._code(pair["values"])) is not None:
+                    self._counted[code] += pair["counts"]
+
+    def _code(self, text: str | None) -> str | None:
+        """What a text is counted as; None if it is missing, too long, or cannot be a level."""
+        if not text or text == self._missing_text or len(text) > self._attribute.longest_code:
+            return None
+        if self._length is not None:
+            if len(text) <= self._length:
+                return None
+            text = text[: self._length]
+        return text if _can_be_level(text) else None
+
+    def counts(self) -> CodeCounts:
+        codes = tuple(sorted(self._counted))
+        values = np.array([self._counted[code] for code in codes], dtype=np.int64)
+        return CodeCounts(margin=(self._attribute.name,), _codes=codes, _values=values)
+
+
+def _can_be_level(text: str) -> bool:
+    """False for texts with another meaning in a release, and for texts that two levels would share in a CSV file."""
+    return text not in (OTHER, MISSING) and not (text.startswith("'") and as_cell(text[1:]) == text)
+
+
+def text_words(raw: pa.RecordBatch, schema: Schema) -> list[Integers]:
+    """For each column whose codes are to be found, a hash of the text of each row."""
+    words = []
+    for name in open_codes(schema):
+        with readable_column(name):
+            encoded = _texts(raw.column(name), name).dictionary_encode()
+        hashes = [_hash(text) for text in encoded.dictionary.to_pylist()] + [0]
+        places = pc.fill_null(encoded.indices.cast(pa.int64()), len(hashes) - 1)
+        words.append(np.array(hashes, dtype=np.int64)[places.to_numpy(zero_copy_only=False)])
+    return words
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
+
+
+def _texts(array: pa.Array, name: str) -> pa.Array:
+    array = plain(array)
+    check_type(array.type, name)
+    array.validate(full=True)
+    if pa.types.is_dictionary(array.type):
+        return _texts(plain(array.dictionary), name).take(array.indices)
+    if pa.types.is_null(array.type):
+        return array.cast(pa.large_string())
+    return canonical_texts(array)

@@ -21,13 +21,13 @@ from understudy.core.counts import Counts, SparseCounts
 from understudy.core.mechanism import Stream, Words
 from understudy.core.schema import Schema
 from understudy.engines.counting.bounding import PURPOSE, refuse_missing_ids
-from understudy.engines.counting.requests import (
+from understudy.engines.counting.scanned_source import (
+    ScannedSource,
     check_margin,
     dense_cells,
     must_be_bounded,
     needed_attributes,
 )
-from understudy.engines.counting.scanned_source import ScannedSource
 from understudy.engines.engine import engines
 from understudy.engines.reading.encode import code_type, columns_to_read
 from understudy.engines.systems.spark.keyed_tasks import (

@@ -29,7 +29,7 @@ from understudy.core.table import Codes
 from understudy.engines.counting.bounding import id_texts
 from understudy.engines.counting.kernel import flat_cells
 from understudy.engines.counting.packing import hash_rows, unpack
-from understudy.engines.counting.requests import needed_attributes
+from understudy.engines.counting.scanned_source import needed_attributes
 from understudy.engines.counting.tally import Tally
 from understudy.engines.reading.encode import Encoder
 from understudy.engines.reading.readers import CsvReader, parquet_batches, parquet_shape

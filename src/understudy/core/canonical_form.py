@@ -1,0 +1,133 @@
+"""The canonical form of attributes and schemas, which fingerprints are made of; digits and distances of values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from html import escape
+from typing import TYPE_CHECKING
+
+from understudy.core.bounds import canonical_bounds
+from understudy.core.discovered_codes import canonical_codes
+from understudy.errors import SchemaError
+
+if TYPE_CHECKING:
+    from understudy.core.schema import Attribute, Schema
+
+
+def canonical_attribute(a: Attribute) -> dict[str, object]:
+    """Plain values from which a fingerprint is made."""
+    from understudy.core.schema import level_text
+
+    return {
+        "name": a.name,
+        "levels": list(a.levels),
+        "edges": [level_text(e) for e in a.edges],
+        "kind": a.kind,
+        "integer": a.integer,
+        "outside": a.outside,
+        "missing": a.missing,
+        "special": [[level_text(c), t] for c, t in a.special],
+        "ordered": a.ordered,
+        "label": a.label,
+        "level_labels": list(a.level_labels),
+        "density": a.density,
+        **({} if a.decimals is None else {"decimals": a.decimals}),
+        **({"tree": list(a.tree)} if a.tree else {}),
+        **({"distances": [list(row) for row in a.distances]} if a.distances else {}),
+        **({"always_measure": True} if a.always_measure else {}),
+        **(canonical_bounds(a) if a.bounds else {}),
+        **(canonical_codes(a) if a.most_codes else {}),
+    }
+
+
+def check_decimals(attribute: Attribute, decimals: int, given: Sequence[int | float]) -> None:
+    """Refuses edges and special codes with more digits than are declared, or than a double holds."""
+    where = f"attribute '{attribute.name}'"
+    if not given or (attribute.integer and decimals):
+        raise SchemaError(f"{where}: decimals go with numbers that are not whole.")
+    scaled = [Decimal(str(value)).scaleb(decimals) for value in given]
+    if any(value != value.to_integral_value() for value in scaled):
+        raise SchemaError(f"{where}: an edge or special code has more than the {decimals} decimals that are declared.")
+    if any(abs(value) > 2**53 for value in scaled):
+        raise SchemaError(f"{where}: a double does not hold numbers so large with {decimals} decimals; declare fewer.")
+
+
+def check_meaning(attribute: Attribute) -> None:
+    """Refuses a tree or distances of levels that do not fit them."""
+    where = f"attribute '{attribute.name}'"
+    if not attribute.tree and not attribute.distances:
+        return
+    if attribute.ordered or not attribute.levels or (attribute.tree and attribute.distances):
+        raise SchemaError(f"{where}: tree or distances, one of them, goes with levels that are not ordered.")
+    count = len(attribute.levels)
+    if attribute.tree:
+        if len(attribute.tree) != count or not all(isinstance(path, str) and path for path in attribute.tree):
+            raise SchemaError(f'{where}: tree must have a path such as "health/nurse" for each level, in order.')
+        return
+    rows = tuple(tuple(row) if isinstance(row, list | tuple) else () for row in attribute.distances)
+    object.__setattr__(attribute, "distances", rows)
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) and one >= 0 for r in rows for one in r)
+    square = len(rows) == count and all(len(row) == count for row in rows)
+    if (
+        not numbers
+        or not square
+        or any(
+            rows[i][j] != rows[j][i] or rows[i][i] != 0 or not math.isfinite(rows[i][j])
+            for i in range(count)
+            for j in range(count)
+        )
+    ):
+        raise SchemaError(
+            f"{where}: distances must be {count} lists of {count} numbers, none negative, the same both ways and 0 "
+            "from a level to itself."
+        )
+
+
+def levels_apart(attribute: Attribute) -> tuple[tuple[float, ...], ...]:
+    """How far unordered levels are from each other, by their distances or their tree."""
+    if attribute.distances:
+        return tuple(tuple(float(one) for one in row) for row in attribute.distances)
+    paths = [path.split("/") for path in attribute.tree]
+
+    def steps(one: list[str], other: list[str]) -> float:
+        shared = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+        common = min(len(one), len(other)) if shared is None else shared
+        return float(len(one) + len(other) - 2 * common)
+
+    return tuple(tuple(steps(one, other) for other in paths) for one in paths)
+
+
+def canonical_schema(schema: Schema) -> dict[str, object]:
+    """Plain values from which the fingerprint of a schema is made."""
+    plain: dict[str, object] = {
+        "version": 1,
+        "attributes": [canonical_attribute(a) for a in schema.attributes],
+        "impossible": [rule.canonical() for rule in schema.impossible],
+        "ignore": sorted(schema.ignore),
+    }
+    if schema.derived:
+        plain["derived"] = [derived.canonical() for derived in schema.derived]
+    if schema.rules:
+        plain["rules"] = [rule.canonical() for rule in schema.rules]
+    if schema.workload:
+        plain["workload"] = list(schema.workload)
+    if schema.identifiers:
+        plain["identifiers"] = [[one.name, one.fake] for one in schema.identifiers]
+    return plain
+
+
+def schema_html(schema: Schema) -> str:
+    """A schema as a table, for notebooks."""
+    rows = "".join(
+        f"<tr><td>{escape(a.name)}</td><td>{escape(a.label)}</td><td>{a.kind}</td><td>{a.size}</td>"
+        f"<td>{escape(', '.join(a.code_names[:8]) + (', ...' if a.size > 8 else ''))}</td></tr>"
+        for a in schema.attributes
+    )
+    zeros = "".join(f"<li>{escape(rule.describe())}</li>" for rule in (*schema.impossible, *schema.rules))
+    return (
+        f"<div><b>Schema</b>: {len(schema.attributes)} attributes, {schema.cells():,} cells"
+        "<table><tr><th>name</th><th>label</th><th>kind</th><th>codes</th><th>values</th></tr>"
+        f"{rows}</table>{f'Impossible:<ul>{zeros}</ul>' if zeros else ''}</div>"
+    )

@@ -1,0 +1,397 @@
+"""What one column of confidential data looks like, gathered in one pass, and round edges for it.
+
+For the draft of a schema and nothing else.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from understudy.engines.reading.values import (
+    EPOCH,
+    canonical_texts,
+    check_type,
+    is_text,
+    iso_day_number,
+    plain,
+    readable_column,
+)
+from understudy.errors import SchemaError
+
+MOST_DISTINCT = 20_000  # values told apart in one column; more are no levels of anything
+MOST_WORDS = 6  # different texts beside numbers; with more of them a column is one of texts
+LONGEST_WORD = 16  # letters of such a text
+NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+LEADING_ZERO = re.compile(r"\s*[+-]?0\d.*")
+LEAST_CODE, MANY_ROWS, OFTEN = 9990, 10, 0.005  # such a number, rows and share of the rows: no amount is so frequent
+LONG_RANGE = 300  # different whole numbers without a gap; ages and years have fewer
+COMMA_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d{3})*,\d+\s*")  # 1234,50 and 1.234,50
+OTHER_DAY = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})( .*)?|\d{4}[./]\d{1,2}[./]\d{1,2}( .*)?")
+CODE = re.compile(r"9{2,}|9+[678]|-[1-9]|-9{2,}|-9+[678]")  # 99, 999, 99998, -8, -99: how surveys write "no answer"
+
+
+@dataclass(slots=True, kw_only=True)
+class Profile:
+    """Counts and ranges of one column. ``counts`` is None once there are too many different values to keep."""
+
+    name: str
+    rows: int = 0
+    missing: int = 0
+    readable: bool = True
+    boolean: bool = False
+    counts: Counter[str] | None = field(default_factory=Counter)
+    distinct_seen: int = 0  # different values when counting stopped
+    rows_seen: int = 0  # rows when counting stopped
+    span_seen: float = math.inf  # of the numbers when counting stopped
+    numbers: bool = True  # every text is a number, but for a few words
+    words: Counter[str] = field(default_factory=Counter)  # texts beside numbers: "N", "NA", "refused"
+    whole: bool = True
+    plain_integers: bool = True  # every text is the one way to write its whole number
+    finite: bool = True
+    low: float = math.inf  # of values that do not look like codes
+    high: float = -math.inf
+    codes: Counter[float] = field(default_factory=Counter)
+    spread: Counter[float] = field(default_factory=Counter)  # values rounded to a sixteenth of their size
+    divisor: int = 0  # of all whole numbers
+    digits: set[int] = field(default_factory=set)  # numbers of digits of whole numbers
+    decimals: int = 0  # most digits behind the point
+    commas: int = 0  # rows with a number that is written with a decimal comma
+    other_days: int = 0  # rows with a day that is not written 2026-11-17
+    dates: bool = True
+    first: datetime.date = datetime.date.max
+    last: datetime.date = datetime.date.min
+    letters: int = 0
+    longest: int = 0
+
+    @property
+    def filled(self) -> int:
+        return self.rows - self.missing
+
+    @property
+    def nearly_distinct(self) -> bool:
+        """Whether nearly every row has a value of its own."""
+        if self.counts is None:
+            return self.distinct_seen >= 0.9 * self.rows_seen
+        return self.filled >= 20 and len(self.counts) >= 0.9 * self.filled
+
+    def add(self, array: pa.Array, *, missing_text: str | None) -> None:
+        """Takes in one batch of the column."""
+        self.rows += len(array)
+        array = plain(array)
+        try:
+            check_type(array.type, self.name)
+        except SchemaError:
+            self.readable = False
+            return
+        if pa.types.is_dictionary(array.type):
+            array = plain(array.dictionary_decode())
+        if pa.types.is_null(array.type):
+            self.missing += len(array)
+            return
+        typed_date = pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)
+        self.boolean |= pa.types.is_boolean(array.type)
+        text = is_text(array.type)
+        with readable_column(self.name):
+            array.validate(full=True)
+            texts = canonical_texts(array)
+        for found in pc.value_counts(texts).to_pylist():
+            value, rows = found["values"], found["counts"]
+            if value is None or (text and missing_text is not None and value in (missing_text, "")):
+                self.missing += rows
+            else:
+                self._take(value, rows, typed_date=typed_date)
+
+    def _take(self, value: str, rows: int, *, typed_date: bool) -> None:
+        if self.counts is not None:
+            self.counts[value] += rows
+            if len(self.counts) > MOST_DISTINCT:
+                self.distinct_seen, self.rows_seen = len(self.counts), self.counts.total()
+                self.span_seen = self.high - self.low
+                self.counts = None
+        self.letters += rows * len(value)
+        self.longest = max(self.longest, len(value))
+        self._take_date(value)
+        self.commas += rows * bool(COMMA_NUMBER.fullmatch(value))
+        self.other_days += rows * bool(OTHER_DAY.fullmatch(value))
+        if typed_date:
+            self.numbers = False
+        if self.numbers:
+            self._take_number(value, rows)
+
+    def _take_number(self, text: str, rows: int) -> None:
+        if text in ("inf", "-inf"):
+            self.finite = False
+            return
+        if LEADING_ZERO.fullmatch(text) and "." not in text:
+            self.numbers = False
+            return
+        if not NUMBER.fullmatch(text):
+            self.words[text.strip()] += rows
+            self.numbers = len(self.words) <= MOST_WORDS and len(text.strip()) <= LONGEST_WORD and bool(text.strip())
+            return
+        number = float(text)
+        if math.isinf(number):
+            self.finite = False
+            return
+        self.whole &= number == int(number)
+        self.plain_integers &= abs(number) <= 2**53 and text == str(int(number))
+        if number == int(number) and CODE.fullmatch(str(int(number))):
+            self.codes[number] += rows
+            return
+        self.low, self.high = min(self.low, number), max(self.high, number)
+        self.spread[rounded_down(number)] += rows
+        if self.whole:
+            self.divisor = math.gcd(self.divisor, int(number))
+            self.digits.add(len(str(abs(int(number)))))
+        else:
+            self.decimals = max(self.decimals, len(text.strip().partition(".")[2]))
+
+    def _take_date(self, text: str) -> None:
+        if not self.dates:
+            return
+        number = iso_day_number(text)
+        if number is None or text != text.strip():
+            self.dates = False
+        else:
+            day = EPOCH + datetime.timedelta(days=number)
+            self.first, self.last = min(self.first, day), max(self.last, day)
+
+    def probable_codes(self) -> list[float]:
+        """Values that look like codes and lie apart from the others; the rest of the look-alikes are ordinary."""
+        if self.low > self.high:
+            return []
+        negative = [code for code in self.codes if code < 0]
+        apart = sorted(negative) if self.low >= 0 and len(negative) <= 5 else []
+        top = max([self.high, *(code for code in self.codes if 0 < code < 1.5 * self.high)])
+        above = {code for code in self.codes if code > 0 and code > 1.5 * top and self.high > 0}
+        # 999999 above every other number, in many rows: a code also where the others reach close to it.
+        above |= {
+            code
+            for code, rows in self.codes.items()
+            if code >= LEAST_CODE and code > self.high > 0 and rows >= max(MANY_ROWS, OFTEN * self.filled)
+        }
+        return apart + sorted(above)
+
+    def range_without(self, codes: list[float]) -> tuple[float, float]:
+        """Lowest and highest value, without some codes."""
+        ordinary = [code for code in self.codes if code not in codes]
+        return min([self.low, *ordinary]), max([self.high, *ordinary])
+
+    @property
+    def beside_numbers(self) -> set[str]:
+        """The texts of a column that otherwise has numbers."""
+        return set(self.words) if self.numbers and self.low <= self.high else set()
+
+    @property
+    def different(self) -> int:
+        """How many different values there are, or were when counting stopped."""
+        return self.distinct_seen if self.counts is None else len(self.counts)
+
+    @property
+    def rows_of_a_value(self) -> float:
+        """In how many rows a value occurs on average."""
+        rows = self.rows_seen if self.counts is None else self.filled
+        return rows / max(self.different, 1)
+
+    @property
+    def serial(self) -> bool:
+        """Whether the numbers are 1, 2, 3, ...: nearly every whole number of a long range occurs."""
+        span = self.span_seen if self.counts is None else self.high - self.low
+        return self.whole and self.different >= LONG_RANGE and self.different >= 0.9 * (span + 1)
+
+    def spikes(self) -> list[float]:
+        """Numbers that a quarter of the rows have: zero hours, forty hours, a top code."""
+        common = (self.counts or Counter()).most_common(3)
+        texts = [text for text, rows in common if 4 * rows > self.filled]
+        zero = [0.0] if self.counts is None and 4 * self.spread[0.0] > self.filled else []  # only 0 is rounded to 0
+        return [*zero, *(float(text) for text in texts if NUMBER.fullmatch(text))]
+
+    def without_codes(self, codes: list[float]) -> dict[float, int]:
+        """Rows by rounded value: the ordinary values, and the look-alikes of codes that are none."""
+        rows = Counter(self.spread)
+        for code, found in self.codes.items():
+            if code not in codes:
+                rows[rounded_down(code)] += found
+        return dict(rows)
+
+
+def rounded_down(number: float) -> float:
+    """A number cut to four binary digits after the first: enough to choose round edges by.
+
+    >>> rounded_down(1000), rounded_down(-3.3), rounded_down(0)
+    (992.0, -3.375, 0.0)
+    """
+    if not number:
+        return 0.0
+    part, power = math.frexp(number)
+    return math.ldexp(math.floor(part * 32) / 32, power)
+
+
+# Round edges that cover a range: what a person would write down who knows roughly how large the numbers get.
+
+
+MOST_BINS = 10
+# Shares of the rows at which amounts are divided: about as many rows in each bin, but for the few that are very large.
+CUTS = (1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 0.95, 0.99)
+BELOW_ZERO = (0.01, 0.05)  # where amounts can be negative, the lowest are as few as the highest
+ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # first two digits of a round number
+MONTHS_OF_STEP = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
+DAYS_OF_STEP = (1, 2, 5, 7, 14)
+
+
+def round_edges(low: float, high: float, *, whole: bool) -> list[int | float]:
+    """At most ten bins of one width, which is 1, 2 or 5 times a power of ten.
+
+    >>> round_edges(17, 93, whole=True), round_edges(0.12, 0.48, whole=False)
+    ([10, 20, 30, 40, 50, 60, 70, 80, 90, 100], [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
+    """
+    first, last = Fraction(low), Fraction(high)
+    for step in _steps(last - first or Fraction(max(abs(high), 1)) / 10, whole):
+        start, stop = math.floor(first / step), math.ceil(last / step)
+        if stop - start <= MOST_BINS:
+            edges = [_number(number * step) for number in range(start, max(stop, start + 1) + 1)]
+            if len({*edges}) == len(edges):  # steps can be finer than what numbers of a computer tell apart
+                return edges
+    raise AssertionError("the steps grow without end")
+
+
+def spread_edges(
+    spread: Mapping[float, int],
+    low: float,
+    high: float,
+    *,
+    whole: bool,
+    spikes: Sequence[float] = (),
+    smallest: float | None = None,
+) -> list[int | float]:
+    """Round edges with about as many rows in each bin, for amounts of which most are far below the largest.
+
+    ``spread`` gives rows by (rounded) value. The largest values get narrower shares, because their bins are the widest.
+    ``spikes`` are values that very many rows have; a whole number, and zero, then get a bin of their own. ``smallest``
+    is the smallest positive number with as many decimals as there are.
+
+    >>> spread_edges({0: 40, 800: 10, 1200: 20, 2100: 20, 9000: 9, 150_000: 1}, 0, 150_000, whole=True, spikes=[0])
+    [0, 1, 1200, 2000, 8000, 150000]
+    """
+    found: set[int | float] = set()
+    for spike in spikes:
+        if whole:
+            found |= {int(spike), int(spike) + 1}
+        elif not spike and high > 0:
+            found |= {
+                0,
+                *(() if smallest is None else (smallest,)),
+                _round(min((value for value in spread if value > 0), default=high), up=False, whole=False),
+            }
+    alone = {max((value for value in spread if value <= spike), default=spike) for spike in spikes} if found else set()
+    rows = sorted((value, count) for value, count in spread.items() if value not in alone)
+    total, seen = sum(count for _, count in rows), 0
+    cuts = (*BELOW_ZERO, *CUTS) if low < 0 else CUTS
+    for value, count in rows:
+        if seen and any(seen < cut * total <= seen + count for cut in cuts):
+            found.add(_round(value, up=None, whole=whole))
+        seen += count
+    start = 0 if 0 <= low < 0.1 * high else _round(low, up=False, whole=whole)
+    stop = _round(high, up=True, whole=whole)
+    return [start, *sorted(edge for edge in found if start < edge < stop), stop]
+
+
+def largest_share(spread: Mapping[float, int], edges: Sequence[float]) -> float:
+    """The share of the fullest bin among those that hold more than one value, of the rows in ``spread``."""
+    rows: dict[int, list[int]] = {}
+    for value, count in spread.items():
+        place = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
+        rows.setdefault(place, []).append(count)
+    total = sum(spread.values())
+    return max((sum(counts) / total for counts in rows.values() if len(counts) > 1), default=0.0)
+
+
+def misplaced(spread: Mapping[float, int], edges: Sequence[float]) -> float:
+    """How far a value moves on average if it is drawn uniformly from its bin: the earth mover's distance.
+
+    >>> misplaced({1: 10, 9: 10}, [0, 10]), misplaced({1: 10, 9: 10}, [0, 2, 8, 10])
+    (1.5, 0.0)
+    """
+    rows: dict[int, list[tuple[float, int]]] = {}
+    for value, count in spread.items():
+        place = min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
+        rows.setdefault(place, []).append((value, count))
+    moved, total = 0.0, sum(spread.values())
+    for place, found in rows.items():
+        low, high = edges[place], edges[place + 1]
+        inside, seen = sum(count for _, count in found), 0.0
+        for value, count in sorted(found):
+            middle = low + (high - low) * (seen + count / 2) / inside
+            moved += count * abs(value - middle)
+            seen += count
+    return moved / max(total, 1)
+
+
+def _round(number: float, *, up: bool | None, whole: bool) -> int | float:
+    """The nearest round number, or the next one up or down."""
+    if not number:
+        return 0
+    if number < 0:
+        return -_round(-number, up=None if up is None else not up, whole=whole)
+    power = Fraction(10) ** math.floor(math.log10(number))
+    choices = [step * power for step in (*(Fraction(digit, 10) for digit in ROUND), Fraction(10), Fraction(12))]
+    if whole:
+        choices = sorted({Fraction(round(choice)) for choice in choices if choice >= 1} | {Fraction(0)})
+    exact = Fraction(number)
+    if up is None:
+        return _number(min(choices, key=lambda choice: abs(choice - exact)))
+    if up:
+        return _number(next(choice for choice in choices if choice >= exact))
+    return _number(max(choice for choice in [Fraction(0), *choices] if choice <= exact))
+
+
+def round_dates(first: datetime.date, last: datetime.date) -> list[datetime.date]:
+    """At most ten bins of whole years, months or days that cover both days.
+
+    >>> [edge.isoformat() for edge in round_dates(datetime.date(1931, 5, 2), datetime.date(2003, 12, 31))][::4]
+    ['1930-01-01', '1970-01-01', '2010-01-01']
+    """
+    days = (last - first).days
+    if days < 60 and last.year < 9999:
+        step = next(step for step in DAYS_OF_STEP if days < step * MOST_BINS)
+        ends = first + datetime.timedelta(days=(days // step + 1) * step)
+        return [first + datetime.timedelta(days=number) for number in range(0, (ends - first).days + 1, step)]
+    start, stop = first.year * 12 + first.month - 1, last.year * 12 + last.month  # months since the year 0
+    for months in MONTHS_OF_STEP:
+        numbers = range(start // months, -(-stop // months) + 1)
+        if len(numbers) - 1 <= MOST_BINS:
+            return [_month(number * months) for number in numbers]
+    return [datetime.date.min, datetime.date.max]
+
+
+def _month(months: int) -> datetime.date:
+    year, month = divmod(months, 12)
+    if year < 1:
+        return datetime.date.min
+    return datetime.date(year, month + 1, 1) if year <= 9999 else datetime.date.max
+
+
+def _steps(span: Fraction, whole: bool) -> Iterator[Fraction]:
+    """1, 2, 5, 10, 20, ... and the tenths, beginning far below the span."""
+    power = math.floor(math.log10(span)) - 2
+    while True:
+        for digit in (1, 2, 5):
+            step = digit * Fraction(10) ** power
+            if not whole or step >= 1:
+                yield step
+        power += 1
+
+
+def _number(value: Fraction) -> int | float:
+    """A whole number as such, while a double still tells it from its neighbours."""
+    return int(value) if value.denominator == 1 and abs(value) <= 2**53 else float(value)

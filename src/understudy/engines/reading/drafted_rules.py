@@ -1,0 +1,268 @@
+"""Rules that hold in every row of some data: candidates for the draft of a schema and nothing else.
+
+Whether it is a rule only a person can say. A draft shows what to write.
+
+A column that is never filled where another has a certain value is usually so by design: women are asked about births,
+people of working age about their job. The schema can say it with ``asked_if``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from understudy.core.arrays import Flags, Floats
+from understudy.core.rules import Order, steps_of
+from understudy.core.schema import Attribute, level_text
+from understudy.engines.reading.encode import Encoder
+from understudy.engines.reading.rule_values import in_steps
+from understudy.engines.reading.values import as_numpy, canonical_texts, parse_numbers, plain, values_of
+
+MOST_ROWS = 100_000  # rows looked at; a rule of the questionnaire shows in fewer
+MOST_LEVELS = 12  # of a column that decides who is asked
+LEAST_ROWS = 30  # rows that a rule must speak of
+EXPLAINS = 0.8  # of the rows without a value
+STILL_MISSING = 0.2  # at most, among those who are asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """Where a column is never filled, in words, and who is asked as a line of the schema."""
+
+    explains: int
+    words: str
+    condition: str
+
+
+def skip_patterns(
+    batches: Iterable[pa.RecordBatch], attributes: Mapping[str, Attribute], unfilled: Mapping[str, set[str]]
+) -> dict[str, str]:
+    """A remark for each column that is never filled where one other column has a certain value.
+
+    ``unfilled`` gives for each column the texts that are no value, beside nulls.
+    """
+    columns: dict[str, list[pa.Array]] = {name: [] for name in attributes}
+    rows = 0
+    for batch in batches:
+        for name, parts in columns.items():
+            parts.append(canonical_texts(_decoded(batch.column(name))))
+        rows += batch.num_rows
+        if rows >= MOST_ROWS:
+            break
+    texts = {name: pa.chunked_array(parts, pa.large_string()).combine_chunks() for name, parts in columns.items()}
+    empty = {name: _is_empty(texts[name], unfilled[name]) for name in attributes}
+    asked = {name: flags for name, flags in empty.items() if LEAST_ROWS <= flags.sum() <= rows - LEAST_ROWS}
+    found: dict[str, str] = {}
+    for name, flags in asked.items():
+        rules = [
+            rule
+            for other, attribute in attributes.items()
+            if other != name and (rule := _rule(attribute, texts[other], empty[other], flags)) is not None
+        ]
+        if rules:
+            best = max(rules, key=lambda rule: rule.explains)
+            found[name] = (
+                f"never filled where {best.words}. If the questionnaire says so, write:\n[[rule]]\n"
+                f"asked = {json.dumps([name], ensure_ascii=False)}\nasked_if = {{ {best.condition} }}"
+            )
+    return found
+
+
+def _rule(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags) -> _Rule | None:
+    if attribute.levels:
+        return _by_level(attribute, texts, flags) if attribute.bins <= MOST_LEVELS else None
+    return _by_bound(attribute, texts, empty, flags) if attribute.kind == "numeric" else None
+
+
+def _by_level(attribute: Attribute, texts: pa.Array, flags: Flags) -> _Rule | None:
+    never = np.zeros(len(flags), bool)
+    levels = []
+    for level in attribute.levels:
+        here = as_numpy(pc.fill_null(pc.equal(texts, level_text(level)), False))
+        if here.sum() >= LEAST_ROWS and flags[here].all():
+            never |= here
+            levels.append(level_text(level))
+    if not levels or len(levels) == attribute.bins or not _convinces(never, flags):
+        return None
+    asked = [level_text(level) for level in attribute.levels if level_text(level) not in levels]
+    return _Rule(
+        explains=int(never.sum()),
+        words=f"{attribute.name} is {', '.join(levels)}",
+        condition=f"{_key(attribute.name)} = {json.dumps(asked, ensure_ascii=False)}",
+    )
+
+
+def _by_bound(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags) -> _Rule | None:
+    numbers = np.full(len(flags), np.nan)
+    numbers[~empty] = as_numpy(parse_numbers(texts.filter(pa.array(~empty))))
+    filled = numbers[~flags & ~empty]
+    if not len(filled):
+        return None
+    low, high = filled.min(), filled.max()
+    for never, words, condition in (
+        (numbers < low, f"is below {low:g}", f"{_key(attribute.name)} = {{ above = {low:g} }}"),
+        (numbers > high, f"is above {high:g}", f"{_key(attribute.name)} = {{ below = {_after(attribute, high)} }}"),
+    ):
+        if _convinces(never, flags):
+            return _Rule(explains=int(never.sum()), words=f"{attribute.name} {words}", condition=condition)
+    return None
+
+
+def _after(attribute: Attribute, high: float) -> str:
+    """The first round number above the largest, as a bound that is not reached itself."""
+    return f"{high + 1:g}" if attribute.integer else f"{np.nextafter(high, np.inf):.6g}"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _convinces(never: Flags, flags: Flags) -> bool:
+    """Whether the rule speaks of many rows and explains nearly all that are not filled."""
+    asked = ~never
+    return bool(
+        never.sum() >= LEAST_ROWS
+        and asked.sum() >= LEAST_ROWS
+        and never.sum() >= EXPLAINS * flags.sum()
+        and flags[asked].mean() <= STILL_MISSING
+    )
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    array = plain(array)
+    return plain(array.dictionary_decode()) if pa.types.is_dictionary(array.type) else array
+
+
+def _is_empty(texts: pa.Array, unfilled: set[str]) -> Flags:
+    listed = pa.array(sorted(unfilled), pa.large_string())
+    flags: Flags = as_numpy(texts.is_null()) | as_numpy(pc.is_in(pc.utf8_trim_whitespace(texts), listed))
+    return flags
+
+
+# Sums, differences and orders that hold in every row of some data: candidates for rules, for a draft and nothing
+# else.
+#
+# Only a person can say whether it is a rule. A draft shows what to write, commented out.
+
+
+MOST_COLUMNS = 40  # numbers and dates that are compared with each other
+LEAST_COMPARED = 50  # with a value in both
+MOST_PARTS = 4  # of a sum
+OVERLAP = 0.2  # of the rows must have values that two columns share, or an order says nothing
+
+
+def rule_candidates(batches: Iterable[pa.RecordBatch], attributes: Mapping[str, Attribute]) -> list[str]:
+    """The lines of a schema for each rule that holds in all rows, each after a remark that says so."""
+    chosen = dict(list(_comparable(attributes).items())[:MOST_COLUMNS])
+    columns = _numbers(batches, chosen)
+    totals = _sums({name: columns[name] for name, one in chosen.items() if one.kind == "numeric"}, chosen)
+    found = [
+        f"{total} = {' + '.join(parts)} in every row. If this is so by definition, leave out the attribute {total} and "
+        f'write:\n[[derived]]\nname = {_quoted(total)}\nfrom = [{", ".join(map(_quoted, parts))}]\nfunction = "sum"'
+        for total, parts in totals.items()
+    ]
+    for small, large in _orders(columns, chosen):
+        if not any({small, large} <= {total, *parts} for total, parts in totals.items()):
+            rule = Order(attributes=(small, large))
+            found.append(
+                f"{rule.describe()} in every row. If this must always hold, write:\n[[rule]]\n"
+                f"order = [{_quoted(small)}, {_quoted(large)}]"
+            )
+    return found
+
+
+def _comparable(attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
+    return {
+        name: one
+        for name, one in attributes.items()
+        if one.kind == "date" or (one.kind == "numeric" and (one.integer or one.decimals is not None))
+    }
+
+
+def _numbers(batches: Iterable[pa.RecordBatch], chosen: Mapping[str, Attribute]) -> dict[str, Floats]:
+    from understudy.core.schema import Schema
+
+    if not chosen:
+        return {}
+    schema = Schema(attributes=tuple(chosen.values()))
+    parts: dict[str, list[Floats]] = {name: [] for name in chosen}
+    encoder, rows = Encoder(schema, missing_text=""), 0
+    for batch in batches:
+        codes = encoder.encode(batch)
+        for name, one in chosen.items():
+            parts[name].append(in_steps(values_of(batch.column(name), codes[name], one), 10 ** steps_of(one)))
+        rows += batch.num_rows
+        if rows >= MOST_ROWS:
+            break
+    return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
+
+
+def _sums(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> dict[str, tuple[str, ...]]:
+    """Columns that are, in every row, the sum of two to four others with the same decimals."""
+    found: dict[str, tuple[str, ...]] = {}
+    for total, amounts in columns.items():
+        others = [
+            name
+            for name in columns
+            if name != total and name not in found and steps_of(chosen[name]) == steps_of(chosen[total])
+        ]
+        parts = next(
+            (
+                some
+                for size in range(2, min(MOST_PARTS, len(others)) + 1)
+                for some in combinations(others[: 12 if size > 2 else MOST_COLUMNS], size)
+                if _adds_up(amounts, [columns[name] for name in some])
+            ),
+            None,
+        )
+        if parts is not None and not any(total in before for before in found.values()):
+            found[total] = parts
+    return found
+
+
+def _adds_up(total: Floats, parts: list[Floats]) -> bool:
+    known = ~np.isnan(total)
+    for part in parts:
+        if (known != ~np.isnan(part)).any() or not (part[known] != 0).any():
+            return False
+    head = np.flatnonzero(known)[:20]  # most candidates fail at once
+    if len(head) < 20 or not np.array_equal(sum(part[head] for part in parts), total[head]):
+        return False
+    several = (np.column_stack([part[known] for part in parts]) != 0).sum(axis=1) > 1
+    return bool(several.sum() >= 10 and np.array_equal(sum(part[known] for part in parts), total[known]))
+
+
+def _orders(columns: Mapping[str, Floats], chosen: Mapping[str, Attribute]) -> list[tuple[str, str]]:
+    """Pairs of dates, or of numbers with the same decimals and overlapping ranges: one is never above the other."""
+    found = []
+    for one, other in combinations(columns, 2):
+        if chosen[one].kind != chosen[other].kind:
+            continue
+        both = ~np.isnan(columns[one]) & ~np.isnan(columns[other])
+        if both.sum() < LEAST_COMPARED:
+            continue
+        first, second = columns[one][both], columns[other][both]
+        overlap = (first >= second.min()) & (first <= second.max())
+        if overlap.mean() < OVERLAP or not _alike(chosen[one], chosen[other]):
+            continue
+        if (first <= second).all() and (first < second).any():
+            found.append((one, other))
+        elif (second <= first).all() and (second < first).any():
+            found.append((other, one))
+    return found
+
+
+def _alike(one: Attribute, other: Attribute) -> bool:
+    """Whether two columns may measure the same: dates, or amounts with the same digits after the point."""
+    return one.kind == "date" or steps_of(one) == steps_of(other)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
