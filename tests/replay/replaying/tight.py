@@ -60,15 +60,22 @@ class CommonNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class Mu:
-    """``found``: of the best test between two neighbours on what was measured. ``charged``: by the events."""
+    """``found``: of the best test between two neighbours on what was measured. ``charged``: by the events.
+    ``charged_for_tables``: without comparisons of tables with a model, whose sensitivity is a bound that these
+    neighbours need not reach (docs/theory/one-look.md)."""
 
     found: float
     charged: float
+    charged_for_tables: float
     measurements: int
 
     @property
     def share(self) -> float:
         return self.found / self.charged
+
+    @property
+    def share_of_tables(self) -> float:
+        return self.found / self.charged_for_tables
 
 
 @dataclass(kw_only=True)
@@ -97,17 +104,27 @@ def measure_mu(case: Case, neighbour: Any) -> Mu:
     one = first.record(case, case.table)
     noise.rewind()
     other = second.record(case, neighbour, one)
-    runs = [(run, event) for passage in one.passages for run, event in zip(passage.runs, passage.charged, strict=False)]
+    runs = [
+        (passage.kind, run, event)
+        for passage in one.passages
+        for run, event in zip(passage.runs, passage.charged, strict=False)
+    ]
     again = [run for passage in other.passages for run in passage.runs]
-    scores, charged, count = [np.zeros(RUNS), np.zeros(RUNS)], Fraction(0), 0
-    for number, (run, event) in enumerate(runs):
+    scores, charged, compared, count = [np.zeros(RUNS), np.zeros(RUNS)], Fraction(0), Fraction(0), 0
+    for number, (kind, run, event) in enumerate(runs):
         if not isinstance(event, GaussianNoise):
             continue
         moved = (again[number].truth - run.truth).ravel() / float(event.scale) ** 2
         for side, batches in enumerate((first, second)):
             scores[side] += batches.many[number] @ moved  # the log likelihood ratio, but for a constant
         charged += event.l2_squared / event.scale**2
+        compared += event.l2_squared / event.scale**2 if kind == "compare" else 0
         count += 1
     spread = math.sqrt((scores[0].var(ddof=1) + scores[1].var(ddof=1)) / 2)
     found = float(scores[1].mean() - scores[0].mean()) / spread if spread else math.inf
-    return Mu(found=found, charged=math.sqrt(charged), measurements=count)
+    return Mu(
+        found=found,
+        charged=math.sqrt(charged),
+        charged_for_tables=math.sqrt(charged - compared),
+        measurements=count,
+    )
