@@ -269,6 +269,23 @@ def exposures(  # noqa: PLR0917
 
 
 @compiled
+def expected_at_knots(
+    decays: NDArray[Any], seen: NDArray[Any], share: NDArray[Any], group: NDArray[Any]
+) -> NDArray[Any]:
+    """Jobs that the model expects at each knot of distance, by group. Destination d is in ``group[d]``, stands for
+    ``share[d]`` jobs and sees the mass ``seen[d]`` at the knots."""
+    expected = np.zeros(decays.shape)
+    for d in range(len(group)):
+        decay, into, total = decays[group[d]], expected[group[d]], 0.0
+        for knot in range(KNOTS):
+            total += seen[d, knot] * decay[knot]
+        weight = share[d] / max(total, 1e-300)
+        for knot in range(KNOTS):
+            into[knot] += weight * seen[d, knot] * decay[knot]
+    return expected
+
+
+@compiled
 def attractions(  # noqa: PLR0917
     positions: NDArray[Any], jobs: NDArray[Any], groups: NDArray[Any], points: NDArray[Any], mass: NDArray[Any],
     sums: NDArray[Any], nodes: NDArray[Any], decays: NDArray[Any], farthest: float,
