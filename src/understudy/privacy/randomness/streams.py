@@ -203,9 +203,7 @@ def _noisy_max(scale: float, law: SelectionLaw) -> Callable[[list[int]], int]:
     dp = _opendp()
     metric = dp.metrics.linf_distance(T="i64", monotonic=False)
     measure = dp.measures.max_divergence() if law == "exponential" else dp.measures.zero_concentrated_divergence()
-    measurement: Callable[[list[int]], int] = dp.measurements.make_noisy_max(
-        _integers(dp), metric, measure, scale
-    )
+    measurement: Callable[[list[int]], int] = dp.measurements.make_noisy_max(_integers(dp), metric, measure, scale)
     return measurement
 
 
