@@ -134,7 +134,8 @@ def test_bad_files_are_refused_with_their_rows_and_nothing_is_charged(folder, tm
     for name, table in files.items():
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=100)  # rows are counted over all batches
     ledger = ("--ledger", tmp_path / "budget.db", "--account", "city")
-    assert run("ledger", "create", ledger[1], "--account", "city", "--epsilon", "3", "--fixed", "destination").exit_code == 0
+    opened = run("ledger", "create", ledger[1], "--account", "city", "--epsilon", "3", "--fixed", "destination")
+    assert opened.exit_code == 0
     before = run("ledger", "show", ledger[1], "--json").stdout
     refused = run(
         "synthesize", tmp_path / "od.parquet", "--method", "commute", "--places", tmp_path / "places.parquet",

@@ -74,7 +74,7 @@ def test_without_budget_a_destination_is_expected_where_the_model_says(law):
 def _off_by(rings, graded, size, noise):
     """The squared error of the mean of ``size`` distances -log u, from rings whose counts have noise of a variance."""
     edges = -np.log(np.maximum(1 - ring_bounds(rings, graded), 1e-12))
-    miles = -np.log(1 - (np.arange(200_000) + 0.5) / 200_000)
+    miles = -np.log(1 - (np.arange(4_000) + 0.5) / 4_000)
     ring = np.searchsorted(edges, miles, side="right") - 1
     inside = np.bincount(ring, minlength=rings)
     means = np.bincount(ring, miles, rings) / inside
@@ -82,13 +82,18 @@ def _off_by(rings, graded, size, noise):
     return within / size + noise * ((means - 1) ** 2).sum() / size**2
 
 
-def test_graded_rings_tell_a_mean_better_than_the_best_number_of_equal_ones():
-    """By summing over a list of distances, without the formulas of the choice: what is gained, and from where on."""
-    for size, noise in ((100, 2.4), (300, 2.4), (300, 0.5), (1_000, 0.5)):
-        best = {graded: min(_off_by(rings, graded, size, noise) for rings in range(2, 40)) for graded in (False, True)}
-        assert best[True] < 0.93 * best[False]
-    best = {graded: min(_off_by(rings, graded, 4, 2.4) for rings in range(2, 8)) for graded in (False, True)}
-    assert best[True] == pytest.approx(best[False], rel=0.08)  # with few jobs it hardly matters: rings stay equal
+@pytest.mark.parametrize(
+    ("size", "noise", "gain"), [(100, 2.4, 0.97), (300, 2.4, 0.95), (300, 0.5, 0.9), (1_000, 0.5, 0.83)]
+)
+def test_graded_rings_tell_a_mean_better_than_the_best_number_of_equal_ones(size, noise, gain):
+    """By summing over a list of distances, without the formulas of the choice."""
+    best = [min(_off_by(rings, graded, size, noise) for rings in range(2, 40)) for graded in (False, True)]
+    assert best[1] < gain * best[0]
+
+
+def test_few_jobs_gain_nothing_from_graded_rings():
+    best = [min(_off_by(rings, graded, 4, 2.4) for rings in range(2, 8)) for graded in (False, True)]
+    assert best[1] > best[0]
 
 
 @pytest.mark.parametrize("cells", [2, 8, 10, 14, 48, 250])
