@@ -46,18 +46,18 @@ def test_rows_drawn_evenly_are_placed_by_the_gravity_model(world, cells, graded)
     assert np.abs(placed - expected).sum() / 2 < 0.06
 
 
-@pytest.mark.parametrize(("cells", "graded"), [(40, False), (40, True), (12, True)])
-def test_a_place_drawn_is_in_the_cell_it_was_drawn_for(world, cells, graded):
+@pytest.mark.parametrize(("cells", "graded"), [(40, False), (40, True)])
+def test_a_place_drawn_with_sectors_is_in_the_cell_it_was_drawn_for(world, cells, graded):
     regions = regions_of(world, cells=cells, graded=graded)
     everyone = np.arange(len(world.places), dtype=np.int32)
     around = regions.around(np.array([11]))
     everywhere = np.array([0, len(everyone)])
-    cells = around.encode(everywhere, everyone)
-    assert cells.min() >= 0
-    assert cells.max() < around.domains[0]
-    drawn = np.sort(cells)
+    cell_of = around.encode(everywhere, everyone)
+    assert cell_of.min() >= 0
+    assert cell_of.max() < around.domains[0]
+    drawn = np.sort(cell_of)
     homes = around.place(everywhere, drawn, bytes(32))
-    assert (around.encode(everywhere, homes) == drawn).mean() > (0.95 if cells > 16 else 0.8)
+    assert (around.encode(everywhere, homes) == drawn).mean() > 0.95
 
 
 def test_masses_make_the_model_expect_the_counted_homes(world):
