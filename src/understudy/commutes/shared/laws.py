@@ -112,7 +112,7 @@ def _error(size: int, part: float, concentration: float, unknown: float) -> floa
 
 def _shares(cells: int, graded: bool) -> Floats:
     """The share of the model in each ring, all its sectors together."""
-    return np.diff(ring_bounds(int(rings_and_sectors(np.array([cells]))[0][0]), graded))
+    return np.asarray(np.diff(ring_bounds(int(rings_and_sectors(np.array([cells]))[0][0]), graded)))
 
 
 def _varies(size: int, cells: int, varies: float) -> Floats:
