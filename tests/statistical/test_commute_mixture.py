@@ -13,10 +13,11 @@ from scipy.stats import betabinom, chi2
 
 from understudy.core.places import DESTINATION
 from understudy.errors import BudgetError
-from understudy.privacy.mechanisms.cell_estimates import CONCENTRATIONS, guesses, noise_law
+from understudy.privacy.mechanisms.cell_estimates import CONCENTRATIONS, estimate, guesses, noise_law
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import Block
 from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, NOISE, MixedCells, SizedLaws
+from understudy.privacy.mechanisms.ring_division import cell_shares
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import PureLoss
 from understudy.privacy.randomness.keyed_noise import ListedCells
@@ -176,8 +177,9 @@ def test_a_stated_mixture_is_read_back():
     assert MixedCells.from_json(made.to_json(), CLAIM) == made
 
 
+@pytest.mark.parametrize("share", [1 / 3, 0.1])
 @pytest.mark.parametrize("balanced", [True, False])
-def test_guesses_are_means_given_the_noisy_count(balanced):
+def test_guesses_are_means_given_the_noisy_count(balanced, share):
     size, cells = 5, 3
     noise = noise_law(SCALE, cells, balanced)
     reach = len(noise) // 2
@@ -185,11 +187,23 @@ def test_guesses_are_means_given_the_noisy_count(balanced):
         law = balanced_law(float(SCALE))
         alone = sum(chance for one, chance in law.items() if one[0] == 2)
         assert noise[reach + 2] == pytest.approx(alone, rel=1e-6)
-    found = guesses(size, cells, SCALE, balanced)
+    found = guesses(size, cells, SCALE, balanced, share)
     for number, concentration in enumerate(CONCENTRATIONS):
-        prior = betabinom.pmf(np.arange(size + 1), size, concentration / cells, concentration * (1 - 1 / cells))
+        prior = betabinom.pmf(np.arange(size + 1), size, concentration * share, concentration * (1 - share))
         for noisy in (-3, 0, 4):
             joint = np.array([prior[count] * noise[reach + noisy - count] for count in range(size + 1)])
             at = noisy - found.least
             assert found.likely[number, at] == pytest.approx(math.log(joint.sum()), abs=1e-9)
             assert found.expected[number, at] == pytest.approx((joint * np.arange(size + 1)).sum() / joint.sum())
+
+
+def test_cells_of_graded_rings_are_guessed_by_their_own_share():
+    """Noise that hides everything leaves the shares of the model; hardly any noise leaves the counts."""
+    cells, rows = 14, np.array([200])
+    shares = cell_shares(cells, True)
+    counts = np.rint(rows[0] * shares[::-1]).astype(np.int64)
+    starts = np.array([0, cells])
+    hidden = estimate(counts, starts, rows, Fraction(5_000), balanced=False, graded=True)
+    assert hidden == pytest.approx(shares, abs=0.002)
+    told = estimate(counts, starts, rows, Fraction(1, 20), balanced=False, graded=True)
+    assert told == pytest.approx(counts / counts.sum(), abs=0.002)

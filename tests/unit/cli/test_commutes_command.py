@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -103,3 +104,44 @@ def test_an_option_that_is_given_twice_is_refused(folder):
     assert done.exit_code == 2
     assert "--places was given 2 times" in done.output
     assert run("ledger", "create", "x.db", "--account", "a", "--account", "b", "--epsilon", "1").exit_code == 2
+
+
+def _with(table, name, change):
+    values = [change(number, value) for number, value in enumerate(table[name].to_pylist())]
+    return table.set_column(table.column_names.index(name), name, pa.array(values))
+
+
+BAD_FILES = {
+    "another vintage": ("od", lambda t: _with(t, "origin", lambda i, v: f"9{v}" if i % 2 else v), "HALF row(s)"),
+    "absent from the crosswalk": ("places", lambda t: t.slice(1), "not among the places"),
+    "a pair twice": ("od", lambda t: pa.concat_tables([t, t.slice(0, 3)]), "3 row(s)"),
+    "negative counts": ("od", lambda t: _with(t, "jobs", lambda i, v: -v if i < 4 else v), "4 row(s)"),
+    "swapped": (
+        "places",
+        lambda t: t.rename_columns({"latitude": "longitude", "longitude": "latitude"}),
+        "swapped",
+    ),
+    "a place at the pole": ("places", lambda t: _with(t, "latitude", lambda i, v: 90.0 if i == 5 else v), "1 place(s)"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_FILES)
+def test_bad_files_are_refused_with_their_rows_and_nothing_is_charged(folder, tmp_path, what):
+    which, change, says = BAD_FILES[what]
+    files = {name: pq.read_table(folder / f"{name}.parquet") for name in ("od", "places")}
+    half = str(files["od"].num_rows // 2)
+    files[which] = change(files[which])
+    for name, table in files.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=100)  # rows are counted over all batches
+    ledger = ("--ledger", tmp_path / "budget.db", "--account", "city")
+    opened = run("ledger", "create", ledger[1], "--account", "city", "--epsilon", "3", "--fixed", "destination")
+    assert opened.exit_code == 0
+    before = run("ledger", "show", ledger[1], "--json").stdout
+    refused = run(
+        "synthesize", tmp_path / "od.parquet", "--method", "commute", "--places", tmp_path / "places.parquet",
+        "--epsilon", "2", "--out", tmp_path / "release", *ledger,
+    )  # fmt: skip
+    assert refused.exit_code == 2, refused.output
+    assert says.replace("HALF", half) in " ".join(refused.output.split())
+    assert run("ledger", "show", ledger[1], "--json").stdout == before
+    assert not (tmp_path / "release").exists()

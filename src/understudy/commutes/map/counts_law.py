@@ -28,6 +28,7 @@ from understudy.privacy.mechanisms.cell_estimates import noise_law as cell_noise
 from understudy.privacy.mechanisms.commute_prior import SizedPrior
 from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, MixedCells
 from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.mechanisms.ring_division import GRADE, is_graded
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.promise.event import NoNoise
 from understudy.release.statement import Provenance, Statement
@@ -155,7 +156,7 @@ def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
     An answer is true with probability t = 1 / (1 + K a): the true count of a group is estimated with a variance of
     (1 - t^2) / t^2 for each job. Noise of variance v in each of K zones is v K / n for each of n jobs. It falls when
     counts are estimated with the model. The share that follows the model is the share of the variance of a count that
-    noise hides.
+    noise hides. The nearest zones of graded rings are a third larger than the average, so there are as if fewer zones.
     """
     laws, cells = mechanism.laws.of(sizes)
     jobs = np.maximum(sizes, 1).astype(np.float64)
@@ -173,7 +174,8 @@ def mixed_law(sizes: Integers, mechanism: MixedCells) -> MapLaw:
             each = variance * zones / jobs[own]
         hidden = each / jobs[own] / (varies + each / jobs[own])
         model[own], noise[own] = hidden if mechanism.alike else 0.0, 1 + each * (1 - hidden)
-    return MapLaw(model=model, noise=noise, cells=cells)
+    larger = (laws != ANSWERS) & is_graded(cells) & mechanism.graded
+    return MapLaw(model=model, noise=noise, cells=np.where(larger, (cells / GRADE).astype(np.int64), cells))
 
 
 def noise_law(sizes: Integers, cells: Integers, scale: float) -> MapLaw:

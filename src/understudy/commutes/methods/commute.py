@@ -18,15 +18,12 @@ import numpy as np
 from understudy.commutes.models.gravity import GravityTree
 from understudy.commutes.models.nested_areas import NestedAreas
 from understudy.commutes.models.regions import (
-    DIVISION,
     AreaRegions,
     PlaceRegions,
     RingCells,
     RingRegions,
     belief,
     belief_in_answers,
-    cells_of_first_division,
-    usable_cells,
 )
 from understudy.commutes.shared.distances_and_homes import (
     DISTANCES_LABEL,
@@ -59,6 +56,7 @@ from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism
 from understudy.privacy.mechanisms.flow_mixture import ANSWERS, MixedCells
 from understudy.privacy.mechanisms.noise import Geometric
+from understudy.privacy.mechanisms.ring_division import DIVISION, cells_of_first_division, usable_cells
 from understudy.privacy.promise.definition import ApproxDP, NonPrivate, ProbabilisticDP, PureDP
 from understudy.privacy.promise.event import ApproxLoss, Event, GeometricNoise, NoNoise, PureLoss, breach_loss
 from understudy.privacy.promise.plan import Plan, Step

@@ -122,13 +122,12 @@ def _fit(counts: Floats, seen: Floats, share: Floats, group: Integers, start: Fl
 
 def _expected(strengths: Floats, seen: Floats, share: Floats, group: Integers) -> Floats:
     """The share of the jobs of each group that the model expects in each band."""
+    from understudy.commutes.models import regions_compiled as loops
+
     number = len(strengths)
-    pulls = seen * _curves(strengths)[group]
-    total = pulls.sum(axis=1, keepdims=True)
-    expected = np.zeros((number, BANDS))
-    np.add.at(expected, group, (pulls / np.maximum(total, 1e-300) * share[:, None]) @ _bands_of_knots())
+    at_knots = loops.expected_at_knots(_curves(strengths), seen, share, group)
     by_group = np.bincount(group, weights=share, minlength=number)
-    return np.asarray(expected / np.maximum(by_group[:, None], 1e-300))
+    return np.asarray(at_knots @ _bands_of_knots() / np.maximum(by_group[:, None], 1e-300))
 
 
 def _bands_of_knots() -> Floats:

@@ -29,7 +29,7 @@ class GravityTree:
     """
 
     places: Places
-    known: InitVar[tuple[NDArray[np.int32], Floats] | None] = None  # order, and masses by position
+    known: InitVar[tuple[GravityTree, Floats] | None] = None  # the same places, and other masses by position
     order: NDArray[np.int32] = field(init=False)  # code of the place at each position
     rank: NDArray[np.int32] = field(init=False)  # position of each place
     points: Floats = field(init=False)  # by position
@@ -37,30 +37,29 @@ class GravityTree:
     sums: Floats = field(init=False)
     nodes: NDArray[np.float32] = field(init=False)
 
-    def __post_init__(self, known: tuple[NDArray[np.int32], Floats] | None) -> None:
+    def __post_init__(self, known: tuple[GravityTree, Floats] | None) -> None:
         from understudy.commutes.models import gravity_compiled as loops
         from understudy.privacy.mechanisms.place_tree_compiled import build_order
 
-        points = self.places.points()
-        order = build_order(points) if known is None else known[0]
-        rank = np.empty(len(order), dtype=np.int32)
-        rank[order] = np.arange(len(order), dtype=np.int32)
-        mass = self.places.mass[order] if known is None else known[1]
-        depth = max(1, int(np.ceil(np.log2(max(len(order) / loops.LEAF, 1)))) + 1)
-        values: dict[str, Any] = {
-            "order": order,
-            "rank": rank,
-            "points": np.ascontiguousarray(points[order]),
-            "mass": mass,
-            "sums": np.concatenate(([0.0], np.cumsum(mass))),
-        }
+        values: dict[str, Any]
+        if known is None:
+            points = self.places.points()
+            order = build_order(points)
+            rank = np.empty(len(order), dtype=np.int32)
+            rank[order] = np.arange(len(order), dtype=np.int32)
+            values = {"order": order, "rank": rank, "points": points[order], "mass": self.places.mass[order]}
+        else:  # where the places lie is shared, not copied
+            same, mass = known
+            values = {"order": same.order, "rank": same.rank, "points": same.points, "mass": mass}
+        values["sums"] = np.concatenate(([0.0], np.cumsum(values["mass"])))
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        depth = max(1, int(np.ceil(np.log2(max(len(self.order) / loops.LEAF, 1)))) + 1)
         object.__setattr__(self, "nodes", loops.node_centres(self.points, self.mass, depth))
 
     def weighted(self, mass: Floats) -> GravityTree:
         """The same places with other masses, given by position."""
-        return GravityTree(self.places, (self.order, mass))
+        return GravityTree(self.places, (self, mass))
 
     def __repr__(self) -> str:
         return f"GravityTree({len(self.order):,} places)"

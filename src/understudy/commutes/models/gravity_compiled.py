@@ -273,11 +273,20 @@ def view(  # noqa: PLR0917
 
 
 @compiled
-def ring_edges(closed: int, count: int, squares: NDArray[Any], totals: NDArray[Any], edges: NDArray[Any]) -> None:
-    """The squared distances at which ``count`` rings of equal pull end; the last one is endless."""
+def inside_ring(ring: int, count: int, grade: float) -> float:
+    """The share of the pull that lies inside the inner bound of a ring, as ``ring_bounds`` has it."""
+    left = 1.0 - ring / count
+    return 1.0 - left if grade == 1.0 else 1.0 - left**grade
+
+
+@compiled
+def ring_edges(  # noqa: PLR0917
+    closed: int, count: int, grade: float, squares: NDArray[Any], totals: NDArray[Any], edges: NDArray[Any]
+) -> None:
+    """The squared distances at which ``count`` rings end; the last one is endless."""
     at_edge = 0
     for number in range(closed):
-        while at_edge < count - 1 and totals[number] >= totals[closed - 1] * (at_edge + 1) / count:
+        while at_edge < count - 1 and totals[number] >= totals[closed - 1] * inside_ring(at_edge + 1, count, grade):
             edges[at_edge] = squares[number]
             at_edge += 1
     edges[at_edge:count] = np.inf

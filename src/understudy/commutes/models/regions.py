@@ -18,54 +18,8 @@ from understudy.core.arrays import Floats, Integers
 from understudy.core.places import ELSEWHERE_CODE, Places
 from understudy.errors import InputError
 from understudy.privacy.mechanisms.place_bands import beyond_cut, squared_cut
+from understudy.privacy.mechanisms.ring_division import GRADE, rings_and_sectors, usable_cells
 from understudy.privacy.randomness.draws import indexed_words
-
-RINGS_ONLY = 8  # up to so many cells only distances are distinguished, and no directions
-DIVISION = 2  # version of the division into rings and sectors; the first is in ``cells_of_first_division``
-
-
-def _sectors(cells: Integers) -> Integers:
-    """Into how many sectors each ring is cut: one below 16 cells, and later about two thirds of their square root."""
-    rings = np.maximum(RINGS_ONLY, np.rint(1.5 * np.sqrt(cells)))
-    return np.asarray(np.maximum(cells // rings, 1).astype(np.int64))
-
-
-def usable_cells(cells: Integers) -> Integers:
-    """The largest number of cells, up to a given one, that is a whole number of rings times its sectors.
-
-    A usable number stays the same, so the function may be applied several times.
-
-    >>> usable_cells(np.array([2, 8, 15, 17, 50])).tolist(), usable_cells(np.array([48, 44])).tolist()
-    ([2, 8, 15, 16, 48], [48, 44])
-    """
-    usable = np.array(cells, dtype=np.int64)
-    while True:
-        over = np.flatnonzero(usable % _sectors(usable))
-        if len(over) == 0:
-            return usable
-        usable[over] -= 1
-
-
-def rings_and_sectors(cells: Integers) -> tuple[Integers, Integers]:
-    """How a number of cells is divided: few cells are rings; more get sectors as well, never more cells than asked.
-
-    >>> [part.tolist() for part in rings_and_sectors(np.array([2, 8, 50]))]
-    [[2, 8, 12], [1, 1, 4]]
-    """
-    usable = usable_cells(cells)
-    sectors = _sectors(usable)
-    return usable // sectors, sectors
-
-
-def cells_of_first_division(cells: Integers) -> Integers:
-    """The number of cells that the first released versions drew over when they stated ``cells``. They rounded a rounded
-    number once more, so it can be smaller, and ``verify`` must know it.
-
-    >>> cells_of_first_division(np.array([8, 48, 44])).tolist()
-    [8, 40, 40]
-    """
-    rings = np.where(cells <= RINGS_ONLY, cells, np.maximum(RINGS_ONLY, np.rint(1.5 * np.sqrt(cells)))).astype(np.int64)
-    return np.asarray(rings * np.maximum(cells // np.maximum(rings, 1), 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -74,6 +28,7 @@ class RingCells:
 
     cells: Integers
     cut: float | None = None
+    graded: NDArray[np.bool_] | None = None
 
     def cells_of(self, destinations: Integers) -> Integers:
         return usable_cells(self.cells[destinations]) + int(self.cut is not None)
@@ -81,10 +36,11 @@ class RingCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingRegions:
-    """Rings of equal gravity mass around each destination, cut into sectors where there are many cells.
+    """Rings of known gravity mass around each destination, cut into sectors where there are many cells.
 
     ``decays`` holds one decay per group of destinations, ``groups`` the group of each place, ``cells`` how many rings
-    times sectors each place has as a destination (at most: see :func:`usable_cells`). Beyond ``cut`` miles (if any)
+    times sectors each place has as a destination (at most: see ``usable_cells``), ``graded`` whose rings get thinner
+    outwards (see ``ring_bounds``); without it all rings of a place have the same mass. Beyond ``cut`` miles (if any)
     lies the cell ``elsewhere``.
     """
 
@@ -93,6 +49,7 @@ class RingRegions:
     groups: Integers
     cells: Integers
     cut: float | None = None
+    graded: NDArray[np.bool_] | None = None
     believed: Floats | None = None  # how far each place's drawn rows are believed when workers are placed
 
     @property
@@ -124,6 +81,14 @@ class RingsAround:
     seen: tuple[Integers, NDArray[np.int32], NDArray[np.int32], Floats, Floats]
 
     @property
+    def grades(self) -> Floats:
+        """The power by which the mass beyond a ring falls."""
+        graded = self.regions.graded
+        if graded is None:
+            return np.ones(len(self.destinations))
+        return np.where(graded[self.destinations], GRADE, 1.0)
+
+    @property
     def domains(self) -> Integers:
         rings, sectors = rings_and_sectors(self.cells)
         return np.asarray(rings * sectors + int(self.regions.cut is not None))
@@ -135,7 +100,7 @@ class RingsAround:
         view_starts, lows, highs, squares, totals = self.seen
         found = np.empty(len(origins), dtype=np.int64)
         loops.encode(
-            tree.rank[self.destinations], rings, sectors, starts, tree.rank[origins], tree.points,
+            tree.rank[self.destinations], rings, sectors, self.grades, starts, tree.rank[origins], tree.points,
             view_starts, lows, highs, squares, totals, self.regions.farthest, found,
         )  # fmt: skip
         return found
@@ -151,7 +116,7 @@ class RingsAround:
         view_starts, lows, highs, _, totals = self.seen
         found = np.empty(int(starts[-1]), dtype=np.int32)
         loops.place(
-            tree.rank[destinations], rings, sectors,
+            tree.rank[destinations], rings, sectors, self.grades,
             np.ones(len(destinations)) if believed is None else believed[destinations],
             starts, starts if drawn_starts is None else drawn_starts, drawn,
             words, word_starts, tree.points, tree.sums, view_starts, lows, highs, totals, found,

@@ -16,6 +16,7 @@ from understudy.commutes.models.gravity_compiled import (
     KNOTS_PER_OCTAVE,
     SMALLEST_OCTAVE,
     by_mass,
+    inside_ring,
     ring_edges,
     view,
 )
@@ -41,20 +42,24 @@ def _angle(at: NDArray[Any], there: NDArray[Any]) -> float:
 
 @compiled
 def divide(  # noqa: PLR0917  (numba passes arguments by position)
-    at: NDArray[Any], rings: int, sectors: int, points: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any],
-    totals: NDArray[Any],
+    at: NDArray[Any], rings: int, sectors: int, grade: float, points: NDArray[Any], lows: NDArray[Any],
+    highs: NDArray[Any], totals: NDArray[Any],
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:  # fmt: skip
-    """Divides the nodes that one destination sees into rings of equal pull, and each ring into sectors of equal pull.
+    """Divides the nodes that one destination sees into rings by their pull, and each ring into sectors of equal pull.
 
     A node is in the part that holds the middle of its pull. Sectors begin in the south and go round by the west. Gives
     the cell of each node, the nodes by cell (nearest first), their summed pulls in that order, and the start of cells.
     """
     closed, cells = len(totals), rings * sectors
     cell_of, pulls = np.empty(closed, np.int64), np.empty(closed)
+    ring = 0  # nodes come by distance
     for node in range(closed):
         before = totals[node - 1] if node else 0.0
         pulls[node] = totals[node] - before
-        cell_of[node] = min(int(0.5 * (before + totals[node]) / totals[closed - 1] * rings), rings - 1)
+        middle = 0.5 * (before + totals[node]) / totals[closed - 1]
+        while ring < rings - 1 and middle >= inside_ring(ring + 1, rings, grade):
+            ring += 1
+        cell_of[node] = ring
     first = 0
     while first < closed:
         ring, last, total = cell_of[first], first, 0.0
@@ -138,6 +143,7 @@ def encode(  # noqa: PLR0917
     positions: NDArray[Any],
     ring_counts: NDArray[Any],
     sector_counts: NDArray[Any],
+    grades: NDArray[Any],
     starts: NDArray[Any],
     origins: NDArray[Any],
     points: NDArray[Any],
@@ -157,11 +163,11 @@ def encode(  # noqa: PLR0917
         first, last = view_starts[d], view_starts[d + 1]
         count, sectors = ring_counts[d], sector_counts[d]
         if sectors == 1:
-            ring_edges(last - first, count, squares[first:last], totals[first:last], edges)
+            ring_edges(last - first, count, grades[d], squares[first:last], totals[first:last], edges)
             cell_of, by_low, begins = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
         else:
             cell_of, _, _, _ = divide(
-                at, count, sectors, points, lows[first:last], highs[first:last], totals[first:last]
+                at, count, sectors, grades[d], points, lows[first:last], highs[first:last], totals[first:last]
             )
             by_low = np.argsort(lows[first:last])
             begins = lows[first:last][by_low]
@@ -187,8 +193,8 @@ def _position(word: np.uint64, node: int, lows: NDArray[Any], highs: NDArray[Any
 
 @compiled
 def place(  # noqa: PLR0917
-    positions: NDArray[Any], ring_counts: NDArray[Any], sector_counts: NDArray[Any], believed: NDArray[Any],
-    starts: NDArray[Any], drawn_starts: NDArray[Any], drawn: NDArray[Any],
+    positions: NDArray[Any], ring_counts: NDArray[Any], sector_counts: NDArray[Any], grades: NDArray[Any],
+    believed: NDArray[Any], starts: NDArray[Any], drawn_starts: NDArray[Any], drawn: NDArray[Any],
     words: NDArray[np.uint64], word_starts: NDArray[Any],
     points: NDArray[Any], sums: NDArray[Any], view_starts: NDArray[Any],
     all_lows: NDArray[Any], all_highs: NDArray[Any], all_totals: NDArray[Any], found: NDArray[Any],
@@ -204,7 +210,7 @@ def place(  # noqa: PLR0917
         view_first, view_last = view_starts[d], view_starts[d + 1]
         lows, highs = all_lows[view_first:view_last], all_highs[view_first:view_last]
         totals, closed = all_totals[view_first:view_last], view_last - view_first
-        count, sectors, belief = ring_counts[d], sector_counts[d], believed[d]
+        count, sectors, grade, belief = ring_counts[d], sector_counts[d], grades[d], believed[d]
         total = totals[closed - 1]
         begin, rows = starts[d], starts[d + 1] - starts[d]
         first_drawn, end = drawn_starts[d], drawn_starts[d + 1]
@@ -218,9 +224,9 @@ def place(  # noqa: PLR0917
         inside_drawn = max(end - first_drawn, 1)
         order, by_cell, begins = np.empty(0, np.int64), totals, np.empty(0, np.int64)
         if sectors > 1:
-            _, order, by_cell, begins = divide(at, count, sectors, points, lows, highs, totals)
+            _, order, by_cell, begins = divide(at, count, sectors, grade, points, lows, highs, totals)
         cells = count * sectors
-        row, cell, before, share = first_drawn, -1, 0.0, 0.0
+        row, cell, before, share, modelled = first_drawn, -1, 0.0, 0.0, 0.0
         for number in range(rows):
             wanted = (number + 0.5) / rows
             while cell < 0 or (wanted >= before + share and cell < cells - 1):
@@ -230,7 +236,9 @@ def place(  # noqa: PLR0917
                 while row < end and drawn[row] == cell:
                     row += 1
                     in_cell += 1
-                share = belief * in_cell / inside_drawn + (1.0 - belief) / cells
+                ring = cell // sectors
+                modelled = (inside_ring(ring + 1, count, grade) - inside_ring(ring, count, grade)) / sectors
+                share = belief * in_cell / inside_drawn + (1.0 - belief) * modelled
             inside = min(max((wanted - before) / max(share, 1e-12), 0.0), 1.0)
             if sectors > 1 and begins[cell + 1] > begins[cell]:
                 first, last = begins[cell], begins[cell + 1]
@@ -238,7 +246,7 @@ def place(  # noqa: PLR0917
                 level = low + inside * (by_cell[last - 1] - low)
                 at_node = min(first + np.searchsorted(by_cell[first:last], level, side="right"), last - 1)
             else:  # a ring; or a cell whose share of the pull a single place has beside its own
-                level = total * (cell + inside) / cells
+                level = total * (inside_ring(cell // sectors, count, grade) + (cell % sectors + inside) * modelled)
                 at_node = min(np.searchsorted(by_cell, level, side="right"), closed - 1)
             node = order[at_node] if sectors > 1 else at_node
             found[begin + number] = _position(words[word_starts[d] + number], node, lows, highs, sums)
@@ -266,6 +274,23 @@ def exposures(  # noqa: PLR0917
             knot = (np.log2(max(squares[number], 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
             seen[d, min(max(int(knot + 0.5), 0), KNOTS - 1)] += sums[highs[number]] - sums[lows[number]]
     return seen
+
+
+@compiled
+def expected_at_knots(
+    decays: NDArray[Any], seen: NDArray[Any], share: NDArray[Any], group: NDArray[Any]
+) -> NDArray[Any]:
+    """Jobs that the model expects at each knot of distance, by group. Destination d is in ``group[d]``, stands for
+    ``share[d]`` jobs and sees the mass ``seen[d]`` at the knots."""
+    expected = np.zeros(decays.shape)
+    for d in range(len(group)):
+        decay, into, total = decays[group[d]], expected[group[d]], 0.0
+        for knot in range(KNOTS):
+            total += seen[d, knot] * decay[knot]
+        weight = share[d] / max(total, 1e-300)
+        for knot in range(KNOTS):
+            into[knot] += weight * seen[d, knot] * decay[knot]
+    return expected
 
 
 @compiled

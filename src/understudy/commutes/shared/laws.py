@@ -14,16 +14,22 @@ from functools import lru_cache
 
 import numpy as np
 
-from understudy.commutes.models.regions import rings_and_sectors, usable_cells
-from understudy.core.arrays import Integers
+from understudy.core.arrays import Floats, Integers
 from understudy.core.exact_numbers import float_down, float_up
 from understudy.privacy.mechanisms.cell_estimates import CONCENTRATIONS, MOST_LISTED, guesses, noise_law, shares_vary
 from understudy.privacy.mechanisms.flow_mixture import ANSWERS, BALANCED, NOISE, SizedLaws
+from understudy.privacy.mechanisms.ring_division import (
+    cell_shares,
+    is_graded,
+    ring_bounds,
+    rings_and_sectors,
+    usable_cells,
+)
 from understudy.privacy.promise.calibrate_dirichlet import pure_prior, round_prior
 
 MOST_CELLS = 256
 MOST_BALANCED = 12  # up to so many cells, noise that adds up to 0 is clearly smaller and quickly drawn
-TRIED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256)
+TRIED = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 30, 40, 48, 55, 64, 80, 96, 112, 128, 160, 192, 256)
 MOST_EXACT_CELLS = 16  # with more cells the exact error of a guess is not relied on
 SIZE_STEPS = 1.15  # ratio of neighbouring sizes for which the law is decided
 BY_DIRECTION = 0.02  # weight of a squared error of the direction beside one of the distance
@@ -72,17 +78,24 @@ def best_law(size: int, budget: Budget) -> tuple[int, int]:
 
 def expected_error(size: int, cells: int, law: int, budget: Budget) -> float:
     """The expected squared error of a mean of distance and direction, averaged over how far destinations differ."""
+    graded = law != ANSWERS and bool(is_graded(np.array(cells)))
+    apart, direction = explained(cells, graded)
+    distance = float((apart**2 * _shares(cells, graded)).sum())
+    off = None if law == ANSWERS else _off(size, cells, budget.scale, law == BALANCED)
     errors = []
     for number, concentration in enumerate(CONCENTRATIONS):
         varies = float(shares_vary(size, concentration))
-        if law == ANSWERS:
+        if off is None:
             true = float(1 / (1 + cells * budget.prior))
             noise = (1 - true**2) / (size * true**2)
-            unknown = noise / (varies + noise)
+            near = turned = noise / (varies + noise)
         else:
-            off = _off(size, cells, budget.scale, law == BALANCED, number) * cells**2 / ((cells - 1) * size**2)
-            unknown = min(off / varies, 1.0)
-        errors.append(sum(weight * _error(size, part, concentration, unknown) for weight, part in explained(cells)))
+            known = _varies(size, cells, varies)
+            near = min(float((apart**2 * off[:, number]).sum() / (apart**2 * known).sum()), 1.0)
+            turned = min(float(off[:, number].sum() / known.sum()), 1.0)
+        errors.append(
+            _error(size, distance, concentration, near) + BY_DIRECTION * _error(size, direction, concentration, turned)
+        )
     return float(np.mean(errors))
 
 
@@ -97,22 +110,34 @@ def _error(size: int, part: float, concentration: float, unknown: float) -> floa
     return known + (1 - part) * alone + together * (1 - part) * (1 - part + 2 * part * unknown)
 
 
-def _off(size: int, cells: int, scale: Fraction, balanced: bool, kind: int) -> float:
-    """The expected squared error of the guessed count of a cell."""
+def _shares(cells: int, graded: bool) -> Floats:
+    """The share of the model in each ring, all its sectors together."""
+    return np.asarray(np.diff(ring_bounds(int(rings_and_sectors(np.array([cells]))[0][0]), graded)))
+
+
+def _varies(size: int, cells: int, varies: float) -> Floats:
+    """The variance of the count of one cell of each ring, if ``varies`` is that of a mean of one worker's."""
+    share = cell_shares(cells, bool(is_graded(np.array(cells))))
+    return np.asarray(size**2 * share * (1 - share) * varies)
+
+
+def _off(size: int, cells: int, scale: Fraction, balanced: bool) -> Floats:
+    """The expected squared error of the guessed count of one cell of each ring (rows), by concentration."""
+    share = cell_shares(cells, bool(is_graded(np.array(cells))))
     if size <= MOST_LISTED // 2 and cells <= MOST_EXACT_CELLS:
-        return float(guesses(size, cells, scale, balanced).off[kind])
+        return np.stack([guesses(size, cells, scale, balanced, one).off for one in share.tolist()])
     law = noise_law(scale, cells, balanced)
     noise = float((law * (np.arange(len(law)) - len(law) // 2) ** 2).sum())
-    varies = size**2 * (1 - 1 / cells) / cells * float(shares_vary(size, CONCENTRATIONS[kind]))
-    return varies * noise / (varies + noise)
+    varies = np.stack([_varies(size, cells, float(shares_vary(size, one))) for one in CONCENTRATIONS], axis=1)
+    return np.asarray(varies * noise / (varies + noise))
 
 
 @lru_cache(maxsize=1024)
-def explained(cells: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """For distance and for direction: their weight, and the part of their variance that lies between cells."""
+def explained(cells: int, graded: bool) -> tuple[Floats, float]:
+    """How far the mean distance of each ring is from that of all, in standard deviations between workers; and the part
+    of the variance of directions that lies between sectors."""
     rings, sectors = (int(part[0]) for part in rings_and_sectors(np.array([cells])))
-    left = 1 - np.arange(rings + 1) / rings  # the share of workers beyond each edge; distances are -log of it
+    left = 1 - ring_bounds(rings, graded)  # the share of workers beyond each edge; distances are -log of it
     beyond = left * (1 - np.log(np.maximum(left, 1e-300)))  # what they add to the mean distance
-    means = (beyond[:-1] - beyond[1:]) * rings
     angle = np.pi / sectors
-    return (1.0, float(((means - 1) ** 2).mean())), (BY_DIRECTION, float((np.sin(angle) / angle) ** 2))
+    return (beyond[:-1] - beyond[1:]) / (left[:-1] - left[1:]) - 1, float((np.sin(angle) / angle) ** 2)

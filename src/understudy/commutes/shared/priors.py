@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from understudy.commutes.models.regions import RingCells, RingRegions, usable_cells
+from understudy.commutes.models.regions import RingCells, RingRegions
 from understudy.commutes.shared.laws import Budget, choose_laws
 from understudy.commutes.shared.settings import Shrinking
 from understudy.core.arrays import Integers
@@ -23,10 +23,11 @@ from understudy.privacy.mechanisms.breach_prior import BreachRule
 from understudy.privacy.mechanisms.commute_prior import FEWEST_CELLS, PriorRule, SizedPrior, accepting_level, size_step
 from understudy.privacy.mechanisms.draw_facts import FlowFacts
 from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, ShrunkUrn, breach_laws, drawn_laws
-from understudy.privacy.mechanisms.flow_mixture import LAWS, MixedCells
+from understudy.privacy.mechanisms.flow_mixture import ANSWERS, LAWS, MixedCells
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells, gamma_for
 from understudy.privacy.mechanisms.place_bands import PlaceBands
 from understudy.privacy.mechanisms.preconditions import REPLACE, breach_of_all, loss_of_one_job
+from understudy.privacy.mechanisms.ring_division import is_graded, usable_cells
 from understudy.privacy.mechanisms.shrinking import published_epsilon, shrunk_prior, surely_retained
 from understudy.privacy.promise.calibrate_dirichlet import (
     LARGEST_EXPONENT,
@@ -134,7 +135,8 @@ def _mixture(
     )
     laws = choose_laws(rows, budget)
     if isinstance(regions, RingRegions | RingCells):
-        regions = replace(regions, cells=laws.of(rows)[1])
+        law, cells = laws.of(rows)
+        regions = replace(regions, cells=cells, graded=(law != ANSWERS) & is_graded(cells))
     alike = method.cut is None and method.blend == "auto"
     mechanism = MixedCells(laws=laws, prior=budget.prior, scale=budget.scale, claim=event, alike=alike)
     used = np.bincount(laws.of(rows[rows > 0])[0], minlength=len(LAWS))

@@ -104,6 +104,7 @@ class CommuteSource:
         """Every pair with its jobs, by destination; the first call reads and checks the whole table."""
         if self._flows is None:
             self._flows = self._read()
+            self._lookup = _Lookup(self.places)  # what was looked up in is not needed any more: 12 bytes for each place
         return self._flows
 
     def _read(self) -> Flows:

@@ -1,10 +1,10 @@
 """What the noisy counts of one destination say about its cells: best guesses, from public numbers and noisy values.
 
-Workers of a destination are spread over K cells that a public model expects to be alike. Real destinations differ from
-the model: their shares are taken as Dirichlet around equal shares, with one of a few concentrations, of which each
-destination's own noisy counts choose. A count is then beta-binomial, the noise has its known law, and the guess is the
-mean of the count given the noisy one. Everything here is post-processing. The same sums, taken before anything is
-drawn, say how far such a guess will be off: that is what a law of noise is chosen by.
+Workers of a destination are spread over K cells of which a public model expects known shares. Real destinations differ
+from the model: their shares are taken as Dirichlet around those of the model, with one of a few concentrations, of
+which each destination's own noisy counts choose. A count is then beta-binomial, the noise has its known law, and the
+guess is the mean of the count given the noisy one. Everything here is post-processing. The same sums, taken before
+anything is drawn, say how far such a guess will be off: that is what a law of noise is chosen by.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from understudy.core.arrays import Floats, Integers
+from understudy.privacy.mechanisms.ring_division import cell_shares, is_graded
 
 CONCENTRATIONS = (2.0, 5.0, 15.0, 50.0, 200.0)  # from destinations of their own kind to none that differs
 MOST_LISTED = 300  # jobs up to which counts are listed one by one
@@ -58,16 +59,16 @@ class Guesses:
     off: Floats
 
 
-@lru_cache(maxsize=8192)
-def guesses(size: int, cells: int, scale: Fraction, balanced: bool) -> Guesses:
-    """Sums over all counts from 0 to ``size``; for sizes up to ``MOST_LISTED``."""
+def guesses(size: int, cells: int, scale: Fraction, balanced: bool, share: float) -> Guesses:
+    """Sums over all counts from 0 to ``size`` in a cell that the model expects to have ``share`` of them; for sizes up
+    to ``MOST_LISTED``."""
     noise = noise_law(scale, cells, balanced)
     reach = len(noise) // 2
     counts = np.arange(size + 1.0)
     ways = gammaln(size + 1) - gammaln(counts + 1) - gammaln(size - counts + 1)
     likely, expected, off = [], [], []
     for concentration in CONCENTRATIONS:
-        own, rest = concentration / cells, concentration * (1 - 1 / cells)
+        own, rest = concentration * share, concentration * (1 - share)
         prior = np.exp(ways + betaln(counts + own, size - counts + rest) - betaln(own, rest))
         prior /= prior.sum()
         evidence = np.maximum(np.convolve(prior, noise), 1e-300)
@@ -79,7 +80,19 @@ def guesses(size: int, cells: int, scale: Fraction, balanced: bool) -> Guesses:
     return Guesses(least=-reach, likely=np.array(likely), expected=np.array(expected), off=np.array(off))
 
 
-def estimate(noisy: Integers, starts: Integers, rows: Integers, scale: Fraction, *, balanced: bool) -> Floats:
+@lru_cache(maxsize=1024)
+def ring_guesses(size: int, cells: int, scale: Fraction, balanced: bool, graded: bool) -> tuple[int, Floats, Floats]:
+    """The least noisy count, and by ring what ``guesses`` says of one of its cells. Rings that are alike are one."""
+    graded = graded and bool(is_graded(np.array(cells)))
+    shares = cell_shares(cells, graded) if graded else np.array([1 / cells])
+    tables = [guesses(size, cells, scale, balanced, share) for share in shares.tolist()]
+    likely, expected = (np.stack(parts) for parts in zip(*((t.likely, t.expected) for t in tables), strict=True))
+    return tables[0].least, likely, expected
+
+
+def estimate(
+    noisy: Integers, starts: Integers, rows: Integers, scale: Fraction, *, balanced: bool, graded: bool
+) -> Floats:
     """Shares of the cells of each destination, whose noisy counts lie at starts[d]:starts[d + 1]."""
     from understudy.privacy.mechanisms import cell_estimates_compiled as loops
 
@@ -92,8 +105,8 @@ def estimate(noisy: Integers, starts: Integers, rows: Integers, scale: Fraction,
         if cells < 2 or size > MOST_LISTED:
             loops.nearest_shares(noisy, starts, inside, float(size), shares)
         else:
-            table = guesses(size, cells, scale, balanced)
-            loops.expected_shares(noisy, starts, inside, table.least, table.likely, table.expected, shares)
+            least, likely, expected = ring_guesses(size, cells, scale, balanced, graded)
+            loops.expected_shares(noisy, starts, inside, cells // len(likely), least, likely, expected, shares)
     return shares
 
 

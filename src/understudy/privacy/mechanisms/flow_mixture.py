@@ -70,8 +70,8 @@ class MixedCells:
     """A law for each size: ``answers``, ``balanced`` noise or free ``noise``.
 
     ``prior`` is that of an answer: a job says its own cell, or one from ``prior`` in every cell, as a draw of one row
-    from one record. ``scale`` is that of the noise. Where cells are ``alike`` by a public model, counts are guessed
-    with it; else the nearest counts that can be are taken.
+    from one record. ``scale`` is that of the noise. Where a public model knows the shares of the cells, which are then
+    ``alike`` or, with noise, ``graded``, counts are guessed with it; else the nearest counts that can be are taken.
     """
 
     laws: SizedLaws
@@ -79,6 +79,7 @@ class MixedCells:
     scale: Fraction
     claim: Event
     alike: bool = True
+    graded: bool = True
     name: ClassVar[str] = "commute_mixture"
     covers: ClassVar[str] = "whole_domain"
 
@@ -149,7 +150,7 @@ class MixedCells:
         starts = np.concatenate(([0], np.cumsum(domains)))
         noisy = self._noisy(block, domains, stream, *purpose, balanced=balanced)
         if self.alike:
-            shares = estimate(noisy, starts, block.rows, self.scale, balanced=balanced)
+            shares = estimate(noisy, starts, block.rows, self.scale, balanced=balanced, graded=self.graded)
         else:
             shares = nearest(noisy, starts, block.rows)
         return rows_of(shares, starts, self.handed(block.rows))
@@ -166,7 +167,7 @@ class MixedCells:
     def to_json(self) -> dict[str, Any]:
         return {
             "mechanism": self.name, **self.laws.to_json(), "prior_of_an_answer": to_text(self.prior),
-            "scale_of_noise": to_text(self.scale), "alike": self.alike,
+            "scale_of_noise": to_text(self.scale), "alike": self.alike, "graded": self.graded,
         }  # fmt: skip
 
     @classmethod
@@ -176,8 +177,9 @@ class MixedCells:
         if prior <= 0 or scale <= 0 or prior.denominator & (prior.denominator - 1):
             raise InputError("a law that is stated is not one that can be drawn with.")
         return cls(
-            laws=SizedLaws.from_json(data), prior=prior, scale=scale, claim=claim, alike=bool(data.get("alike", True))
-        )
+            laws=SizedLaws.from_json(data), prior=prior, scale=scale, claim=claim,
+            alike=bool(data.get("alike", True)), graded=bool(data.get("graded", False)),
+        )  # fmt: skip
 
 
 def _pieces(which: Integers, domains: Integers) -> list[Integers]:

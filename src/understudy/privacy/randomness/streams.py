@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -166,25 +167,30 @@ def _scores(scores: Integers) -> list[int]:
     return listed
 
 
-def _opendp() -> Any:
-    import opendp.prelude as dp
+def _opendp() -> SimpleNamespace:
+    """The parts of OpenDP that are used. Its prelude would load scikit-learn and pandas as well: two CPU seconds."""
+    from opendp import domains, measurements, measures, metrics, mod
 
-    dp.enable_features("contrib")
-    return dp
+    mod.enable_features("contrib")
+    return SimpleNamespace(domains=domains, measurements=measurements, measures=measures, metrics=metrics)
 
 
 # Building a measurement takes several times as long as a small draw from it; a run uses few scales.
 @lru_cache(maxsize=64)
 def _laplace(scale: float) -> Callable[[list[int]], list[int]]:
     dp = _opendp()
-    measurement: Callable[[list[int]], list[int]] = dp.m.make_laplace(_integers(dp), dp.l1_distance(T="i64"), scale)
+    measurement: Callable[[list[int]], list[int]] = dp.measurements.make_laplace(
+        _integers(dp), dp.metrics.l1_distance(T="i64"), scale
+    )
     return measurement
 
 
 @lru_cache(maxsize=64)
 def _gaussian(scale: float) -> Callable[[list[int]], list[int]]:
     dp = _opendp()
-    measurement: Callable[[list[int]], list[int]] = dp.m.make_gaussian(_integers(dp), dp.l2_distance(T="f64"), scale)
+    measurement: Callable[[list[int]], list[int]] = dp.measurements.make_gaussian(
+        _integers(dp), dp.metrics.l2_distance(T="f64"), scale
+    )
     return measurement
 
 
@@ -195,11 +201,11 @@ def _noisy_max(scale: float, law: SelectionLaw) -> Callable[[list[int]], int]:
     OpenDP takes exponential noise for the pure measure and Gumbel noise for the zero-concentrated one.
     """
     dp = _opendp()
-    metric = dp.linf_distance(T="i64", monotonic=False)
-    measure = dp.max_divergence() if law == "exponential" else dp.zero_concentrated_divergence()
-    measurement: Callable[[list[int]], int] = dp.m.make_noisy_max(_integers(dp), metric, measure, scale)
+    metric = dp.metrics.linf_distance(T="i64", monotonic=False)
+    measure = dp.measures.max_divergence() if law == "exponential" else dp.measures.zero_concentrated_divergence()
+    measurement: Callable[[list[int]], int] = dp.measurements.make_noisy_max(_integers(dp), metric, measure, scale)
     return measurement
 
 
-def _integers(dp: Any) -> Any:
-    return dp.vector_domain(dp.atom_domain(T="i64"))
+def _integers(dp: SimpleNamespace) -> Any:
+    return dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))

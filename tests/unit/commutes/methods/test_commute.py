@@ -10,12 +10,13 @@ import understudy as us
 from understudy.commutes.models.decay import BANDS, band_middles, band_of, fit_decays
 from understudy.commutes.models.gravity import GravityTree, decay_from, knots
 from understudy.commutes.models.nested_areas import AreaStep, NestedAreas
-from understudy.commutes.models.regions import AreaRegions, PlaceRegions, RingRegions, usable_cells
+from understudy.commutes.models.regions import AreaRegions, PlaceRegions, RingRegions
 from understudy.core.places import make_places
 from understudy.demo.commuters import make_world
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
 from understudy.privacy.exact.dirichlet_profile import PriorShape, delta
 from understudy.privacy.mechanisms.commute_prior import PriorRule, SizedPrior, size_step
+from understudy.privacy.mechanisms.ring_division import usable_cells
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import ApproxLoss, PureLoss
 from understudy.privacy.randomness.streams import SeededStream

@@ -69,11 +69,12 @@ def test_what_is_too_far_is_left_out_and_room_is_never_exceeded(tree):
     assert (highs - lows).sum() == len(tree.order)
 
 
-def test_rings_have_equal_pull(tree):
+@pytest.mark.parametrize("grade", [1.0, 4 / 3])
+def test_rings_have_the_pull_they_are_made_for(tree, grade):
     _, _, squares, totals = viewed(tree, 1300)
     edges = np.empty(8)
-    ring_edges(len(squares), 4, squares, totals, edges)
+    ring_edges(len(squares), 4, grade, squares, totals, edges)
     inside = [totals[squares < edge][-1] for edge in edges[:4]]
     largest = np.diff(totals, prepend=0.0).max()
-    assert inside == pytest.approx(totals[-1] * np.array([0.25, 0.5, 0.75, 1.0]), abs=1.01 * largest)
+    assert inside == pytest.approx(totals[-1] * (1 - np.array([0.75, 0.5, 0.25, 0.0]) ** grade), abs=1.01 * largest)
     assert np.isinf(edges[3])

@@ -7,9 +7,10 @@ import pytest
 
 from understudy.commutes.models.decay import BANDS, _curves, band_middles, leaned
 from understudy.commutes.models.gravity import GravityTree, decay_from, default_decay
-from understudy.commutes.models.regions import RingRegions, rings_and_sectors
+from understudy.commutes.models.regions import RingRegions
 from understudy.commutes.shared.distances_and_homes import fit_homes, home_areas
 from understudy.demo.commuters import make_world
+from understudy.privacy.mechanisms.ring_division import cell_shares, rings_and_sectors
 
 
 @pytest.fixture(scope="module")
@@ -17,19 +18,23 @@ def world():
     return make_world("town", seed=3)
 
 
-def regions_of(world, tree=None, cells=40):
+def regions_of(world, tree=None, cells=40, graded=False):
     tree = GravityTree(world.places) if tree is None else tree
     groups = np.zeros(len(world.places), dtype=np.int64)
-    return RingRegions(tree=tree, decays=default_decay()[None, :], groups=groups, cells=groups + cells)
+    return RingRegions(
+        tree=tree, decays=default_decay()[None, :], groups=groups, cells=groups + cells, graded=groups == (not graded)
+    )
 
 
+@pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize("cells", [6, 48])
-def test_rows_drawn_evenly_are_placed_by_the_gravity_model(world, cells):
-    """Equal rows in every cell: homes fall on places by mass and decay, whether directions are told apart or not. Cells
-    that are not what is placed in would show as tracts with far too many or too few."""
-    regions, at = regions_of(world, cells=cells), 7
-    rings, sectors = rings_and_sectors(np.array([cells]))
-    drawn = np.repeat(np.arange(int(rings[0] * sectors[0])), 4_000 // cells)
+def test_rows_drawn_evenly_are_placed_by_the_gravity_model(world, cells, graded):
+    """Rows in every cell by its share: homes fall on places by mass and decay, whether directions are told apart or
+    not. Cells that are not what is placed in would show as tracts with far too many or too few."""
+    regions, at = regions_of(world, cells=cells, graded=graded), 7
+    sectors = int(rings_and_sectors(np.array([cells]))[1][0])
+    shares = np.repeat(cell_shares(cells, graded), sectors)
+    drawn = np.repeat(np.arange(cells), np.rint(4_000 * shares).astype(np.int64))
     starts = np.array([0, len(drawn)])
     homes = regions.around(np.array([at])).place(starts, drawn, bytes(32))
     everyone = np.arange(len(world.places))
@@ -41,15 +46,16 @@ def test_rows_drawn_evenly_are_placed_by_the_gravity_model(world, cells):
     assert np.abs(placed - expected).sum() / 2 < 0.06
 
 
-def test_a_place_drawn_with_sectors_is_in_the_cell_it_was_drawn_for(world):
-    regions = regions_of(world)
+@pytest.mark.parametrize(("cells", "graded"), [(40, False), (40, True)])
+def test_a_place_drawn_with_sectors_is_in_the_cell_it_was_drawn_for(world, cells, graded):
+    regions = regions_of(world, cells=cells, graded=graded)
     everyone = np.arange(len(world.places), dtype=np.int32)
     around = regions.around(np.array([11]))
     everywhere = np.array([0, len(everyone)])
-    cells = around.encode(everywhere, everyone)
-    assert cells.min() >= 0
-    assert cells.max() < around.domains[0]
-    drawn = np.sort(cells)
+    cell_of = around.encode(everywhere, everyone)
+    assert cell_of.min() >= 0
+    assert cell_of.max() < around.domains[0]
+    drawn = np.sort(cell_of)
     homes = around.place(everywhere, drawn, bytes(32))
     assert (around.encode(everywhere, homes) == drawn).mean() > 0.95
 

@@ -10,14 +10,7 @@ import pytest
 
 import understudy as us
 from understudy.commutes.commute_kind import draws_are_charged
-from understudy.commutes.models.regions import (
-    AreaRegions,
-    PlaceRegions,
-    RingRegions,
-    cells_of_first_division,
-    rings_and_sectors,
-    usable_cells,
-)
+from understudy.commutes.models.regions import AreaRegions, PlaceRegions, RingRegions
 from understudy.core.places import make_places
 from understudy.demo.commuters import make_world
 from understudy.errors import BudgetError, DisclosureError, InputError, InternalError
@@ -29,6 +22,7 @@ from understudy.privacy.mechanisms.commute_prior import PriorRule
 from understudy.privacy.mechanisms.flow_draws import CellUrn
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.mechanisms.place_bands import PlaceBands, beyond_cut, squared_edges
+from understudy.privacy.mechanisms.ring_division import cells_of_first_division, rings_and_sectors, usable_cells
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.randomness.streams import SecureStream, SeededStream
 from understudy.synth.methods import dirichlet as dirichlet_method
