@@ -203,7 +203,7 @@ class Places:
         for name, values in named:
             if values is not None:
                 digest.update(f"\n{name} {values.dtype.str} {len(values)}\n".encode())
-                digest.update(np.ascontiguousarray(values).view(np.uint8))
+                digest.update(np.ascontiguousarray(values).view(np.uint8).data)
         return digest.hexdigest()
 
 
