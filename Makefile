@@ -15,7 +15,7 @@ PYTEST_ARGS ?=
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # FULL=1 runs everything; without it the tests marked "full" are left out.
 FULL ?=
-# PROVE=1 adds every combination to the replay; make prove sets it.
+# PROVE=1 adds every combination to the replay and to the sampled audits; make prove sets it.
 PROVE ?=
 # Processor time for the proving ground, and where its results are kept by seed: a later run adds to them.
 MINUTES ?= 20
