@@ -70,13 +70,16 @@ def data_folder() -> Path:
     return folder
 
 
-# Tests that are about what surrounds a fit, not about its prior strength; examples of the documentation too.
-SHORT_BOOTSTRAP = (
+# Tests that are about what surrounds a fit or an evaluation, not about its numbers; examples of the documentation too.
+SHORTENED = (
     "tests/conformance",
+    "tests/browser",
     "tests/replay",
     "tests/structure/test_readme.py",
     "tests/unit/cli",
+    "tests/unit/evaluation/test_person_part.py",
     "tests/unit/explore",
+    "tests/unit/figures",
     "tests/unit/release",
     "tests/unit/reporting",
     "src/understudy/api",
@@ -84,18 +87,24 @@ SHORT_BOOTSTRAP = (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def a_short_bootstrap(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A fit to small tables chooses its prior strength by 2 trials there instead of 8: a third of the time.
+def fewer_repetitions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Repetitions that only make a number more exact are fewer there: a third of the time.
 
-    With FULL=1 too, where three quarters of the replay went into these trials; PROVE=1 (``make prove``) takes all 8.
+    A fit to small tables chooses its prior strength by 2 trials instead of 8, with FULL=1 too, where three quarters of
+    the replay went into these trials; PROVE=1 (``make prove``) takes all 8. Without FULL=1 a classifier is compared
+    with 2 permutations instead of 10, and a plan is run again 4 times instead of 12 to find a person's part.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if os.environ.get("PROVE") != "1" and request.path.relative_to(REPOSITORY).as_posix().startswith(
-            SHORT_BOOTSTRAP
-        ):
+        if request.path.relative_to(REPOSITORY).as_posix().startswith(SHORTENED):
+            from understudy.evaluation import taking_part
+            from understudy.evaluation.inputs import comparison
             from understudy.models import fit
 
-            patch.setattr(fit, "MOST_TRIALS", 2)
+            if os.environ.get("PROVE") != "1":
+                patch.setattr(fit, "MOST_TRIALS", 2)
+            if not full_run():
+                patch.setattr(comparison, "PERMUTATIONS", 2)
+                patch.setattr(taking_part, "USUAL_REFITS", taking_part.FEWEST_REFITS)
         yield
 
 

@@ -179,10 +179,12 @@ def lower_bound(kind):
     return epsilon_lower_bound(*counted(trials[CHOOSE:], threshold), alpha=FALSE_ALARM)
 
 
+@pytest.mark.full
 def test_the_claim_survives_an_attack():
     assert lower_bound(SeededStream) <= float(CLAIM)
 
 
+@pytest.mark.full
 def test_half_the_noise_is_caught():
     assert lower_bound(HalfTheNoise) > float(CLAIM)
 

@@ -149,6 +149,7 @@ def test_raab_table_1(data_folder: Path, monkeypatch):
     assert computed["S5 p0"] == pytest.approx(100 * (3000 - 953) / 3000)
 
 
+@pytest.mark.full
 def test_raab_small_tables(data_folder: Path, monkeypatch):
     """The smallest data set: every printed number comes out, with either prior count."""
     outcomes = outcomes_of_raab(data_folder, monkeypatch, lambda _item, cell, _long: cell.startswith("S3 "))

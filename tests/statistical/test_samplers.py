@@ -176,7 +176,7 @@ def test_choices_follow_the_stated_law(stream: str, law: str) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("factor", [0.7, 1.4])
+@pytest.mark.parametrize("factor", [0.7, pytest.param(1.4, marks=pytest.mark.full)])
 def test_choices_of_another_scale_are_caught(factor: float, law: str) -> None:
     expected = lumped(LAWS[law](SCORES, CHOICE_SCALE))
     assert not fits(lumped(choices(SecureStream(), CHOICE_SCALE * factor, law)), expected)

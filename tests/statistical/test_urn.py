@@ -59,7 +59,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("counts", "prior", "rows"), CASES)
-@pytest.mark.parametrize("big", [False, True], ids=["words", "big numbers"])
+@pytest.mark.parametrize(
+    "big", [pytest.param(False, id="words"), pytest.param(True, id="big numbers", marks=pytest.mark.full)]
+)
 def test_the_urn_has_the_exact_law_and_the_test_has_power(counts, prior, rows, big, monkeypatch):
     if big:  # numbers beyond 64 bits take another path with the same law
         prior = prior * Fraction(2**70, 2**70)

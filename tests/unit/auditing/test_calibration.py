@@ -41,6 +41,7 @@ def test_the_prior_of_the_commuting_example(budget, rule, prior, digits):
     assert found.mechanism.cells == MAP["cells"]
 
 
+@pytest.mark.full
 def test_the_union_bound_is_tight_there_because_the_prior_sits_on_a_jump():
     exact = us.calibrate(us.DirichletMultinomial, BREACH, **MAP)
     union = us.calibrate(us.DirichletMultinomial, BREACH, **MAP, rule="union")
@@ -180,6 +181,7 @@ def test_too_many_jumps_are_refused():
         us.calibrate(us.DirichletMultinomial, BREACH, records=1000, rows=1000, cells=10_000)
 
 
+@pytest.mark.full
 def test_how_much_less_than_the_theorem():
     table = prior_table(4.6, 1e-5, records=15, cells=233_726)
     assert table["prior"].to_pylist() == sorted(table["prior"].to_pylist(), reverse=True)

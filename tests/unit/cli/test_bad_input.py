@@ -227,6 +227,7 @@ def test_a_disk_that_fills_up_after_the_charge_costs_no_second_charge(folder, ru
     run("ledger verify budget.db --against release")
 
 
+@pytest.mark.full
 def test_two_commands_writing_the_same_folder(folder, run):
     run("ledger create budget.db --account people --epsilon 2")
     command = [str(Path(sys.executable).parent / "understudy"), *COMMAND.replace("bad.csv", "people.csv").split()]

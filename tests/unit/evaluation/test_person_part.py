@@ -240,6 +240,7 @@ def test_what_cannot_be_made_again_is_refused_or_told_before_it_costs():
     assert "half of the data (too few rows.)" in found.findings[0].title
 
 
+@pytest.mark.full
 def test_refits_of_a_plan_keep_its_bound_and_say_the_same_twice():
     data, schema = make_people(600), small_schema()
     people = us.open_source(data, schema)

@@ -180,6 +180,7 @@ def test_words_of_the_attacker():
     assert "2e-06" in told
 
 
+@pytest.mark.full
 def test_several_rows_per_unit_cost_as_much_as_a_smaller_epsilon():
     """Three rows of a unit move a count by three: the noise is that of a third of epsilon.
 
@@ -197,6 +198,7 @@ def test_several_rows_per_unit_cost_as_much_as_a_smaller_epsilon():
     assert three.to_json()["rows_per_unit"] == 3
 
 
+@pytest.mark.full
 def test_fixed_attributes_are_known_and_cost_no_noise():
     settings = {"records": 500, "method": "ipf", "epsilons": (1,), "repeats": 3, "margins": "sex+smokes, age+smokes"}
     fixed = us.advise(PEOPLE, "proportion(smokes == 'yes')", unit=us.Unit(fixed=("age",)), **settings)
@@ -225,6 +227,7 @@ def test_exact_right_guesses_are_those_of_an_enumerated_audit():
     assert noisy.rows[0].cell_uncertainty == pytest.approx(1 - math.tanh(0.5), rel=1e-9)
 
 
+@pytest.mark.full
 def test_measured_methods_share_and_dirichlet_splits():
     noisy = us.advise(PEOPLE, "proportion(sex == 'F')", records=300, method="histogram", epsilons=(1, 2), repeats=4)
     assert not noisy.splits
@@ -265,6 +268,7 @@ def test_a_count_has_no_ratio():
     json.dumps(advice.to_json(), allow_nan=False)
 
 
+@pytest.mark.full
 def test_on_a_public_look_alike():
     rng = np.random.default_rng(4)
     smokes = rng.choice(["no", "yes"], 90)
@@ -354,6 +358,7 @@ def test_no_width_is_promised_that_infer_refuses():
         )
 
 
+@pytest.mark.full
 def test_tables_that_are_not_published_leave_no_exact_guess():
     """Rows of refined bins follow from noisy tables that the release does not hold; without them odds look too good."""
     asked = {"records": 60, "method": "ipf", "epsilons": (1,), "repeats": 2, "margins": "2", "target": 900}

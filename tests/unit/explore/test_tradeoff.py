@@ -169,6 +169,7 @@ def test_another_sweep_or_other_data_are_refused(source, tmp_path):
         us.tradeoff(source, out=tmp_path / "no" / "where", **SMALL)
 
 
+@pytest.mark.full
 def test_several_processes_find_the_same(source):
     """Seeds belong to points, so that neither order nor number of processes matters."""
     alone = us.tradeoff(source, **SMALL)
@@ -244,7 +245,7 @@ def test_data_and_look_alike_exclude_each_other(source):
         us.tradeoff(people(), **SMALL)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_a_question_that_the_table_cannot_answer_is_counted_and_not_explained(workers):
     """The reason would speak of confidential counts; in a worker it ended the pool."""
     women = us.open_source(people(60).set_column(0, "sex", pa.array(["F"] * 60)), SCHEMA)
@@ -254,6 +255,7 @@ def test_a_question_that_the_table_cannot_answer_is_counted_and_not_explained(wo
     assert found.table["reason"].to_pylist() == [None]
 
 
+@pytest.mark.full
 def test_a_pool_that_breaks_says_what_to_do(source, monkeypatch):
     def broken(_):
         raise module.BrokenProcessPool

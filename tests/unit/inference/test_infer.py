@@ -313,8 +313,10 @@ def test_a_generator_makes_answers_repeatable(noisy):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"method": "dirichlet", "budget": us.PureDP(epsilon=9)}, {"budget": us.PureDP(epsilon=1)}],
-    ids=["dirichlet", "histogram"],
+    [
+        pytest.param({"method": "dirichlet", "budget": us.PureDP(epsilon=9)}, id="dirichlet", marks=pytest.mark.full),
+        pytest.param({"budget": us.PureDP(epsilon=1)}, id="histogram"),
+    ],
 )
 def test_intervals_cover(settings, make_release, make_people, schema, population):
     """60 releases, three questions: at least 157 of 180 intervals of 95 percent hold the truth. A binomial count of

@@ -180,7 +180,7 @@ COVERAGE = {"share": (SHARE, {}), "difference": (DIFFERENCE, {}), "slopes": ("sm
 
 
 @pytest.mark.parametrize("kind", COVERAGE)
-@pytest.mark.parametrize("epsilon", ["0.5", "10"])
+@pytest.mark.parametrize("epsilon", ["0.5", pytest.param("10", marks=pytest.mark.full)])
 def test_intervals_cover_a_population_outside_the_model(kind, epsilon):
     """120 data sets, seeded. Bounds are those of a 95 percent interval at 5e-5 in each tail: a correct interval fails
     with probability at most 1e-4 for each quantity; intervals that leave the noise out are rejected."""

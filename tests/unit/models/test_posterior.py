@@ -116,7 +116,7 @@ def gaussian_log_pmf(error, variance):
     return -(error**2) / (2 * variance) - norm
 
 
-@pytest.mark.parametrize("saturated", [True, False])
+@pytest.mark.parametrize("saturated", [pytest.param(True, marks=pytest.mark.full), False])
 def test_against_enumeration_of_every_table_on_a_grid_of_parameters(saturated):
     """P(theta | noisy tables) by summing over all tables of 24 people, nothing approximated."""
     schema = us.Schema(attributes=(SCHEMA.attributes[0], us.Attribute(name="b", levels=("0", "1"))))

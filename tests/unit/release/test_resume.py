@@ -319,8 +319,9 @@ except us.UnderstudyError as problem:
 """
 
 
+@pytest.mark.full
 def test_of_several_copies_resumed_at_once_one_finishes(tmp_path, ledger, monkeypatch):
-    copies = 4 if os.environ.get("FULL") == "1" else 2  # each is a start of Python
+    copies = 4  # each is a start of Python
     run = start(tmp_path, ledger, monkeypatch)
     pq.write_table(ROWS, tmp_path / "people.parquet")
     folders = [run, *(snapshot(run, f"copy{number}") for number in range(1, copies))]

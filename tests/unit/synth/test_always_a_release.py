@@ -35,7 +35,7 @@ def no_steps(monkeypatch):
     monkeypatch.setattr(fitting, "MOST_STRONGER", 0)
 
 
-@pytest.mark.parametrize("method", ["mst", "aim", "auto"])
+@pytest.mark.parametrize("method", ["mst", *(pytest.param(name, marks=pytest.mark.full) for name in ("aim", "auto"))])
 @pytest.mark.parametrize("epsilon", [1, 100])
 def test_near_deterministic_sequences(method, epsilon):
     budget = us.ApproxDP(epsilon=epsilon, delta="1e-9")

@@ -62,8 +62,8 @@ def test_finds_the_chain_and_spends_the_budget(budget, unit):
 
 
 def test_with_hardly_any_budget_the_tree_is_a_tree_all_the_same():
-    trees = {frozenset(pairs(run(chain(), us.PureDP(epsilon="0.001"), seed=seed)[2])) for seed in range(12)}
-    assert len(trees) > 6  # chosen by noise
+    trees = {frozenset(pairs(run(chain(), us.PureDP(epsilon="0.001"), seed=seed)[2])) for seed in range(6)}
+    assert len(trees) > 3  # chosen by noise
     for tree in trees:
         parts = {f"x{i}": i for i in range(5)}
         for first, second in tree:
@@ -74,7 +74,7 @@ def test_with_hardly_any_budget_the_tree_is_a_tree_all_the_same():
 
 
 def test_few_pairs_under_epsilon_and_delta_get_whichever_noise_is_smaller():
-    few, many = chain(links=3), chain(links=60, rows=100)
+    few, many = chain(links=3), chain(links=30, rows=100)
     laws = [
         {type(one.mechanism) for one in run(table, us.ApproxDP(epsilon=1, delta="1e-6"))[2].measurements}
         for table in (few, many)

@@ -63,7 +63,7 @@ def chain(rows=6000, columns=6):
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda one: one.name)
-@pytest.mark.parametrize("unit", ["replace", "add_remove"])
+@pytest.mark.parametrize("unit", ["replace", pytest.param("add_remove", marks=pytest.mark.full)])
 def test_a_second_look_stays_within_the_budget_and_is_told_of(budget, unit):
     release = make(chain(), budget, unit, look_again="always", model_cells=1000)
     assert satisfies(compose(release.provenance.events, us.Unit(kind=unit), by=release.provenance.by), budget)

@@ -216,7 +216,9 @@ def utility(table, synthesis):
     return float(np.mean(errors))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [name if name == "ipf" else pytest.param(name, marks=pytest.mark.full) for name in METHODS]
+)
 def test_refined_bins_beat_the_fine_grid(method):
     """Eight bins where the people are, against a hundred measured one by one with the same budget (mean of 5 runs)."""
     table = people()
