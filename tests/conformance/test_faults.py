@@ -90,6 +90,7 @@ def test_the_full_epsilon_for_every_fresh_copy(make):
     assert audit(lambda side, seed: rows(wrong(side, seed))).caught
 
 
+@pytest.mark.full
 def test_levels_read_from_the_data(make, monkeypatch):
     """Noise on the cells that occur and no others: the list of cells is itself a disclosure."""
     occurring = []
@@ -120,6 +121,7 @@ class RestartedStream(SeededStream):
         return SeededStream(self.seed).discrete_laplace(scale, 64)[:size]
 
 
+@pytest.mark.full
 def test_one_stream_reused_for_two_tables(memory_source):
     """The same noise on the same cells twice, of two tables that differ: the noise cancels in their difference."""
     budget = us.PureDP(epsilon=EPSILON)
@@ -138,6 +140,7 @@ def test_one_stream_reused_for_two_tables(memory_source):
     assert audit(observe(RestartedStream)).caught
 
 
+@pytest.mark.full
 def test_the_exact_number_of_rows_under_add_remove(make):
     def rows(synthesis):
         return np.array([synthesis.tables[0].rows])

@@ -87,6 +87,7 @@ def always_big(balls):
     return scaled
 
 
+@pytest.mark.full
 def test_structural_zeros_get_no_prior():
     counts, prior, rows = (2, 0, 0, 1), Fraction(1, 2), 2
     seen = sample(counts, prior, rows, impossible=(1,))

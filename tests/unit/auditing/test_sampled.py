@@ -74,6 +74,7 @@ def test_accepts_geometric_noise_and_catches_half_of_it(unit):
         assert faulty.epsilon_low < 3  # and the bound stays below the true epsilon of the faulty copy
 
 
+@pytest.mark.full
 def test_false_alarm_rate():
     """Geometric noise reaches its epsilon exactly, so alarms are as frequent as they ever get: still at most alpha."""
     alpha, audits = 0.1, 300

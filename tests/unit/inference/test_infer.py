@@ -311,10 +311,11 @@ def test_a_generator_makes_answers_repeatable(noisy):
     assert (first.value, first.low, first.high) == (second.value, second.low, second.high)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"method": "dirichlet", "budget": us.PureDP(epsilon=9)}, id="dirichlet", marks=pytest.mark.full),
+        pytest.param({"method": "dirichlet", "budget": us.PureDP(epsilon=9)}, id="dirichlet"),
         pytest.param({"budget": us.PureDP(epsilon=1)}, id="histogram"),
     ],
 )

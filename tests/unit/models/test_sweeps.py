@@ -65,6 +65,7 @@ def test_near_deterministic_sequences_are_fitted(people, deviation):
     assert max(independent) > 0.3  # so there was something to fit
 
 
+@pytest.mark.full
 def test_a_weight_too_small_to_fit_with_is_raised_and_that_is_said(monkeypatch):
     data = measured(1_000_000, 4.0, seed=5)[:7]
     model, report = fit(SCHEMA, data, total=1e6, prior=3.0, settled=0.0)

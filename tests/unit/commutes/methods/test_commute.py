@@ -125,6 +125,7 @@ def test_an_impossible_shrinking_is_refused_before_the_charge(world, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_the_published_method_runs_without_a_guarantee_and_says_what_it_claims(world):
     source = us.open_commutes(world.flows_table().slice(0, 300), places=world.places)
     release = make(

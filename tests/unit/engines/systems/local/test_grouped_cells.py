@@ -76,6 +76,7 @@ def test_an_empty_table_has_no_cells():
     assert len(cells) == len(counts) == 0
 
 
+@pytest.mark.full
 def test_groups_that_do_not_fit_memory_go_to_the_disk():
     """The groups alone, 16 bytes each, are more than DuckDB may hold."""
     rows = 7_000_000
