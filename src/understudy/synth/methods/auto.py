@@ -34,7 +34,7 @@ CLEARLY_BETTER = 0.5
 # The most noise on all cells of the full table together, as a share of the records. More noise hides the small cells.
 # Chosen on 14 cuts and generated tables of NLTCS, S7, MA, trees, classes and dense ones, with 32 to 1,750 cells.
 SPARSE = 0.1
-# Choosing is preferred if its expected error is below this part of the error of measuring all pairs: the first where all
+# Choosing is preferred if its expected error is below this part of that of measuring all pairs: the first where all
 # pairs are expected to be good (below 10), the second elsewhere. Measuring all pairs leaves every answer valid; after a
 # choice answers rest on a small share of the budget. On 21 random cuts of four real files where all pairs were expected
 # to be good (4 to 8 attributes, 1,000 to 14,827 records), they had at most 1.26 times the error of choosing; intervals
