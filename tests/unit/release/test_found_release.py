@@ -56,6 +56,21 @@ def test_finding_and_the_method_keep_one_budget(method, budget, unit):
     assert plan_from_json(json.loads(json.dumps(plan.to_json()))).hash == plan.hash
 
 
+def test_few_tables_go_without_delta_where_that_leaves_less_noise(people, tmp_path):
+    """A pure plan keeps an approximate guarantee too. With many tables noise by delta is smaller, and is taken."""
+    two = us.Schema(attributes=(SCHEMA["sex"], SCHEMA["age"]))
+    many = us.Schema(attributes=(*two.attributes, *(us.Attribute(name=f"x{n}", levels=tuple("abc")) for n in range(9))))
+    budget, settings = us.ApproxDP(epsilon=1, delta="1e-9"), {"unit": "replace", "records": 8000}
+    few, pure = (us.plan(two, budget=one, **settings) for one in (budget, us.PureDP(epsilon=1)))
+    assert [step.standard_deviation for step in few.steps] == [step.standard_deviation for step in pure.steps]
+    assert few.budget == budget
+    assert any("No delta is used" in note for note in few.notes)
+    assert us.plan(many, budget=budget, **settings).left.name != "pure"
+    with warnings.catch_warnings(action="ignore"):
+        us.synthesize(people[["sex", "age"]], schema=two, plan=few, out=tmp_path / "release")
+    assert all(check.passed for check in us.verify(tmp_path / "release"))
+
+
 def test_what_was_found_is_said_and_found_again(folder):
     release = us.read_release(folder)
     assert release.schema["income"].found

@@ -25,7 +25,7 @@ from understudy.core.exact_numbers import sqrt_down
 from understudy.core.measurement import CLASSES, Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute, Schema, level_text
-from understudy.errors import InputError, UnsupportedError
+from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.models.found_bins import cell_counts, find_bins, levels_of, number_of_bins
 from understudy.privacy.exact.stability_delta import least_threshold
 from understudy.privacy.gate.discovering import CodeQuery
@@ -39,6 +39,7 @@ from understudy.privacy.promise.event import ThresholdedNoise
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sensitivity
 from understudy.synth.shared.currency import Currency
+from understudy.synth.shared.expected_error import forecast
 from understudy.synth.shared.method import Request, Synthesis, configure
 
 Planner = Callable[[Schema, Request], Plan]
@@ -48,6 +49,8 @@ LEAST_SHARE, EACH, MOST_SHARE = Fraction(1, 10), Fraction(1, 20), Fraction(3, 10
 BINS = 16  # besides the bins of single values and of cuts
 ROOM = Fraction(101, 100)  # noise is charged slightly more mu^2 than twice its rho
 DELTA_SHARE = Fraction(1, 4)  # of delta, for codes that occur; elsewhere only the logarithm of delta matters
+NO_DELTA = "No delta is used: for so few tables the noise of a pure guarantee is smaller, and it keeps this one too."
+CLEARLY_LESS = 0.9  # of the expected error, for a plan without delta
 CODE_WEIGHT = 2  # parts for a look at codes; a level of a grid gets one part
 INVENTED = 0.01  # the probability that noise alone makes a level of any code of a public list
 
@@ -125,15 +128,54 @@ def plan_finding(planner: Planner, schema: Schema, request: Request, *, left: De
     """
     if not schema.open:
         return planner(schema, request)
-    steps = finding_steps(schema, request.unit, request.budget)
+    pure = _without_delta(schema, request.budget)
+    if left is not None:
+        spent = pure if pure is not None and isinstance(left, PureDP) else request.budget
+        return _divided(planner, schema, request, spent, left=left)
+    plan = _divided(planner, schema, request, request.budget)
+    if pure is None:
+        return plan
+    try:
+        other = _divided(planner, schema, request, pure)
+    except (BudgetError, InputError, UnsupportedError):
+        return plan  # the method does not offer it, or needs more of it
+    return replace(other, notes=(*other.notes, NO_DELTA)) if _less_error(other, plan, schema, request) else plan
+
+
+def _without_delta(schema: Schema, budget: Definition) -> PureDP | None:
+    """A promise that keeps the budget and more, and divides otherwise: with few tables it has less noise."""
+    if not isinstance(budget, ApproxDP) or any(one.most_codes for one in schema.open):
+        return None
+    return PureDP(epsilon=budget.epsilon)
+
+
+def _less_error(pure: Plan, plan: Plan, schema: Schema, request: Request) -> bool:
+    """Whether the pure plan has clearly less expected error in two-way tables, and no table that both fix has more.
+
+    Both plans are made from public facts. Answers rest on the tables that are fixed, rows on all.
+    """
+    likely = _likely(schema, request, plan.steps[: plan.finding])
+    without, by_delta = (after_finding(one, likely) for one in (pure, plan))
+    noise = {step.label: step.standard_deviation or 0.0 for step in by_delta.steps if step.margin}
+    if any((step.standard_deviation or 0.0) > noise.get(step.label, 0.0) for step in without.steps if step.margin):
+        return False
+    least, most = forecast(without, likely), forecast(by_delta, likely)
+    return least is not None and most is not None and least < CLEARLY_LESS * most
+
+
+def _divided(
+    planner: Planner, schema: Schema, request: Request, spent: Definition, *, left: Definition | None = None
+) -> Plan:
+    """The steps that find and the plan of the method, which together spend ``spent``; ``left`` is for the method."""
+    steps = finding_steps(schema, request.unit, spent)
     codes = any(one.most_codes for one in schema.open)
     likely = _likely(schema, request, steps)
-    best, *others = _rests(schema, request.budget) if left is None else [left]
-    for rest in (best, *others):
+    rests = _rests(schema, spent) if left is None else [left]
+    for rest in rests:
         try:
             plan = planner(likely, replace(request, budget=rest))
         except UnsupportedError:
-            if rest is best:
+            if rest is rests[0]:
                 raise
             break  # the method does not offer that form of what is left
         whole = replace(
