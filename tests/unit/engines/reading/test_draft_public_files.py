@@ -132,3 +132,15 @@ def test_a_draft_without_such_faults_remarks_on_none():
     text = draft_schema(clean)
     for word in ("spellings", "missing-text", "never filled", "key", "weight", "special"):
         assert word not in text.partition("draft = true")[2]
+
+
+def test_who_is_asked_shows_although_many_do_not_answer():
+    rng = np.random.default_rng(5)
+    sex, age = rng.choice(["f", "m"], 900), rng.integers(0, 90, 900)
+    births = np.where((sex == "m") | (rng.random(900) < 0.3), None, rng.choice(["no", "yes"], 900))
+    job = np.where((age < 16) | (rng.random(900) < 0.3), None, rng.choice(["office", "farm"], 900))
+    chance = np.where(rng.random(900) < 0.3, None, "said")
+    text = draft_schema(pd.DataFrame({"sex": sex, "age": age, "births": births, "job": job, "chance": chance}))
+    assert "never filled where sex is m" in text
+    assert "never filled where age is below 16" in text
+    assert text.count("never filled") == 2
