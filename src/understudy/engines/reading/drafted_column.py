@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -317,7 +318,7 @@ def _divided(edges: list[int | float], spread: Mapping[float, int], *, whole: bo
     mean = sum(value * rows for value, rows in spread.items()) / max(total, 1)
     sd = math.sqrt(sum(rows * (value - mean) ** 2 for value, rows in spread.items()) / max(total, 1))
     for _ in range(MOST_DIVISIONS):
-        moved = [_moved(spread, pair, whole=whole) / max(total, 1) for pair in zip(edges, edges[1:], strict=False)]
+        moved = [_moved(spread, pair, whole=whole) / max(total, 1) for pair in pairwise(edges)]
         worst = max(range(len(moved)), key=moved.__getitem__)
         low, high = edges[worst], edges[worst + 1]
         inside = {_round(value, up=True, whole=whole) for value in spread if low < value < high}
@@ -326,7 +327,7 @@ def _divided(edges: list[int | float], spread: Mapping[float, int], *, whole: bo
             break
         best = min(
             sorted(inside),
-            key=lambda edge: sum(_moved(spread, pair, whole=whole) for pair in ((low, edge), (edge, high))),  # noqa: B023
+            key=lambda edge: sum(_moved(spread, pair, whole=whole) for pair in ((low, edge), (edge, high))),
         )
         edges = [*edges[: worst + 1], best, *edges[worst + 1 :]]
     return edges
