@@ -39,9 +39,9 @@ DELTA_OF_ZCDP = Fraction(1, 10**6)  # at which a concentrated guarantee is read 
 MOST_LEARNT, WIDE = 10_000, 12  # rows a classifier learns from; fewer, where there are more attributes than this
 PERMUTATIONS, FEW_PERMUTATIONS = 10, 3  # of the labels that a classifier learns; the fewer, where there are as many
 DIFFERENCES = 4e8  # differences between values that an attack computes for one table: some CPU seconds
-THOROUGH = 20.0  # times as many in a thorough evaluation
+THOROUGH = 10.0  # times as many in a thorough evaluation
 FEWEST_ASKED = 500  # people, whatever it takes
-REFIT_SECONDS, THOROUGH_SECONDS = 30.0, 600.0  # CPU time for making the release again
+REFIT_SECONDS, THOROUGH_SECONDS = 30.0, 450.0  # CPU time for making the release again
 NULLS = ("auto", "formula", "permutation", "copies")
 
 
