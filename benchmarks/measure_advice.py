@@ -6,6 +6,9 @@ the number of records alone, as a steward would who knows nothing else; then the
 `infer` is asked the same. Compared are the widths of intervals, and how many times as wide as the real data's they
 are: the second also depends on how rare in truth those are whom the question is about. One line for each setting goes
 to a file of the folder, so that a run can be continued; the summary is printed at the end.
+
+With ``--shares``, `advise` is also asked by a steward who knows from published statistics, to the nearest five percent,
+how the people are spread over each attribute of the question (``guess``).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import json
 import sys
 import time
 import warnings
+from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,11 +27,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent / "proving"))
 from asked import draw_questions
-from populations import draw_population
+from populations import Population, draw_population
 
 import understudy as us
 from understudy.core.questions import parse_question
-from understudy.explore.interval_widths import Asking, Rehearsals
+from understudy.explore.interval_widths import Asking, Rehearsals, Width
 from understudy.explore.population import coded, read_population
 from understudy.explore.rehearsal import Setup, published
 from understudy.inference.estimands import make_estimand
@@ -35,9 +40,19 @@ from understudy.privacy.randomness.streams import SeededStream
 QUESTIONS = 2
 REPEATS = 3
 FIRST_SEED = 20_261_117
+KNOWN_TO = 0.05  # shares that are published, rounded; the rarest are known to be there
 
 
-def measure(seed: int) -> list[dict[str, object]]:
+def published_shares(people: Population, names: Iterable[str]) -> dict[str, list[float]]:
+    """How everybody is spread over some attributes, rounded."""
+    everybody = coded(us.open_source(people.frame(np.arange(people.size)), people.schema), people.schema)
+    shares = {name: everybody.counts((name,)).reshape(-1) / people.size for name in names}
+    return {
+        name: np.maximum(np.round(one / KNOWN_TO) * KNOWN_TO, KNOWN_TO / 5).tolist() for name, one in shares.items()
+    }
+
+
+def measure(seed: int, *, shares: bool) -> list[dict[str, object]]:
     """Promised and delivered widths of one setting, for each estimate of each question."""
     rng = np.random.default_rng(seed)
     people = draw_population(rng, int(rng.choice([3, 4, 5])))
@@ -69,17 +84,24 @@ def measure(seed: int) -> list[dict[str, object]]:
                 records=records, level=0.95, repeats=REPEATS, seed=seed,
             )  # fmt: skip
             advice = rehearsals.widths(Fraction(epsilon))
+            known: tuple[Width, ...] = ()
+            if shares:
+                guess = published_shares(people, margin)
+                rehearsals = replace(rehearsals, population=read_population(people.schema, guess=guess))
+                known = rehearsals.widths(Fraction(epsilon))
         except us.UnderstudyError as problem:
             found.append({**row, "refused": f"{type(problem).__name__}: {problem}"[:160]})
             continue
         promised = {one.name: one for one in advice}
+        with_shares = {one.name: one for one in known}
         for name, label, one, real in zip(answer.names, answer.labels, answer.estimates, inside.estimates, strict=True):
             width, own = one.high - one.low, real.high - real.low
             said = promised.get(name)
             if said is None or said.ratio is None or own <= 0 or width <= 0:
                 continue
             found.append({**row, "estimate": name, "label": label, "promised": said.ratio, "delivered": width / own,
-                          "promised_width": said.width, "delivered_width": width})  # fmt: skip
+                          "promised_width": said.width, "delivered_width": width,
+                          "known_width": with_shares[name].width if name in with_shares else None})  # fmt: skip
     return found
 
 
@@ -103,6 +125,13 @@ def summary(folder: Path) -> str:
         within = float(np.mean((ratios >= 0.5) & (ratios <= 2)))
         told = f"median {middle:.2f}  95% {low:.2f}-{high:.2f}  within 2: {within:.2f}"
         lines.append(f"{name:28} {'width' if what else 'ratio to the real':18} n {len(ratios):4}  {told}")
+    known = [row for row in first.values() if row.get("known_width")]
+    if known:
+        ratios = np.array([row["known_width"] / row["delivered_width"] for row in known])
+        within = float(np.mean((ratios >= 0.5) & (ratios <= 2)))
+        lines.append(
+            f"with published shares, width: n {len(ratios)}  median {np.median(ratios):.2f}  within 2: {within:.2f}"
+        )
     return "\n".join(lines)
 
 
@@ -112,6 +141,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=250)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--first", type=int, default=FIRST_SEED)
+    parser.add_argument("--shares", action="store_true")
     asked = parser.parse_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
@@ -119,7 +149,7 @@ def main() -> None:
     while time.process_time() - began < asked.seconds:
         place = asked.folder / f"{seed}.jsonl"
         if not place.exists():
-            lines = "".join(json.dumps(row) + "\n" for row in measure(seed))
+            lines = "".join(json.dumps(row) + "\n" for row in measure(seed, shares=asked.shares))
             place.write_text(lines)
         seed += 1
     print(summary(asked.folder))

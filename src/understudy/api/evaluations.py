@@ -59,7 +59,7 @@ def evaluate(
         ``utility``, ``risk`` or both; what is left out is empty.
     thorough
         Whether more people are attacked, and the plan of the release may be run again for ten CPU minutes. Otherwise it
-        is run again for at most 40 CPU seconds.
+        is run again for at most 30 CPU seconds.
     progress
         Called while it works, with what is done and what there is to do.
     finished

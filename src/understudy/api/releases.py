@@ -176,7 +176,12 @@ def _domain(data: Any, schema: Any, reading: Mapping[str, Any] | None) -> Any:
         return own
     if reading is not None and not isinstance(reading, Mapping):
         raise InputError('reading must be a mapping of options of open_source, such as {"missing_text": "NA"}.')
-    if kind_of_domain(schema) is None:
+    if schema is not None and kind_of_domain(schema) is None:
+        raise InputError(
+            f"schema (a value of type {type(schema).__name__}) must be a schema that was read: "
+            'synthesize(data, schema=read_schema("people.toml"), ...).'
+        )
+    if schema is None:
         raise InputError(
             f"these data ({type(data).__name__}) were not opened, so they need their schema: synthesize(data, "
             'schema=read_schema("people.toml"), ...).'

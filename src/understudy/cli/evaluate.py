@@ -18,6 +18,7 @@ import understudy as us
 from understudy import api
 from understudy.api import UNFINISHED, finding_row, forget_finished, write_finished
 from understudy.cli.bundles import Reading, bundled
+from understudy.cli.failures import was_interrupted
 from understudy.cli.options import (
     AsJson,
     Confidential,
@@ -399,14 +400,17 @@ def kept_when_stopped(folder: Path | None) -> Iterator[Callable[[str, Section], 
     done: list[tuple[str, Section]] = []
 
     def finished(name: str, section: Section) -> None:
+        if was_interrupted():  # this part took it for a failure of its own, and says that it could not be done
+            raise KeyboardInterrupt
         done.append((name, section))
         if folder is not None:
             write_finished(folder, name, section)
 
     try:
         yield finished
-    except KeyboardInterrupt:
-        if done:
+    except BaseException as problem:
+        # A library that is stopped in the middle may say so in an error of its own.
+        if done and (isinstance(problem, KeyboardInterrupt) or was_interrupted()):
             say(INTERNAL, style="bold red")
             say(f"Stopped. Finished before: {', '.join(name.replace('_', ' ') for name, _ in done)}.")
             for _, section in done:

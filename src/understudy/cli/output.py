@@ -151,7 +151,8 @@ def _bar(text: str) -> Iterator[Listener]:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    # Steps can be minutes apart; from the last half minute alone there would often be no time left to tell.
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=600) as bar:
         tasks: dict[str, TaskID] = {}
 
         def move(phase: str, done: int, total: int | None) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.core.arrays import Flags, Floats, Integers, Progress
+from understudy.core.phases import told_to
 from understudy.core.result import Finding, Section
 from understudy.core.rules import limits_of, linked_limits
 from understudy.core.table import CodedTable
@@ -400,7 +401,8 @@ def _halves(comparison: Comparison, codes: Integers) -> Iterator[Flags]:
 
 def _refit(comparison: Comparison, rows: pa.Table, kept: Flags, number: int) -> tuple[Records, ...]:
     assert comparison.refit is not None  # noqa: S101 - asked before
-    made = comparison.refit(rows.filter(pa.array(kept)), number)
+    with told_to(lambda *_: None):  # the steps of one refit would hide how far all of them are
+        made = comparison.refit(rows.filter(pa.array(kept)), number)
     coded: list[CodedTable] = [made.coded(copy) for copy in range(1, made.copies + 1)]
     return tuple(records_of(codes, made.frame(copy), comparison.schema) for copy, codes in enumerate(coded, start=1))
 

@@ -189,7 +189,7 @@ class Advice:
         if self.population.endswith(ASSUMED):
             lines.append(
                 "Nothing was said of how many people are in each group. An interval about a group of half as many as "
-                "assumed is up to twice as wide: give shares (guess) or a public look-alike (on)."
+                "assumed is up to twice as wide: give shares (--guess, guess=) or a public look-alike (--on, on=)."
             )
         for row in self.rows:
             if row.best.refused:

@@ -17,7 +17,7 @@ from understudy.core.result import Evaluation
 from understudy.evaluation.taking_part import INVENTED, clearest
 from understudy.privacy.promise.plan import AT_MOST, CRITERIA
 from understudy.release.kind import Summary
-from understudy.reporting.promise_in_words import label_of, odds_of, short_factor
+from understudy.reporting.promise_in_words import label_of, odds_of, short_factor, thousandths_up
 
 MOSTLY, NEARLY_ALL = 0.5, 0.9  # of the tables of two attributes
 CROSS_FITTED = "boosting"  # the classifier that is judged on rows it did not learn from
@@ -169,7 +169,7 @@ def _risk(subject: Summary, evaluation: Evaluation | None) -> Card:
             title=title, number="1,000", unit="of 1,000 at most", tone="problem",
             sentence="Nothing limits how often an intruder is right about one person.",
         )  # fmt: skip
-    right = min(1000, math.ceil(1000 * odds.belief(0.5)))
+    right = thousandths_up(odds.belief(0.5))
     return Card(
         title=title, number=f"{right:,}", unit="of 1,000 at most", tone=label_of(subject).tone,
         sentence="Somebody who knows everybody else picks the right one of two equally likely possibilities no more "

@@ -142,8 +142,17 @@ def _chance(delta: float) -> str:
     return f"1 in {1 / delta:,.0f}" if delta < 0.5 else f"{delta:g}"
 
 
+def thousandths_up(share: float) -> int:
+    """People of 1,000, rounded up: a limit must not be stated lower than it is.
+
+    >>> thousandths_up(Odds(epsilon=1.0, delta=0.0).belief(0.5))
+    732
+    """
+    return min(1000, math.ceil(1000 * share))
+
+
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} in 100" if share < 0.9995 else "100 in 100"
+    return f"{thousandths_up(share) / 10:.1f} in 100" if share < 0.999 else "100 in 100"
 
 
 def _not_protected(subject: Summary) -> tuple[str, ...]:

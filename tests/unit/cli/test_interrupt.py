@@ -61,6 +61,28 @@ def test_a_command_that_is_stopped_ends_with_130(folder):
     assert "bug" not in shown
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_evaluation_stopped_inside_a_library_says_what_is_finished_too(folder, run, monkeypatch, fails):
+    """Ctrl-C in a compiled loop became another error, or a part that could not be done: nothing was said, or exit 0."""
+    from understudy.core.result import Section
+    from understudy.evaluation import risk
+
+    run("synthesize people.csv --schema people.toml --method independent --epsilon 1 --out release")
+
+    def stopped(*given, **more):
+        failures._interrupts.append(signal.SIGINT)
+        if fails:
+            raise SystemError("a loop returned a result with an exception set")
+        return Section()
+
+    monkeypatch.setattr(failures, "_interrupts", [])
+    monkeypatch.setattr(risk, "person_part", stopped)
+    shown = run("attack release --confidential people.csv --out risk", code=130)
+    assert "Finished before: anonymity" in shown.stdout
+    assert "bug" not in shown.stderr
+    assert not (folder / "risk").exists()
+
+
 def test_what_an_evaluation_had_found_is_kept(folder, run, monkeypatch):
     """Stopped after the first measures: they are named, and their tables are there; a whole run takes them away."""
     from understudy.evaluation import risk

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
+from understudy.core.phases import tell, told_to
 from understudy.demo.people import make_people, small_schema
 from understudy.errors import InputError
 from understudy.evaluation import taking_part
@@ -124,6 +125,23 @@ def test_a_synthesizer_that_ignores_its_data_gains_nothing():
     assert {row["above_bound"] for row in rows_of(found).values()} == {False}
     assert "red" not in {row["light"] for row in rows_of(found).values()}
     assert [finding for finding in found.findings if finding.severity != "info"] == []
+
+
+def test_the_steps_of_one_refit_do_not_hide_how_far_all_of_them_are():
+    """A terminal shows one bar: the steps of each fit took its place, and the time left began again."""
+
+    def refit(_, number):
+        tell("fitting the model", 1, 2)
+        return us.wrap(table(60, number), SCHEMA)
+
+    steps, far = [], []
+    with told_to(lambda *step: steps.append(step)):
+        data = table(120, 7)
+        one = compared(release_of(data, epsilon=1), data, refit=refit)
+        person_part(one, [], progress=lambda done, total: far.append((done, total)))
+    assert steps == []
+    assert [done for done, _ in far] == list(range(1, len(far) + 1))
+    assert len(far) >= 4
 
 
 DISTANT = ("closest_record", "uniqueness", "cell_counts", "singling_out", "rank_linkage")

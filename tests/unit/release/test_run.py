@@ -98,6 +98,8 @@ def test_data_that_were_not_opened_come_with_their_schema(source):
     assert made.frame().num_rows == 10
     with pytest.raises(InputError, match="need their schema"):
         us.synthesize(ROWS, budget=HALF)
+    with pytest.raises(InputError, match=r"type str.*read_schema"):
+        us.synthesize(ROWS, schema="people.toml", budget=HALF)
     with pytest.raises(InputError, match="opened already"):
         us.synthesize(source, schema=SCHEMA, budget=HALF)
 

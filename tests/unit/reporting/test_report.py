@@ -260,6 +260,16 @@ def test_the_card_of_risk_tells_of_the_attack_of_the_first_sentence(release, eva
     assert card.tone == "problem"  # a red light anywhere is not hidden
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1, 2.5])
+def test_the_card_and_the_text_beside_it_state_one_limit_and_never_a_lower_one(people, epsilon):
+    subject = summary_of(made(people, budget=us.PureDP(epsilon=str(epsilon))))
+    limit = 1000 / (1 + math.exp(-epsilon))
+    card = int(judgement_of(subject, None).cards[2].number)
+    (text,) = re.findall(r"right one at most ([\d.]+) in 100", " ".join(label_of(subject).learned))
+    assert card == round(10 * float(text))
+    assert limit <= card < limit + 1
+
+
 def test_every_attack_has_a_line_with_its_light_before_the_details(release, evaluation):
     """A board reads it without opening anything; the names of the literature stay in the details."""
     page = build_report(release, evaluation).html

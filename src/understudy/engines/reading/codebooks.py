@@ -151,9 +151,11 @@ def _csvw(schema: Mapping[str, Any], book: Codebook) -> None:
         levels = dict.fromkeys(pattern.split("|"), "") if re.fullmatch(r"[\w ]+(\|[\w ]+)+", pattern) else {}
         label = _words(column.get("dc:description") or column.get("dcterms:description") or column.get("rdfs:comment"))
         for name in {column.get("name"), *titles} - {None}:
+            # a column is found by its name or by a title; a title that is not how it is found is its label
+            told = [*_listed(label), *(title for title in titles if title != name)]
             book.add(
                 name,
-                label=_listed(label)[0] if label else "",
+                label=told[0] if told else "",
                 levels=levels if kind is None else None,
                 kind="identifier" if column.get("name") in keys else "levels" if levels and kind is None else kind,
                 bounds=(

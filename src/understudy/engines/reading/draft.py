@@ -485,7 +485,7 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
     codes = [code for code in profile.probable_codes() if profile.numbers and code in levels and len(counts) > 2]
     if codes and not texts:
         remarks.append(f"probable codes for no answer among the levels: {_listed_numbers(codes)}.")
-    names = tuple(texts.get(str(level), "") for level in levels) if texts else ()
+    names = tuple(texts.get(str(level), "") for level in levels) if any(texts.values()) else ()
     return _Entry(attribute=Attribute(levels=tuple(levels), level_labels=names, **common), remarks=tuple(remarks))
 
 

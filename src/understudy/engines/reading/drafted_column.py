@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -244,6 +245,7 @@ MOST_BINS = 10
 # Shares of the rows at which amounts are divided: about as many rows in each bin, but for the few that are very large.
 CUTS = (1 / 7, 2 / 7, 3 / 7, 4 / 7, 5 / 7, 6 / 7, 0.95, 0.99)
 BELOW_ZERO = (0.01, 0.05)  # where amounts can be negative, the lowest are as few as the highest
+MOST_MOVED, MOST_DIVISIONS = 0.05, 4  # of a standard deviation, by which one bin may move the mean; edges added for it
 ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)  # first two digits of a round number
 MONTHS_OF_STEP = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200)
 DAYS_OF_STEP = (1, 2, 5, 7, 14)
@@ -281,7 +283,7 @@ def spread_edges(
     is the smallest positive number with as many decimals as there are.
 
     >>> spread_edges({0: 40, 800: 10, 1200: 20, 2100: 20, 9000: 9, 150_000: 1}, 0, 150_000, whole=True, spikes=[0])
-    [0, 1, 1200, 2000, 8000, 150000]
+    [0, 1, 1200, 2000, 8000, 10000, 150000]
     """
     found: set[int | float] = set()
     for spike in spikes:
@@ -303,7 +305,40 @@ def spread_edges(
         seen += count
     start = 0 if 0 <= low < 0.1 * high else _round(low, up=False, whole=whole)
     stop = _round(high, up=True, whole=whole)
-    return [start, *sorted(edge for edge in found if start < edge < stop), stop]
+    return _divided([start, *sorted(edge for edge in found if start < edge < stop), stop], spread, whole=whole)
+
+
+def _divided(edges: list[int | float], spread: Mapping[float, int], *, whole: bool) -> list[int | float]:
+    """Edges with some more, where values drawn uniformly from a bin would move the mean: in a long, thin tail.
+
+    >>> _divided([0, 1, 2, 50], {0: 800, 1: 180, 2: 12, 3: 5, 5: 2, 48: 1}, whole=True)
+    [0, 1, 2, 5, 50]
+    """
+    total = sum(spread.values())
+    mean = sum(value * rows for value, rows in spread.items()) / max(total, 1)
+    sd = math.sqrt(sum(rows * (value - mean) ** 2 for value, rows in spread.items()) / max(total, 1))
+    for _ in range(MOST_DIVISIONS):
+        moved = [_moved(spread, pair, whole=whole) / max(total, 1) for pair in pairwise(edges)]
+        worst = max(range(len(moved)), key=moved.__getitem__)
+        low, high = edges[worst], edges[worst + 1]
+        inside = {_round(value, up=True, whole=whole) for value in spread if low < value < high}
+        inside = {edge for edge in inside if low < edge < high}
+        if moved[worst] <= MOST_MOVED * sd or not inside:
+            break
+        best = min(
+            sorted(inside),
+            key=lambda edge: sum(_moved(spread, pair, whole=whole) for pair in ((low, edge), (edge, high))),
+        )
+        edges = [*edges[: worst + 1], best, *edges[worst + 1 :]]
+    return edges
+
+
+def _moved(spread: Mapping[float, int], ends: tuple[float, float], *, whole: bool) -> float:
+    """How far the sum of the values of a bin moves if they are drawn uniformly from it."""
+    low, high = ends
+    inside = [(value, rows) for value, rows in spread.items() if low <= value < high]
+    middle = (low + high - whole) / 2  # the last whole number of a bin is below its end
+    return abs(sum(rows * (value - middle) for value, rows in inside))
 
 
 def largest_share(spread: Mapping[float, int], edges: Sequence[float]) -> float:

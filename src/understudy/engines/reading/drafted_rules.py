@@ -28,8 +28,8 @@ from understudy.engines.reading.values import as_numpy, canonical_texts, parse_n
 MOST_ROWS = 100_000  # rows looked at; a rule of the questionnaire shows in fewer
 MOST_LEVELS = 12  # of a column that decides who is asked
 LEAST_ROWS = 30  # rows that a rule must speak of
-EXPLAINS = 0.8  # of the rows without a value
-STILL_MISSING = 0.2  # at most, among those who are asked
+EXPLAINS = 0.3  # of the rows without a value; others did not answer
+STILL_MISSING = 0.4  # at most, among those who are asked: then 30 empty rows in one group are no chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ def _key(name: str) -> str:
 
 
 def _convinces(never: Flags, flags: Flags) -> bool:
-    """Whether the rule speaks of many rows and explains nearly all that are not filled."""
+    """Whether the rule speaks of many rows and explains many that are not filled."""
     asked = ~never
     return bool(
         never.sum() >= LEAST_ROWS

@@ -17,13 +17,13 @@ from understudy.core.arrays import Integers
 from understudy.core.result import Finding, Section
 from understudy.core.table import CodedTable
 from understudy.errors import missing_extra
-from understudy.evaluation.inputs.comparison import Comparison, shuffled
+from understudy.evaluation.inputs.comparison import WIDE, Comparison, shuffled
 from understudy.evaluation.shared.classifier_columns import tree_features
 from understudy.evaluation.shared.measure import measures
 from understudy.evaluation.shared.results import Collected, frame
 
 FEWEST = 40
-TREES = 25
+TREES, FEW_TREES = 25, 12  # of a forest; the fewer, where there are many attributes to predict
 NOTABLE = 0.1  # a loss of accuracy above this is worth a warning
 MOST_COPIES = 3
 
@@ -108,6 +108,7 @@ def _accuracy(
     features = tree_features(comparison.schema, [learn, test], others).matrix
     count = len(learn[1])
     wanted: list[NDArray[Any]] = [np.asarray(table.columns[target])[rows] for table, rows in (learn, test)]
-    forest = RandomForestClassifier(n_estimators=TREES, min_samples_leaf=5, random_state=0)
+    trees = TREES if comparison.thorough or len(comparison.names) <= WIDE else FEW_TREES
+    forest = RandomForestClassifier(n_estimators=trees, min_samples_leaf=5, random_state=0)
     forest.fit(features[:count], wanted[0])
     return float(np.mean(forest.predict(features[count:]) == wanted[1]))

@@ -13,6 +13,7 @@ from understudy.core.arrays import Flags, Floats, Integers
 from understudy.errors import InputError
 
 TIES_AT_ONCE = 2**22  # members of groups held at one time
+DIFFERENCES_AT_ONCE = 2 * 10**8  # between values, in one call of a compiled loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,6 +71,19 @@ class Summaries:
     first: Integers
 
 
+def interruptible(queries: Integers, differences: int) -> Iterator[Integers]:
+    """Queries in parts of about a second, for compiled loops: Ctrl-C waits until a loop ends.
+
+    ``differences`` is how many differences one query computes at worst.
+
+    >>> [part.tolist() for part in interruptible(np.arange(5), 10**8)]
+    [[0, 1], [2, 3], [4]]
+    """
+    size = max(1, DIFFERENCES_AT_ONCE // max(differences, 1))
+    for start in range(0, max(len(queries), 1), size):  # no queries are one part, of no answers
+        yield queries[start : start + size]
+
+
 class Neighbours:
     """Records to search among. ``nominal`` columns differ by their whole weight or not at all.
 
@@ -111,9 +125,12 @@ class Neighbours:
 
     def nearest(self, matrix: Floats) -> Groups:
         queries = distinct_rows(matrix)
-        distances, ties = self._kernel.nearest(
-            self._points, *self._tree, *self._space, queries.points, self._visit(queries.points)
-        )
+        distances, ties = np.empty(len(queries.points)), np.empty(len(queries.points), np.int64)
+        visit = self._visit(queries.points)
+        for part in interruptible(visit, self._points.size):
+            distances[part], ties[part] = self._kernel.nearest(
+                self._points, *self._tree, *self._space, queries.points[part], np.arange(len(part))
+            )
         return Groups(queries=queries, distances=distances, ties=ties)
 
     def members(self, groups: Groups, chosen: Integers | None = None) -> tuple[Integers, Integers]:
@@ -155,9 +172,12 @@ class Neighbours:
         queries = distinct_rows(matrix)
         own = self._place if themselves else np.full(len(queries.points), -1, np.int64)
         counts = np.diff(self.records.offsets)[self._order]
-        found: Floats = self._kernel.k_nearest(
-            self._points, counts, *self._tree, *self._space, queries.points, self._visit(queries.points), k, own
-        )
+        found = np.empty((len(queries.points), k))
+        for part in interruptible(self._visit(queries.points), self._points.size):
+            some = queries.points[part]
+            found[part] = self._kernel.k_nearest(
+                self._points, counts, *self._tree, *self._space, some, np.arange(len(part)), k, own[part]
+            )
         return found[queries.point_of]
 
 
@@ -193,18 +213,22 @@ def nearest_without_each(
     records, asked = distinct_rows(matrix), distinct_rows(queries)
     of_point = records.records[records.offsets[:-1]]
     begins = np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
-    low, high, first, table = kernel.without_each(
+    of_records = (
         records.points,
         np.diff(records.offsets),
         np.ascontiguousarray(ranks[of_point], np.float64),
         np.ascontiguousarray(codes[of_point], np.int64),
-        asked.points,
+    )
+    how = (
         np.asarray(targets, np.int64),
         np.zeros(width, bool) if nominal is None else np.asarray(nominal, bool),
         np.ones(width) if weights is None else np.asarray(weights, np.float64),
         ("sum", "maximum", "minimum").index(criterion),
         begins,
     )
+    parts = interruptible(np.arange(len(asked.points)), records.points.size)
+    found = [kernel.without_each(*of_records, asked.points[part], *how) for part in parts]
+    low, high, first, table = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
     of = asked.point_of
     return [
         Summaries(low=low[of, t], high=high[of, t], table=table[of, begins[t] : begins[t + 1]], first=first[of, t])

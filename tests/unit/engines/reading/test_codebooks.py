@@ -59,7 +59,8 @@ CSVW = {
             {"name": "person", "titles": "person", "datatype": "string"},
             {"name": "sex", "titles": {"en": "sex"}, "dc:description": "Sex at registration",
              "datatype": {"base": "string", "format": "1|2|3"}},
-            {"name": "age", "datatype": {"base": "integer", "minimum": "0", "maximum": "120"}},
+            {"name": "age", "titles": "Age in years",
+             "datatype": {"base": "integer", "minimum": "0", "maximum": "120"}},
             {"name": "area", "datatype": {"base": "string", "format": "|".join(map(str, range(100, 145)))}},
         ],
     },
@@ -96,6 +97,8 @@ def test_a_code_book_goes_before_what_was_seen(book):
         assert schema["sex"].levels == (1, 2, 3)
         assert len(schema["area"].levels) == 45
         assert (schema["age"].edges[0], schema["age"].edges[-1]) == (0, 120)
+        assert schema["age"].label == ("Age in years" if kind == "csvw" else "")  # a title that is not its name
+        assert "level_labels" not in text or kind != "csvw"  # which has none
         assert "the code book says: from 0 to 120" in text
     if kind in ("frictionless", "ddi"):
         assert schema["sex"].level_labels == ("male", "female", "other")

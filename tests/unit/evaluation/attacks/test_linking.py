@@ -10,8 +10,9 @@ from hypothesis.extra.numpy import arrays
 
 from understudy.errors import InputError, UnknownNameError, UnsupportedError
 from understudy.evaluation.attacks.rank_linkage import mutual
+from understudy.evaluation.shared import neighbours
 from understudy.evaluation.shared import rank_linking as linking
-from understudy.evaluation.shared.neighbours import Neighbours, distinct_rows
+from understudy.evaluation.shared.neighbours import Neighbours, distinct_rows, nearest_without_each
 from understudy.evaluation.shared.rank_linking import link
 from understudy.evaluation.shared.ranks import mid_rank_matrix, mid_ranks, order_ranks, same_size
 
@@ -83,6 +84,25 @@ def test_groups_are_kept_by_distinct_vectors_so_memory_stays_linear():
     assert found.sizes().sum() > 10**9
     record = np.flatnonzero((codes == codes[7]).all(axis=1))
     assert np.array_equal(found.of(7), record)
+
+
+def test_loops_in_parts_say_what_one_loop_says(monkeypatch):
+    """Ctrl-C waits for a compiled loop to end: long ones are divided."""
+    draw = np.random.default_rng(8)
+    table, asked = draw.integers(0, 5, (300, 4)).astype(float), draw.integers(0, 5, (200, 4)).astype(float)
+
+    def answers():
+        tree = Neighbours(table)
+        groups = tree.nearest(asked)
+        codes = table[:, [1]].astype(np.int64)
+        (told,) = nearest_without_each(table, asked, [1], ranks=table[:, [1]], codes=codes, levels=[5])
+        return groups.distances, groups.ties, tree.k_nearest(asked, 3), told.low, told.high, told.first, told.table
+
+    whole = answers()
+    monkeypatch.setattr(neighbours, "DIFFERENCES_AT_ONCE", 7 * table.size)
+    assert len(list(neighbours.interruptible(np.arange(20), table.size))) == 3
+    for one, in_parts in zip(whole, answers(), strict=True):
+        assert np.array_equal(one, in_parts)
 
 
 def test_too_many_ties_are_not_expanded(monkeypatch):

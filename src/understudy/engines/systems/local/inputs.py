@@ -312,8 +312,8 @@ def _arrow(data: object) -> pa.Table:
     if not hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.RecordBatch):
         hint = "; call .collect() first" if hasattr(data, "collect") else ""
         raise UnsupportedError(
-            f"a {type(data).__name__} cannot be opened{hint}; give a path, a list of paths, or a frame that speaks "
-            "Arrow (pandas, polars, pyarrow)."
+            f"a value of type {type(data).__name__} cannot be opened{hint}; give a path, a list of paths, or a "
+            "frame that speaks Arrow (pandas, polars, pyarrow)."
         )
     try:
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else pa.table(data)
