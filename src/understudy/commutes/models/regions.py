@@ -8,6 +8,7 @@ Theorem 5.1), and placing workers is post-processing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,46 +63,43 @@ class RingRegions:
     def around(self, destinations: Integers) -> RingsAround:
         from understudy.commutes.models import regions_compiled as loops
 
-        tree, cells = self.tree, self.cells[destinations]
+        tree, (rings, sectors) = self.tree, rings_and_sectors(self.cells[destinations])
+        grades = np.ones(len(destinations))
+        if self.graded is not None:
+            grades[self.graded[destinations]] = GRADE
         seen = loops.views(
-            tree.rank[destinations], self.groups[destinations], usable_cells(cells),
+            tree.rank[destinations], self.groups[destinations], rings, sectors, grades,
             tree.points, tree.mass, tree.sums, tree.nodes, self.decays, self.farthest,
         )  # fmt: skip
-        return RingsAround(regions=self, destinations=destinations, cells=cells, seen=seen)
+        return RingsAround(
+            regions=self, destinations=destinations, rings=rings, sectors=sectors, grades=grades, seen=seen
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingsAround:
-    """Rings around some destinations. ``seen``: where the view of each begins, and for the nodes of all views by
-    distance where their range of positions begins and ends, their squared distance and their summed pull."""
+    """Rings around some destinations. ``grades`` are the powers by which the mass beyond a ring falls; ``seen`` is what
+    ``regions_compiled.views`` gives."""
 
     regions: RingRegions
     destinations: Integers
-    cells: Integers
-    seen: tuple[Integers, NDArray[np.int32], NDArray[np.int32], Floats, Floats]
-
-    @property
-    def grades(self) -> Floats:
-        """The power by which the mass beyond a ring falls."""
-        graded = self.regions.graded
-        if graded is None:
-            return np.ones(len(self.destinations))
-        return np.where(graded[self.destinations], GRADE, 1.0)
+    rings: Integers
+    sectors: Integers
+    grades: Floats
+    seen: tuple[NDArray[Any], ...]
 
     @property
     def domains(self) -> Integers:
-        rings, sectors = rings_and_sectors(self.cells)
-        return np.asarray(rings * sectors + int(self.regions.cut is not None))
+        return np.asarray(self.rings * self.sectors + int(self.regions.cut is not None))
 
     def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
         from understudy.commutes.models import regions_compiled as loops
 
-        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
-        view_starts, lows, highs, squares, totals = self.seen
+        tree, (*_, place_starts, begins, cells_there, bound_starts, bounds) = self.regions.tree, self.seen
         found = np.empty(len(origins), dtype=np.int64)
         loops.encode(
-            tree.rank[self.destinations], rings, sectors, self.grades, starts, tree.rank[origins], tree.points,
-            view_starts, lows, highs, squares, totals, self.regions.farthest, found,
+            tree.rank[self.destinations], self.rings, self.sectors, starts, tree.rank[origins], tree.points,
+            place_starts, begins, cells_there, bound_starts, bounds, self.regions.farthest, found,
         )  # fmt: skip
         return found
 
@@ -110,16 +108,15 @@ class RingsAround:
     ) -> NDArray[np.int32]:
         from understudy.commutes.models import regions_compiled as loops
 
-        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
-        believed, destinations = self.regions.believed, self.destinations
+        tree, believed, destinations = self.regions.tree, self.regions.believed, self.destinations
         words, word_starts = indexed_words(key, destinations, np.diff(starts))
-        view_starts, lows, highs, _, totals = self.seen
+        view_starts, lows, highs, totals, *_, bound_starts, bounds = self.seen
         found = np.empty(int(starts[-1]), dtype=np.int32)
         loops.place(
-            tree.rank[destinations], rings, sectors, self.grades,
+            tree.rank[destinations], self.rings, self.sectors, self.grades,
             np.ones(len(destinations)) if believed is None else believed[destinations],
             starts, starts if drawn_starts is None else drawn_starts, drawn,
-            words, word_starts, tree.points, tree.sums, view_starts, lows, highs, totals, found,
+            words, word_starts, tree.sums, view_starts, lows, highs, totals, bound_starts, bounds, found,
         )  # fmt: skip
         return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
 
@@ -254,9 +251,3 @@ class PlacesAround:
         del key
         drawn = systematic(starts, drawn, drawn_starts)
         return np.where(drawn >= len(self.regions.places), ELSEWHERE_CODE, drawn).astype(np.int32)
-
-
-def squared_miles(points: Floats, one: Integers, other: NDArray[np.int32]) -> Floats:
-    """Squared straight-line distances of pairs, in bulk; what is compared with a cut goes through ``beyond_cut``."""
-    result: Floats = ((points[one] - points[other]) ** 2).sum(axis=1)
-    return result

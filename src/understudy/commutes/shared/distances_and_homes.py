@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.models.decay import BANDS, band_of, fit_decays, leaned
+from understudy.commutes.models.decay import BAND_EDGES, BANDS, fit_decays, leaned, pieces
 from understudy.commutes.models.gravity import GravityTree, default_decay
-from understudy.commutes.models.regions import squared_miles
 from understudy.core.arrays import Floats, Integers
 from understudy.core.measurement import Measurement
 from understudy.core.places import Places
+from understudy.core.threads import in_order
 from understudy.privacy.gate.flow_gate import FlowGate, FlowTable
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.mechanisms.place_bands import squared_cut
@@ -87,8 +88,10 @@ def measure_decays(
     points = places.points()
 
     def classify(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:
-        bands = band_of(squared_miles(points, destinations.astype(np.int64), origins))
-        return np.asarray(groups[destinations] * BANDS + bands)
+        from understudy.commutes.models import regions_compiled as loops  # in whatever process this runs
+
+        found: Integers = loops.groups_and_bands(points, origins, destinations, groups, BAND_EDGES**2)
+        return found
 
     found = gate.measure(
         FlowTable(label=DISTANCES_LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale)
@@ -165,10 +168,17 @@ def fit_homes(
     if len(centres) == 0:
         return tree
     wanted: Floats | None = None
-    for _ in range(ROUNDS):
-        pulled = loops.attractions(
-            centres, jobs, group, tree.points, tree.mass, tree.sums, tree.nodes, decays, farthest
+
+    def pulled_by(which: Integers, tree: GravityTree) -> Floats:
+        found: Floats = loops.attractions(
+            centres[which], jobs[which], group[which], tree.points, tree.mass, tree.sums, tree.nodes, decays, farthest
         )
+        return found
+
+    for _ in range(ROUNDS):
+        pulled = np.zeros(len(tree.order))
+        for part in in_order(partial(pulled_by, tree=tree), pieces(np.arange(len(centres)))):
+            pulled += part
         expected = np.bincount(areas[tree.order], weights=pulled * tree.mass, minlength=len(counts)).astype(float)
         if wanted is None:
             wanted = leaned(counts, expected, noise)

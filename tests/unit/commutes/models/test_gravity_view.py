@@ -17,12 +17,13 @@ def tree():
     return make_world("city", seed=4).tree
 
 
-def viewed(tree, position, farthest=np.inf, room=NODE_ROOM):
+def viewed(tree, position, farthest=np.inf, room=NODE_ROOM, wanted=0):
     lows, highs = np.empty(room, np.int64), np.empty(room, np.int64)
-    squares, totals, spare = np.empty(room), np.empty(room), np.empty((4, room))
-    closed = view(
-        position, tree.points, tree.mass, tree.sums, tree.nodes, default_decay(), OPENNESS, farthest,
-        lows, highs, squares, totals, spare,
+    squares, totals, spare = np.empty(room), np.empty(room), np.empty((2, room, 5))
+    places = np.empty((room, 2), np.int64)
+    closed, _ = view(
+        position, tree.points, tree.mass, tree.sums, tree.nodes, default_decay(), OPENNESS, wanted, farthest,
+        lows, highs, squares, totals, places, spare,
     )  # fmt: skip
     return lows[:closed], highs[:closed], squares[:closed], totals[:closed]
 
