@@ -7,7 +7,9 @@ Theorem 5.1), and placing workers is post-processing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,13 +38,26 @@ class RingCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AreaFactors:
+    """By what masses are multiplied for the workplaces of an area (rows), by area of the home; and the area of each
+    place."""
+
+    area_of: Integers
+    factors: Floats
+
+    def tree_of(self, tree: GravityTree, area: int) -> GravityTree:
+        """The tree as workplaces of an area see it."""
+        return tree.weighted(tree.mass * self.factors[area, self.area_of[tree.order]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingRegions:
     """Rings of known gravity mass around each destination, cut into sectors where there are many cells.
 
     ``decays`` holds one decay per group of destinations, ``groups`` the group of each place, ``cells`` how many rings
     times sectors each place has as a destination (at most: see ``usable_cells``), ``graded`` whose rings get thinner
-    outwards (see ``ring_bounds``); without it all rings of a place have the same mass. Beyond ``cut`` miles (if any)
-    lies the cell ``elsewhere``.
+    outwards (see ``ring_bounds``); without it all rings of a place have the same mass. With ``homes`` the masses depend
+    on the area of the destination. Beyond ``cut`` miles (if any) lies the cell ``elsewhere``.
     """
 
     tree: GravityTree
@@ -52,6 +67,7 @@ class RingRegions:
     cut: float | None = None
     graded: NDArray[np.bool_] | None = None
     believed: Floats | None = None  # how far each place's drawn rows are believed when workers are placed
+    homes: AreaFactors | None = None
 
     @property
     def farthest(self) -> float:
@@ -60,7 +76,19 @@ class RingRegions:
     def cells_of(self, destinations: Integers) -> Integers:
         return RingCells(cells=self.cells, cut=self.cut).cells_of(destinations)
 
-    def around(self, destinations: Integers) -> RingsAround:
+    def around(self, destinations: Integers) -> RingsAround | RunsAround:
+        if self.homes is None:
+            return self._around(destinations)
+        areas = self.homes.area_of[destinations]
+        bounds = np.concatenate(([0], np.flatnonzero(np.diff(areas)) + 1, [len(areas)]))
+        trees = {area: self.homes.tree_of(self.tree, area) for area in np.unique(areas).tolist()}
+        parts = tuple(
+            replace(self, tree=trees[int(areas[first])], homes=None)._around(destinations[first:last])
+            for first, last in itertools.pairwise(bounds.tolist())
+        )
+        return RunsAround(parts=parts, bounds=bounds)
+
+    def _around(self, destinations: Integers) -> RingsAround:
         from understudy.commutes.models import regions_compiled as loops
 
         tree, (rings, sectors) = self.tree, rings_and_sectors(self.cells[destinations])
@@ -119,6 +147,38 @@ class RingsAround:
             words, word_starts, tree.sums, view_starts, lows, highs, totals, bound_starts, bounds, found,
         )  # fmt: skip
         return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RunsAround:
+    """Rings around destinations of several areas, each run of destinations with its own masses. The destinations of a
+    run lie at bounds[i]:bounds[i + 1]."""
+
+    parts: tuple[RingsAround, ...]
+    bounds: Integers
+
+    @property
+    def domains(self) -> Integers:
+        return np.concatenate([part.domains for part in self.parts])
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        return np.concatenate([part.encode(own, origins[first:last]) for part, own, first, last in self._runs(starts)])
+
+    def place(
+        self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
+    ) -> NDArray[np.int32]:
+        handed = self._runs(starts if drawn_starts is None else drawn_starts)
+        return np.concatenate(
+            [
+                part.place(own, drawn[first:last], key, own_drawn)
+                for (part, own, _, _), (_, own_drawn, first, last) in zip(self._runs(starts), handed, strict=True)
+            ]
+        )
+
+    def _runs(self, starts: Integers) -> Iterator[tuple[RingsAround, Integers, int, int]]:
+        """Each part with its own starts, and where what they count lies."""
+        for part, (first, last) in zip(self.parts, itertools.pairwise(self.bounds.tolist()), strict=True):
+            yield part, starts[first : last + 1] - starts[first], int(starts[first]), int(starts[last])
 
 
 def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | int = 1) -> Floats:
