@@ -74,8 +74,8 @@ def test_the_release_is_that_of_one_machine(spark, world, skewed, tmp_path, part
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("commute", {}), ("commute", {"unit": us.Unit()}), ("commute_tree", {})],
-    ids=["urn", "private destinations", "tree"],
+    [("commute", {}), ("commute", {"unit": us.Unit()}), ("commute", {"flow_share": "0.2"}), ("commute_tree", {})],
+    ids=["rings", "private destinations", "measured flows", "tree"],
 )
 def test_a_city_too_large_for_a_closure_is_broadcast(spark, world, skewed, tmp_path, monkeypatch, method, options):
     """With a limit of 0 every public value travels as one of a real city does: classifiers, divisions, whole orders."""

@@ -71,6 +71,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "prior_share": ("1",),
     "near": ("1",),
     "finest": ("row",),
+    "flow_share": ("0.2",),
     "must": ("crosstab(sex, age)",),
     "look_again": ("always",),
 }
@@ -225,7 +226,7 @@ def possible_cases() -> tuple[Case, ...]:
                     for budget in kind.guarantees:
                         if budget == "none":
                             continue
-                        sets = option_sets(kind) if world == "people" else [{}]
+                        sets = option_sets(kind) if world in {"people", "commutes"} else [{}]
                         one = {"method": method, "world": world, "unit_name": unit, "budget_name": budget}
                         found += [Case(**one, options=options) for options in sets]
                         found.append(Case(**one, copies=2))

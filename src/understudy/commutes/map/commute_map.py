@@ -269,7 +269,7 @@ def _map_flows(
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
         law = replace(law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy))
-    pairs = pair_noise(release)
+    pairs = pair_noise(release, copy)
     if pairs is not None:
         why = whole_areas_only(list(release.places.areas)[pairs.level])
     return MapFlows(

@@ -74,11 +74,12 @@ def stated_law(provenance: Provenance, statement: Statement, copy: int, sizes: I
     return None, NO_LAW
 
 
-def pair_noise(release: CommuteRelease) -> PairNoise | None:
-    """The noise of pairs of areas, where all of them were measured one by one and the jobs at places are public.
+def pair_noise(release: CommuteRelease, copy: int = 1) -> PairNoise | None:
+    """The error of pairs of areas, where all of them were measured one by one and the jobs at places are public.
 
-    Counts are made from noisy counts and a model, so as to be closer to the truth than the noisy counts alone; the
-    variance of the noise stands for their squared error.
+    The variance of the noise stands for the squared error of a pair. Counts are made from noisy counts and a model, and
+    the whole numbers of a home area need not add up to its noisy total. So the variance is as large as home areas with
+    all workplaces need, by ``error_at_most``.
     """
     plan = release.provenance.plan
     found = next((one for one in release.measurements if one.label == PAIRS), None)
@@ -89,7 +90,14 @@ def pair_noise(release: CommuteRelease) -> PairNoise | None:
     pairs = choose_area_pairs(release.places, float(str(plan.options["near"])), finest)
     if isinstance(found.mechanism, SparseGeometric) or pairs.near.start or len(pairs) != len(found.values):
         return None
-    return PairNoise(level=levels.index(pairs.finest.name), variance=found.mechanism.variance)
+    area, count, variance = pairs.finest.area_of_place, len(pairs.finest), found.mechanism.variance
+    origins, destinations, jobs = release.coded(copy)
+    works = np.bincount(area[destinations], jobs, count) > 0  # which areas have jobs is public
+    own = works[pairs.destination]
+    noisy = np.bincount(pairs.origin[own], found.values[own], count).astype(np.float64)
+    shown = np.bincount(area[origins], jobs, count).astype(np.float64)
+    most = error_at_most(shown, noisy, np.full(count, variance * works.sum()))
+    return PairNoise(level=levels.index(pairs.finest.name), variance=most / max(int(works.sum()), 1))
 
 
 def off_alike(release: CommuteRelease, copy: int) -> SharedError | None:

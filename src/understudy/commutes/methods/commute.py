@@ -18,6 +18,7 @@ import numpy as np
 from understudy.commutes.models.gravity import GravityTree
 from understudy.commutes.models.nested_areas import NestedAreas
 from understudy.commutes.models.regions import (
+    AreaFactors,
     AreaRegions,
     PlaceRegions,
     RingCells,
@@ -25,9 +26,11 @@ from understudy.commutes.models.regions import (
     belief,
     belief_in_answers,
 )
+from understudy.commutes.shared.area_flows import FLOWS_LABEL, every_pair, expected_flows
 from understudy.commutes.shared.distances_and_homes import (
     DISTANCES_LABEL,
     HOMES_LABEL,
+    FlowModel,
     choose_level,
     fit_homes,
     home_areas,
@@ -124,6 +127,10 @@ class Commute:
     home_share: str = "0.03"
     """The part of epsilon that measures how many workers live in each area; 0 measures nothing and takes public
     residents."""
+    flow_share: str = "0"
+    """The part of epsilon that measures flows between areas, as ``commute_tree`` does; 0 measures none. Workers of an
+    area are then placed by what was measured, so that one release has flows and distances of single workplaces. For
+    ``rings``, in a city or a state whose places have areas."""
     prior_share: str = "auto"
     """Prior strength per record of a destination, which sets the number of cells: a positive number, or ``auto``."""
     blend: str = "auto"
@@ -165,10 +172,24 @@ class Commute:
                 raise InputError("with shrink the last distance is the cut; leave cut_miles out.")
         if self.blend not in ("auto", "none"):
             raise InputError(f"blend ({self.blend!r}) must be 'auto' or 'none'.")
-        if share(self.decay_share, "decay_share") + share(self.home_share, "home_share") >= 1:
-            raise InputError("decay_share and home_share together must be below 1: the draw needs the rest.")
+        decay, homes, flows = self._shares
+        if decay + homes + flows >= 1:
+            raise InputError(
+                "decay_share, home_share and flow_share together must be below 1; the draw needs the rest."
+            )
+        if flows and self.coarsen != "rings":
+            raise InputError("flow_share is for coarsen=rings, where workers are placed by a model.")
         if self.prior_share != "auto":
             positive(self.prior_share, "prior_share")
+
+    @property
+    def _shares(self) -> tuple[Fraction, Fraction, Fraction]:
+        """The parts of epsilon for decay, homes and flows."""
+        return (
+            share(self.decay_share, "decay_share"),
+            share(self.home_share, "home_share"),
+            share(self.flow_share, "flow_share"),
+        )
 
     @property
     def law(self) -> str:
@@ -197,6 +218,8 @@ class Commute:
         if self.decay_level not in ("auto", "none"):
             places.area(self.decay_level)
         self._check_unit(request)
+        if self._shares[2]:
+            every_pair(places)  # refuses places without areas, or with too many
         steps = [*self._measure_steps(request, places)]
         event = self._draw_event(request)
         check_rule(self, event, request)
@@ -223,6 +246,7 @@ class Commute:
             "decay_share",
             "decay_level",
             "home_share",
+            "flow_share",
             "prior_share",
             "blend",
         )
@@ -240,6 +264,8 @@ class Commute:
                 "suppress_as_published leaves out workers beyond the cut, which changes the number of workers of a "
                 "destination; no theorem covers that. Use the cell 'elsewhere' (cut_miles), or guarantee none."
             )
+        if not private and self._shares[2]:
+            raise InputError("without a guarantee nothing is measured with noise; leave flow_share out.")
         if not private and self.rule != "theorem":
             raise InputError("without a guarantee only the published method is offered: say rule=theorem.")
         if not private and DESTINATION not in unit.fixed:
@@ -256,32 +282,33 @@ class Commute:
                 "geometric noise per origin needs public sizes of destinations; fix the destination."
             )
 
-    def _parts(self, request: Request) -> tuple[Fraction, Fraction, Fraction, Fraction]:
-        """Epsilon for the decay, for home areas, for sizes of private destinations, and for all draws together."""
+    def _parts(self, request: Request) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
+        """Epsilon for the decay, home areas, flows, sizes of private destinations, and for all draws together."""
         budget = request.budget
         assert isinstance(budget, PureDP | ApproxDP | ProbabilisticDP)  # noqa: S101 - checked before
         rings = int(self.coarsen == "rings")
-        decay = budget.epsilon * share(self.decay_share, "decay_share") * rings
-        homes = budget.epsilon * share(self.home_share, "home_share") * rings
+        decay, homes, flows = (budget.epsilon * part * rings for part in self._shares)
         sizes = Fraction(0) if DESTINATION in request.unit.fixed else budget.epsilon * SIZES_SHARE
-        left = budget.epsilon - decay - homes - sizes
+        left = budget.epsilon - decay - homes - flows - sizes
         if left <= 0:
             raise InputError(
-                f"decay_share ({self.decay_share}) and home_share ({self.home_share}) leave nothing for the draws"
+                f"decay_share ({self.decay_share}), home_share ({self.home_share}) and flow_share ({self.flow_share}) "
+                "leave nothing for the draws"
                 f"{f'; sizes of destinations take {float(SIZES_SHARE):g}' if sizes else ''}. Give less to them."
             )
-        return decay, homes, sizes, left
+        return decay, homes, flows, sizes, left
 
     def _measure_steps(self, request: Request, places: Places) -> list[Step]:
         if isinstance(request.budget, NonPrivate):
             return []
-        decay, homes, sizes, _ = self._parts(request)
+        decay, homes, flows, sizes, _ = self._parts(request)
         moved = request.unit.rows_per_unit * (2 if request.unit.kind == "replace" else 1)
         steps = []
         measured = (
             (SIZES_LABEL, sizes, len(places)),
             (DISTANCES_LABEL, decay, 0),
             (HOMES_LABEL, homes, 0),
+            (FLOWS_LABEL, flows, len(every_pair(places)) if flows else 0),
         )
         for label, epsilon, cells in measured:
             if epsilon > 0:
@@ -299,7 +326,7 @@ class Commute:
         """What one copy costs, all destinations together."""
         if isinstance(request.budget, NonPrivate):
             return NoNoise()
-        epsilon = self._parts(request)[3] / request.copies
+        epsilon = self._parts(request)[-1] / request.copies
         unit = request.unit
         if self.mechanism == "geometric":
             moved = 2 * unit.rows_per_unit
@@ -420,7 +447,9 @@ class Commute:
         if areas_alone is not None:
             return areas_alone, ()
         tree = GravityTree(places)
-        scale, home_scale = (_planned_scale(plan, label) for label in (DISTANCES_LABEL, HOMES_LABEL))
+        scale, home_scale, flow_scale = (
+            _planned_scale(plan, label) for label in (DISTANCES_LABEL, HOMES_LABEL, FLOWS_LABEL)
+        )
         jobs = gate.records if plan.unit.public_total else None
         level = choose_level(places, self.decay_level, float(scale or 1), jobs) if scale else None
         decays = measure_decays(gate, tree, level=level, scale=scale, weights=rows, cut=self.cut)
@@ -439,8 +468,22 @@ class Commute:
                     noise=float(home_scale), cut=self.cut,
                 )  # fmt: skip
                 decays = decays.again(tree, weights=rows, cut=self.cut)
+        homes: AreaFactors | None = None
+        if flow_scale is not None:
+            pairs = every_pair(places)
+            table = FlowTable(label=FLOWS_LABEL, cells=len(pairs), classify=pairs.lookup.classify)
+            found = gate.measure(table, Geometric(scale=flow_scale))
+            measured.append(found)
+            notes.append(f"Jobs were measured by pairs of {len(pairs.finest):,} areas ({pairs.finest.name}).")
+            model = FlowModel(
+                tree=tree, areas=pairs.finest.area_of_place, number=len(pairs.finest), decays=decays.values,
+                groups=decays.groups, rows=rows, cut=self.cut,
+            )  # fmt: skip
+            homes = model.fitted(expected_flows(pairs, found, model.expected()))
         undivided = np.ones(len(places), dtype=np.int64)  # how many cells each destination gets is decided later
-        rings = RingRegions(tree=tree, decays=decays.values, groups=decays.groups, cells=undivided, cut=self.cut)
+        rings = RingRegions(
+            tree=tree, decays=decays.values, groups=decays.groups, cells=undivided, cut=self.cut, homes=homes
+        )
         return rings, tuple(notes)
 
 

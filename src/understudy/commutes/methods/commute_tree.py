@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.commutes.models.area_pairs import AreaPairs, choose_area_pairs
-from understudy.commutes.models.flow_fit import (
-    CellBeliefs,
-    NoisyCells,
-    believe_cells,
-    fit_gravity,
-    sizes_of_destinations,
+from understudy.commutes.models.flow_fit import CellBeliefs, NoisyCells, believe_cells
+from understudy.commutes.shared.area_flows import (
+    DENSE_CELLS,
+    EDGES,
+    believe_flows,
+    by_finest,
+    by_origin,
+    distance_classes,
+    scaled,
 )
 from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.commutes.shared.settings import positive
@@ -45,8 +48,6 @@ WORKPLACES = "jobs by workplace"
 # Parts of the budget, for what is measured. The margins are large numbers and need little; what is left goes to the
 # pairs. Sums of noisy pairs serve as well as a margin that is measured apart, unless very many pairs are added up.
 SHARES = {ORIGINS: Fraction(3, 100), DISTANCES: Fraction(1, 100), WORKPLACES: Fraction(1, 5)}
-EDGES = np.geomspace(0.5, 500, 24)  # miles between areas
-DENSE_CELLS = 2_000_000  # with more cells only those above a threshold are reported
 TURNS = 2  # how often levels of homes and of workplaces are found, in turn
 # How levels are found: the largest log odds, and how often the interval is halved. At 800 a probability is 0 or 1.
 ROUGHLY, EXACTLY = (25.0, 14), (800.0, 42)
@@ -157,11 +158,6 @@ def _measured_apart(margin: FlowTable, pairs: int) -> bool:
     return pairs > DENSE_CELLS or pairs / margin.cells * SHARES[margin.label] ** 2 > 1
 
 
-def distance_classes(pairs: AreaPairs) -> Integers:
-    """The class of each cell by the distance between its areas."""
-    return np.searchsorted(EDGES, pairs.distance()).astype(np.int64)
-
-
 def _spent(budget: Definition, pairs: AreaPairs) -> Definition:
     """What noise is calibrated to: sparse noise is geometric, so a pure epsilon."""
     if len(pairs) <= DENSE_CELLS or isinstance(budget, PureDP):
@@ -191,67 +187,33 @@ def _estimate(
     stream: Stream,
 ) -> tuple[CellBeliefs, Integers]:
     """What is known of every pair of areas, and whole jobs at every place, from noisy values and public facts."""
-    area = pairs.finest.area_of_place
     noisy = measured[PAIRS]
-    threshold = noisy.mechanism.threshold if isinstance(noisy.mechanism, SparseGeometric) else None
-    bins = distance_classes(pairs)
-    origins = measured[ORIGINS].values if ORIGINS in measured else _by_origin(pairs, noisy.values)
-    distances = measured[DISTANCES].values if DISTANCES in measured else np.bincount(bins, noisy.values, len(EDGES) + 1)
-    known = total if total is not None else max(round(float(origins.sum())), 0)
+    known = total if total is not None else max(round(float(_origins(pairs, measured).sum())), 0)
     at_work = sizes if sizes is not None else measured[WORKPLACES].values
-    by_area = np.asarray(np.bincount(area, at_work, len(pairs.finest)), dtype=np.float64)
-    destinations = by_area if sizes is not None else _scaled(by_area, known)
-    gravity = fit_gravity(
-        pairs, bins, origins=_scaled(origins, known), destinations=destinations, distances=_scaled(distances, known)
-    )
-    beliefs = believe_cells(
-        gravity,
-        NoisyCells(
-            values=noisy.values,
-            mechanism=noisy.mechanism,
-            reported=None if threshold is None else noisy.values > threshold,
-            threshold=threshold or 0,
-        ),
-        sizes_of_destinations(pairs, destinations),
+    by_area = np.asarray(np.bincount(pairs.finest.area_of_place, at_work, len(pairs.finest)), dtype=np.float64)
+    beliefs = believe_flows(
+        pairs,
+        noisy,
+        total=known,
+        destinations=by_area if sizes is not None else scaled(by_area, known),
+        origins=_origins(pairs, measured),
+        distances=measured[DISTANCES].values if DISTANCES in measured else None,
     )
     if sizes is not None:
         return beliefs, sizes
     return beliefs, _workplaces(pairs, beliefs.mean(), measured[WORKPLACES], known, stream)
 
 
-def _by_origin(pairs: AreaPairs, noisy: Integers) -> Floats:
-    """Jobs by finest area of the home as sums of noisy pairs; far pairs are divided by what the near ones have."""
-    own = pairs.near
-    near = np.bincount(pairs.origin[own], noisy[own], len(pairs.finest))
-    return _by_finest(pairs, pairs.origin, noisy.astype(np.float64), np.maximum(near, 1.0))
-
-
-def _by_finest(pairs: AreaPairs, side: NDArray[np.int32], values: Floats, share: Floats) -> Floats:
-    """Sums by finest area of one side of the pairs; far pairs are divided over the parts of their area by ``share``."""
-    sums = np.zeros(len(pairs.finest))
-    for number, level in enumerate(pairs.levels):
-        own = pairs.level == number
-        found = np.bincount(side[own], values[own], len(level))
-        if number + 1 == len(pairs.levels):
-            return np.asarray(sums + found)
-        ancestor = pairs.ancestors(number)
-        inside = np.maximum(np.bincount(ancestor, share, len(found)), np.finfo(float).tiny)
-        sums += (found / inside)[ancestor] * share
-    return sums
-
-
-def _scaled(noisy: NDArray[np.int64] | Floats, total: int) -> Floats:
-    """Noisy counts as shares of a total, none of them negative."""
-    counts = np.maximum(noisy, 0).astype(np.float64)
-    return counts * (total / counts.sum()) if counts.any() else np.full(len(counts), total / len(counts))
+def _origins(pairs: AreaPairs, measured: dict[str, Measurement]) -> NDArray[np.int64] | Floats:
+    return measured[ORIGINS].values if ORIGINS in measured else by_origin(pairs, measured[PAIRS].values)
 
 
 def _workplaces(pairs: AreaPairs, expected: Floats, noisy: Measurement, total: int, stream: Stream) -> Integers:
     """Whole jobs at every place where destinations are private: the jobs of an area are divided over its places by
     their noisy counts, as far as these can be trusted."""
     area = pairs.finest.area_of_place
-    share = _scaled(np.bincount(area, np.maximum(noisy.values, 0), len(pairs.finest)), total)
-    by_area = _scaled(_by_finest(pairs, pairs.destination, expected, share), total)
+    share = scaled(np.bincount(area, np.maximum(noisy.values, 0), len(pairs.finest)), total)
+    by_area = scaled(by_finest(pairs, pairs.destination, expected, share), total)
     mean = (by_area / np.bincount(area, minlength=len(by_area)))[area]
     cells = NoisyCells(values=noisy.values, mechanism=noisy.mechanism)
     at_place = believe_cells(np.maximum(mean, 1e-6), cells).mean()

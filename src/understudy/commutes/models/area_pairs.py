@@ -182,7 +182,7 @@ def make_levels(places: Places) -> tuple[Level, ...]:
     """The levels of areas, coarse to fine, checked to be nested."""
     if not places.areas:
         raise InputError(
-            "the places have no areas; commute_tree measures flows between areas. Add columns with the areas of each "
+            "the places have no areas, so flows between areas cannot be measured. Add columns with the areas of each "
             "place (area_county, area_tract), coarse to fine."
         )
     points = places.points()

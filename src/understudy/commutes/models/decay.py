@@ -7,10 +7,14 @@ towards the decay of all groups together. Everything here is post-processing of 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from understudy.commutes.models.gravity import KNOT_OCTAVES, GravityTree, default_decay, knots
 from understudy.core.arrays import Floats, Integers
+from understudy.core.threads import in_order
 from understudy.privacy.mechanisms.place_bands import squared_cut
 
 BAND_EDGES = 2.0 ** np.arange(-2, 7.01, 0.5)  # miles; the first band begins at 0 and the last has no end
@@ -20,6 +24,7 @@ DAMPING = 0.7
 EFFECTS = (0.02, 50.0)  # limits of the factor by which a group differs from the whole
 MOST_EXAMPLES = 40_000  # destinations whose surroundings are looked at, of all groups together
 LEAST_EXAMPLES = 4  # of each group, however many there are
+PIECE = 2_500  # destinations that a thread looks around at a time
 
 
 def band_of(squared: Floats) -> Integers:
@@ -56,6 +61,11 @@ def choose_examples(tree: GravityTree, groups: Integers, weights: Integers, coun
     return order[stands_for > 0], stands_for[stands_for > 0]
 
 
+def pieces(values: NDArray[Any]) -> list[NDArray[Any]]:
+    """Runs that threads work on. They do not depend on the number of threads, so that sums do not either."""
+    return np.array_split(values, 1 + len(values) // PIECE)
+
+
 def fit_decays(
     tree: GravityTree, counts: Floats, groups: Integers, weights: Integers, *, noise: float, cut: float | None
 ) -> Floats:
@@ -65,9 +75,13 @@ def fit_decays(
     number = len(counts)
     examples, share = choose_examples(tree, groups, weights, number)
     farthest = squared_cut(cut)
-    seen = loops.exposures(
-        tree.rank[examples], tree.points, tree.mass, tree.sums, tree.nodes, np.ones(len(knots())), farthest
-    )
+    flat = np.ones(len(knots()))
+
+    def seen_by(positions: Integers) -> Floats:
+        found: Floats = loops.exposures(positions, tree.points, tree.mass, tree.sums, tree.nodes, flat, farthest)
+        return found
+
+    seen = np.concatenate([*in_order(seen_by, pieces(tree.rank[examples]))])
     group = groups[examples]
     together = np.zeros(len(examples), dtype=np.int64)
     before = np.interp(band_middles(), knots(), default_decay())[None, :]

@@ -18,6 +18,9 @@ LEAF = 8  # places below which a node's centre is computed when it is needed ins
 KNOTS_PER_OCTAVE = 8
 SMALLEST_OCTAVE = -5  # distances below 2^-5 miles count as that: the same block
 KNOTS = 144  # up to 2^13 miles
+SORTED_PARTS = 4  # parts of the way from one knot to the next by which nodes are sorted first
+MOST_LOOKS = 5  # how often a destination looks closer until it sees enough nodes
+CLOSER = 0.75  # nodes grow about as much as openness falls; a little more, so that one look is mostly enough
 
 
 @compiled
@@ -35,19 +38,34 @@ def by_mass(share: float, low: int, high: int, sums: NDArray[Any]) -> int:
 
 @compiled
 def node_centres(points: NDArray[Any], mass: NDArray[Any], depth: int) -> NDArray[Any]:
-    """Centre of mass and mean squared radius of each node by its number: 1 is the root, 2i and 2i+1 its halves."""
-    count = len(points)
+    """Centre of mass and mean squared radius of each node by its number: 1 is the root, 2i and 2i+1 its halves.
+
+    The smallest nodes are added up from their places, all others from their halves.
+    """
     nodes = np.zeros((1 << depth, 4), np.float32)
-    lows, highs = np.zeros(1 << depth, np.int64), np.zeros(1 << depth, np.int64)
-    highs[1] = count
-    for node in range(1, 1 << depth):
-        low, high = lows[node], highs[node]
-        if node > 1:
-            parent_low, parent_high = lows[node // 2], highs[node // 2]
-            middle = (parent_low + parent_high) // 2
-            low, high = (parent_low, middle) if node % 2 == 0 else (middle, parent_high)
-            lows[node], highs[node] = low, high
-        nodes[node, 0], nodes[node, 1], nodes[node, 2], nodes[node, 3] = centre(points, mass, low, high)
+    lows, highs = np.zeros(1 << depth, np.int32), np.zeros(1 << depth, np.int32)
+    highs[1] = len(points)
+    for node in range(2, 1 << depth):
+        middle = (lows[node // 2] + highs[node // 2]) // 2
+        lows[node] = lows[node // 2] if node % 2 == 0 else middle
+        highs[node] = middle if node % 2 == 0 else highs[node // 2]
+    exact = np.zeros((1 << depth, 5))  # mass, centre and mean squared radius
+    for node in range((1 << depth) - 1, 0, -1):
+        into = exact[node]
+        if 2 * node >= 1 << depth:
+            for position in range(lows[node], highs[node]):
+                into[0] += mass[position]
+            into[1], into[2], into[3], into[4] = centre(points, mass, lows[node], highs[node])
+        else:
+            one, other = exact[2 * node], exact[2 * node + 1]
+            into[0] = one[0] + other[0]
+            if into[0] > 0:
+                share, apart = other[0] / into[0], 0.0
+                for axis in range(1, 4):
+                    into[axis] = one[axis] + share * (other[axis] - one[axis])
+                    apart += (other[axis] - one[axis]) ** 2
+                into[4] = (1.0 - share) * one[4] + share * other[4] + share * (1.0 - share) * apart
+        nodes[node, 0], nodes[node, 1], nodes[node, 2], nodes[node, 3] = into[1], into[2], into[3], into[4]
     return nodes
 
 
@@ -191,6 +209,54 @@ def descend(  # noqa: PLR0917
 
 
 @compiled
+def _open_nodes(  # noqa: PLR0917
+    position: int,
+    points: NDArray[Any],
+    mass: NDArray[Any],
+    nodes: NDArray[Any],
+    openness: float,
+    count: int,
+    before: NDArray[Any],
+    after: NDArray[Any],
+) -> int:
+    """Opens those of ``count`` nodes that are large for their distance, and gives how many there are then.
+
+    A node is a row: its number, the range of its positions, its squared distance and its mean squared radius. Rows stay
+    in the order of positions. The destination's own place is always alone, even if it is far from everything else.
+    """
+    at, room, filled = points[position], len(after), 0
+    stack = np.empty((64, 5))  # one node for each level of the tree, and one more
+    for number in range(count):
+        stack[0] = before[number]
+        top, waiting = 1, count - 1 - number
+        while top:
+            node = stack[top - 1]
+            low, high = int(node[1]), int(node[2])
+            near = node[4] > openness * node[3] or low <= position < high
+            if not near or high - low == 1 or filled + top + waiting >= room:
+                after[filled] = node
+                filled += 1
+                top -= 1
+                continue
+            middle, first = (low + high) // 2, 2 * int(node[0])
+            if first >= len(nodes):
+                first = 0
+            for half in range(2):  # the first half lies on top
+                into, kept = stack[top - half], first + half if first else 0
+                start, end = (low, middle) if half == 0 else (middle, high)
+                if kept:
+                    cx, cy, cz, radius = nodes[kept, 0], nodes[kept, 1], nodes[kept, 2], nodes[kept, 3]
+                elif end - start == 1:
+                    cx, cy, cz, radius = points[start, 0], points[start, 1], points[start, 2], 0.0
+                else:
+                    cx, cy, cz, radius = centre(points, mass, start, end)
+                into[0], into[1], into[2], into[4] = kept, start, end, radius
+                into[3] = (cx - at[0]) ** 2 + (cy - at[1]) ** 2 + (cz - at[2]) ** 2
+            top += 1
+    return filled
+
+
+@compiled
 def view(  # noqa: PLR0917
     position: int,
     points: NDArray[Any],
@@ -199,45 +265,45 @@ def view(  # noqa: PLR0917
     nodes: NDArray[Any],
     decay: NDArray[Any],
     openness: float,
+    wanted: int,
     farthest: float,
     lows: NDArray[Any],
     highs: NDArray[Any],
     squares: NDArray[Any],
     totals: NDArray[Any],
+    places: NDArray[Any],
     spare: NDArray[Any],
-) -> int:
-    """The closed nodes that the destination at a position sees, by distance, and how many they are.
+) -> tuple[int, int]:
+    """The closed nodes that the destination at a position sees, by distance. Gives how many they are, and how many
+    there are with those that are too far.
 
     They are the nodes that ``look_around`` closes, with one exception: the destination's own place is never inside a
-    closed node, even if it is far from the centre of that node. Fills their ranges (``lows`` to ``highs``), squared
-    distances and summed pulls. Nodes farther than ``farthest`` (squared) are left out. ``spare`` is room for four
-    numbers of each node. Nodes are sorted by the eighth of an octave, which their pull needs anyway, and then by
+    closed node. If they are fewer than ``wanted``, it looks closer, up to ``MOST_LOOKS`` times. Fills their ranges
+    (``lows`` to ``highs``), squared distances and summed pulls. Nodes farther than ``farthest`` (squared) are left out.
+    ``places`` gets the nodes in the order of positions: where each begins, and its number by distance, or -1 if it is
+    too far. ``spare`` is room for two lists of nodes. Nodes are sorted by small parts of an octave, and then by
     insertion, which moves a node by a few steps.
     """
-    at = points[position]
-    heap_of, low_of, high_of = np.empty(256, np.int64), np.empty(256, np.int64), np.empty(256, np.int64)
-    ends = np.zeros(KNOTS + 1, np.int64)
-    heap_of[0], low_of[0], high_of[0] = 1, 0, len(points)
-    top, closed, room = 1, 0, len(lows)
-    while top:
-        top -= 1
-        heap, low, high = heap_of[top], low_of[top], high_of[top]
-        if heap > 0:
-            cx, cy, cz, radius = nodes[heap, 0], nodes[heap, 1], nodes[heap, 2], nodes[heap, 3]
-        elif high - low == 1:
-            cx, cy, cz, radius = points[low, 0], points[low, 1], points[low, 2], 0.0
-        else:
-            cx, cy, cz, radius = centre(points, mass, low, high)
-        squared = (cx - at[0]) ** 2 + (cy - at[1]) ** 2 + (cz - at[2]) ** 2
-        near = radius > openness * squared or low <= position < high
-        if near and high - low > 1 and closed + top + 2 <= room:
-            middle = (low + high) // 2
-            first = 2 * heap if 0 < 2 * heap < len(nodes) else 0
-            heap_of[top], low_of[top], high_of[top] = first, low, middle
-            heap_of[top + 1], low_of[top + 1], high_of[top + 1] = first + (first > 0), middle, high
-            top += 2
-            continue
-        squared += radius
+    now, other = spare[0], spare[1]
+    now[0, 0], now[0, 1], now[0, 2], now[0, 3] = 1, 0, len(points), 0.0
+    now[0, 4] = np.inf if len(points) > 1 else 0.0
+    count = _open_nodes(position, points, mass, nodes, openness, 1, now, other)
+    now, other = other, now
+    for _ in range(MOST_LOOKS - 1):
+        seen = 0
+        for number in range(count):
+            seen += not is_beyond(now[number, 3] + now[number, 4], farthest)
+        if seen >= wanted:
+            break
+        openness *= CLOSER * seen / wanted if seen else 0.1
+        count = _open_nodes(position, points, mass, nodes, openness, count, now, other)
+        now, other = other, now
+    ends = np.zeros(SORTED_PARTS * KNOTS + 1, np.int64)
+    closed = 0
+    for number in range(count):
+        node = now[number]
+        places[number, 0], places[number, 1] = node[1], -1
+        squared = node[3] + node[4]
         if is_beyond(squared, farthest):
             continue
         place = (np.log2(max(squared, 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
@@ -245,31 +311,35 @@ def view(  # noqa: PLR0917
         strength = decay[below]
         if place > 0.0 and below < KNOTS - 1:
             strength += (decay[below + 1] - strength) * (place - below)
-        ends[below + 1] += 1
-        spare[0, closed], spare[1, closed], spare[2, closed] = low, high, squared
-        spare[3, closed] = (sums[high] - sums[low]) * strength
-        squares[closed] = below
+        part = min(max(int(place * SORTED_PARTS), 0), SORTED_PARTS * KNOTS - 1)
+        ends[part + 1] += 1
+        low, high = int(node[1]), int(node[2])
+        kept = other[closed]
+        kept[0], kept[1], kept[2], kept[3], kept[4] = part, low, high, squared, (sums[high] - sums[low]) * strength
+        squares[closed] = number  # until nodes are sorted
         closed += 1
-    for knot in range(KNOTS):
-        ends[knot + 1] += ends[knot]
+    for part in range(SORTED_PARTS * KNOTS):
+        ends[part + 1] += ends[part]
     for number in range(closed):  # ``totals`` holds the sorted order until the sums are taken
-        knot = int(squares[number])
-        totals[ends[knot]] = number
-        ends[knot] += 1
+        part = int(other[number, 0])
+        totals[ends[part]] = number
+        ends[part] += 1
     for number in range(1, closed):
         mover = totals[number]
-        back = number
-        while back > 0 and spare[2, int(totals[back - 1])] > spare[2, int(mover)]:
+        squared, back = other[int(mover), 3], number
+        while back > 0 and other[int(totals[back - 1]), 3] > squared:
             totals[back] = totals[back - 1]
             back -= 1
         totals[back] = mover
+    for number in range(closed):
+        places[int(squares[int(totals[number])]), 1] = number
     total = 0.0
     for number in range(closed):
-        node = int(totals[number])
-        lows[number], highs[number], squares[number] = int(spare[0, node]), int(spare[1, node]), spare[2, node]
-        total += spare[3, node]
+        node = other[int(totals[number])]
+        lows[number], highs[number], squares[number] = int(node[1]), int(node[2]), node[3]
+        total += node[4]
         totals[number] = total
-    return closed
+    return closed, count
 
 
 @compiled

@@ -7,7 +7,10 @@ Theorem 5.1), and placing workers is post-processing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +38,26 @@ class RingCells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class AreaFactors:
+    """By what masses are multiplied for the workplaces of an area (rows), by area of the home; and the area of each
+    place."""
+
+    area_of: Integers
+    factors: Floats
+
+    def tree_of(self, tree: GravityTree, area: int) -> GravityTree:
+        """The tree as workplaces of an area see it."""
+        return tree.weighted(tree.mass * self.factors[area, self.area_of[tree.order]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingRegions:
     """Rings of known gravity mass around each destination, cut into sectors where there are many cells.
 
     ``decays`` holds one decay per group of destinations, ``groups`` the group of each place, ``cells`` how many rings
     times sectors each place has as a destination (at most: see ``usable_cells``), ``graded`` whose rings get thinner
-    outwards (see ``ring_bounds``); without it all rings of a place have the same mass. Beyond ``cut`` miles (if any)
-    lies the cell ``elsewhere``.
+    outwards (see ``ring_bounds``); without it all rings of a place have the same mass. With ``homes`` the masses depend
+    on the area of the destination. Beyond ``cut`` miles (if any) lies the cell ``elsewhere``.
     """
 
     tree: GravityTree
@@ -51,6 +67,7 @@ class RingRegions:
     cut: float | None = None
     graded: NDArray[np.bool_] | None = None
     believed: Floats | None = None  # how far each place's drawn rows are believed when workers are placed
+    homes: AreaFactors | None = None
 
     @property
     def farthest(self) -> float:
@@ -59,49 +76,58 @@ class RingRegions:
     def cells_of(self, destinations: Integers) -> Integers:
         return RingCells(cells=self.cells, cut=self.cut).cells_of(destinations)
 
-    def around(self, destinations: Integers) -> RingsAround:
+    def around(self, destinations: Integers) -> RingsAround | RunsAround:
+        if self.homes is None:
+            return self._around(destinations)
+        areas = self.homes.area_of[destinations]
+        bounds = np.concatenate(([0], np.flatnonzero(np.diff(areas)) + 1, [len(areas)]))
+        trees = {area: self.homes.tree_of(self.tree, area) for area in np.unique(areas).tolist()}
+        parts = tuple(
+            replace(self, tree=trees[int(areas[first])], homes=None)._around(destinations[first:last])
+            for first, last in itertools.pairwise(bounds.tolist())
+        )
+        return RunsAround(parts=parts, bounds=bounds)
+
+    def _around(self, destinations: Integers) -> RingsAround:
         from understudy.commutes.models import regions_compiled as loops
 
-        tree, cells = self.tree, self.cells[destinations]
+        tree, (rings, sectors) = self.tree, rings_and_sectors(self.cells[destinations])
+        grades = np.ones(len(destinations))
+        if self.graded is not None:
+            grades[self.graded[destinations]] = GRADE
         seen = loops.views(
-            tree.rank[destinations], self.groups[destinations], usable_cells(cells),
+            tree.rank[destinations], self.groups[destinations], rings, sectors, grades,
             tree.points, tree.mass, tree.sums, tree.nodes, self.decays, self.farthest,
         )  # fmt: skip
-        return RingsAround(regions=self, destinations=destinations, cells=cells, seen=seen)
+        return RingsAround(
+            regions=self, destinations=destinations, rings=rings, sectors=sectors, grades=grades, seen=seen
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RingsAround:
-    """Rings around some destinations. ``seen``: where the view of each begins, and for the nodes of all views by
-    distance where their range of positions begins and ends, their squared distance and their summed pull."""
+    """Rings around some destinations. ``grades`` are the powers by which the mass beyond a ring falls; ``seen`` is what
+    ``regions_compiled.views`` gives."""
 
     regions: RingRegions
     destinations: Integers
-    cells: Integers
-    seen: tuple[Integers, NDArray[np.int32], NDArray[np.int32], Floats, Floats]
-
-    @property
-    def grades(self) -> Floats:
-        """The power by which the mass beyond a ring falls."""
-        graded = self.regions.graded
-        if graded is None:
-            return np.ones(len(self.destinations))
-        return np.where(graded[self.destinations], GRADE, 1.0)
+    rings: Integers
+    sectors: Integers
+    grades: Floats
+    seen: tuple[NDArray[Any], ...]
 
     @property
     def domains(self) -> Integers:
-        rings, sectors = rings_and_sectors(self.cells)
-        return np.asarray(rings * sectors + int(self.regions.cut is not None))
+        return np.asarray(self.rings * self.sectors + int(self.regions.cut is not None))
 
     def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
         from understudy.commutes.models import regions_compiled as loops
 
-        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
-        view_starts, lows, highs, squares, totals = self.seen
+        tree, (*_, place_starts, begins, cells_there, bound_starts, bounds) = self.regions.tree, self.seen
         found = np.empty(len(origins), dtype=np.int64)
         loops.encode(
-            tree.rank[self.destinations], rings, sectors, self.grades, starts, tree.rank[origins], tree.points,
-            view_starts, lows, highs, squares, totals, self.regions.farthest, found,
+            tree.rank[self.destinations], self.rings, self.sectors, starts, tree.rank[origins], tree.points,
+            place_starts, begins, cells_there, bound_starts, bounds, self.regions.farthest, found,
         )  # fmt: skip
         return found
 
@@ -110,18 +136,49 @@ class RingsAround:
     ) -> NDArray[np.int32]:
         from understudy.commutes.models import regions_compiled as loops
 
-        tree, (rings, sectors) = self.regions.tree, rings_and_sectors(self.cells)
-        believed, destinations = self.regions.believed, self.destinations
+        tree, believed, destinations = self.regions.tree, self.regions.believed, self.destinations
         words, word_starts = indexed_words(key, destinations, np.diff(starts))
-        view_starts, lows, highs, _, totals = self.seen
+        view_starts, lows, highs, totals, *_, bound_starts, bounds = self.seen
         found = np.empty(int(starts[-1]), dtype=np.int32)
         loops.place(
-            tree.rank[destinations], rings, sectors, self.grades,
+            tree.rank[destinations], self.rings, self.sectors, self.grades,
             np.ones(len(destinations)) if believed is None else believed[destinations],
             starts, starts if drawn_starts is None else drawn_starts, drawn,
-            words, word_starts, tree.points, tree.sums, view_starts, lows, highs, totals, found,
+            words, word_starts, tree.sums, view_starts, lows, highs, totals, bound_starts, bounds, found,
         )  # fmt: skip
         return np.where(found < 0, ELSEWHERE_CODE, tree.order[found]).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RunsAround:
+    """Rings around destinations of several areas, each run of destinations with its own masses. The destinations of a
+    run lie at bounds[i]:bounds[i + 1]."""
+
+    parts: tuple[RingsAround, ...]
+    bounds: Integers
+
+    @property
+    def domains(self) -> Integers:
+        return np.concatenate([part.domains for part in self.parts])
+
+    def encode(self, starts: Integers, origins: NDArray[np.int32]) -> Integers:
+        return np.concatenate([part.encode(own, origins[first:last]) for part, own, first, last in self._runs(starts)])
+
+    def place(
+        self, starts: Integers, drawn: Integers, key: bytes, drawn_starts: Integers | None = None
+    ) -> NDArray[np.int32]:
+        handed = self._runs(starts if drawn_starts is None else drawn_starts)
+        return np.concatenate(
+            [
+                part.place(own, drawn[first:last], key, own_drawn)
+                for (part, own, _, _), (_, own_drawn, first, last) in zip(self._runs(starts), handed, strict=True)
+            ]
+        )
+
+    def _runs(self, starts: Integers) -> Iterator[tuple[RingsAround, Integers, int, int]]:
+        """Each part with its own starts, and where what they count lies."""
+        for part, (first, last) in zip(self.parts, itertools.pairwise(self.bounds.tolist()), strict=True):
+            yield part, starts[first : last + 1] - starts[first], int(starts[first]), int(starts[last])
 
 
 def belief(rows: Integers, prior_mass: Floats, spread: float, times: Integers | int = 1) -> Floats:
@@ -254,9 +311,3 @@ class PlacesAround:
         del key
         drawn = systematic(starts, drawn, drawn_starts)
         return np.where(drawn >= len(self.regions.places), ELSEWHERE_CODE, drawn).astype(np.int32)
-
-
-def squared_miles(points: Floats, one: Integers, other: NDArray[np.int32]) -> Floats:
-    """Squared straight-line distances of pairs, in bulk; what is compared with a cut goes through ``beyond_cut``."""
-    result: Floats = ((points[one] - points[other]) ** 2).sum(axis=1)
-    return result

@@ -21,114 +21,176 @@ from understudy.commutes.models.gravity_compiled import (
     view,
 )
 from understudy.privacy.compiling import compiled
-from understudy.privacy.mechanisms.place_tree_compiled import is_beyond, squared_distance
+from understudy.privacy.mechanisms.place_tree_compiled import band_of, is_beyond, squared_distance
 
 OPENNESS = 0.04
 ROOM = 1 << 15
 NODES_PER_CELL = 6  # nodes are opened until a destination sees so many for each cell
-MOST_LOOKS = 5
+TURNS = 64  # parts of a turn by which the nodes of a ring are sorted first
 
 
 @compiled
-def _angle(at: NDArray[Any], there: NDArray[Any]) -> float:
-    """The compass direction of a point seen from another one, from -pi to pi."""
-    level = np.sqrt(at[0] ** 2 + at[1] ** 2) + 1e-9
-    radius = np.sqrt(level**2 + at[2] ** 2)
-    x, y, z = there[0] - at[0], there[1] - at[1], there[2] - at[2]
-    east = (-at[1] * x + at[0] * y) / level
-    north = (-at[2] * at[0] / level * x - at[2] * at[1] / level * y + level * z) / radius
-    return float(np.arctan2(east, north))
+def _turn(east: float, north: float) -> float:
+    """A number from -2 to 2 that grows with the compass direction as the angle does, from south by west and north."""
+    across = east / max(abs(east) + abs(north), 1e-300)
+    if north >= 0.0:
+        return across
+    return 2.0 - across if east >= 0.0 else -2.0 - across
+
+
+@compiled
+def _sort_by_turn(turns: NDArray[Any], order: NDArray[Any], spare: NDArray[Any]) -> None:
+    """Puts the numbers of some directions in their order: by parts of a turn, and then by insertion."""
+    count = len(turns)
+    ends = np.zeros(TURNS + 1, np.int64)
+    for number in range(count):
+        spare[number] = min(int((turns[number] + 2.0) * (TURNS / 4)), TURNS - 1)
+        ends[spare[number] + 1] += 1
+    for part in range(TURNS):
+        ends[part + 1] += ends[part]
+    for number in range(count):
+        order[ends[spare[number]]] = number
+        ends[spare[number]] += 1
+    for number in range(1, count):
+        mover, back = order[number], number
+        while back > 0 and turns[order[back - 1]] > turns[mover]:
+            order[back] = order[back - 1]
+            back -= 1
+        order[back] = mover
 
 
 @compiled
 def divide(  # noqa: PLR0917  (numba passes arguments by position)
     at: NDArray[Any], rings: int, sectors: int, grade: float, points: NDArray[Any], lows: NDArray[Any],
-    highs: NDArray[Any], totals: NDArray[Any],
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:  # fmt: skip
+    highs: NDArray[Any], totals: NDArray[Any], cell_of: NDArray[Any], turns: NDArray[Any], spare: NDArray[Any],
+) -> None:  # fmt: skip
     """Divides the nodes that one destination sees into rings by their pull, and each ring into sectors of equal pull.
 
-    A node is in the part that holds the middle of its pull. Sectors begin in the south and go round by the west. Gives
-    the cell of each node, the nodes by cell (nearest first), their summed pulls in that order, and the start of cells.
+    A node is in the part that holds the middle of its pull. Sectors begin in the south and go round by the west. Fills
+    the cell of each node. ``turns`` and ``spare`` are room for a number and for two whole numbers of each node.
     """
-    closed, cells = len(totals), rings * sectors
-    cell_of, pulls = np.empty(closed, np.int64), np.empty(closed)
+    closed = len(totals)
+    level = np.sqrt(at[0] ** 2 + at[1] ** 2) + 1e-9
+    radius = np.sqrt(level**2 + at[2] ** 2)
     ring = 0  # nodes come by distance
+    bound = inside_ring(1, rings, grade) if rings > 1 else 2.0
     for node in range(closed):
         before = totals[node - 1] if node else 0.0
-        pulls[node] = totals[node] - before
         middle = 0.5 * (before + totals[node]) / totals[closed - 1]
-        while ring < rings - 1 and middle >= inside_ring(ring + 1, rings, grade):
+        while ring < rings - 1 and middle >= bound:
             ring += 1
+            bound = inside_ring(ring + 1, rings, grade)
         cell_of[node] = ring
+        there = points[(lows[node] + highs[node]) // 2]
+        x, y, z = there[0] - at[0], there[1] - at[1], there[2] - at[2]
+        east = (-at[1] * x + at[0] * y) / level
+        turns[node] = _turn(east, (-at[2] * (at[0] * x + at[1] * y) / level + level * z) / radius)
     first = 0
     while first < closed:
-        ring, last, total = cell_of[first], first, 0.0
+        ring, last = cell_of[first], first
         while last < closed and cell_of[last] == ring:
-            total += pulls[last]
             last += 1
-        angles = np.empty(last - first)
-        for node in range(first, last):
-            angles[node - first] = _angle(at, points[(lows[node] + highs[node]) // 2])
+        start = totals[first - 1] if first else 0.0
+        total = max(totals[last - 1] - start, 1e-300)
+        _sort_by_turn(turns[first:last], spare[0, : last - first], spare[1, : last - first])
         passed = 0.0
-        for turned in np.argsort(angles):
-            node = first + turned
-            sector = min(int((passed + 0.5 * pulls[node]) / max(total, 1e-300) * sectors), sectors - 1)
-            cell_of[node] = ring * sectors + sector
-            passed += pulls[node]
+        for number in range(last - first):
+            node = first + spare[0, number]
+            pull = totals[node] - (totals[node - 1] if node else 0.0)
+            cell_of[node] = ring * sectors + min(int((passed + 0.5 * pull) / total * sectors), sectors - 1)
+            passed += pull
         first = last
-    begins = np.zeros(cells + 1, np.int64)
-    for node in range(closed):
-        begins[cell_of[node] + 1] += 1
-    for cell in range(cells):
-        begins[cell + 1] += begins[cell]
-    order, following = np.empty(closed, np.int64), begins[:cells].copy()
-    for node in range(closed):
-        order[following[cell_of[node]]] = node
-        following[cell_of[node]] += 1
-    return cell_of, order, np.cumsum(pulls[order]), begins
 
 
 @compiled
 def views(  # noqa: PLR0917  (numba passes arguments by position)
     positions: NDArray[Any],
     groups: NDArray[Any],
-    cells: NDArray[Any],
+    ring_counts: NDArray[Any],
+    sector_counts: NDArray[Any],
+    grades: NDArray[Any],
     points: NDArray[Any],
     mass: NDArray[Any],
     sums: NDArray[Any],
     nodes: NDArray[Any],
     decays: NDArray[Any],
     farthest: float,
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """What each destination sees, one after the other: where its nodes begin, and of each node its range of positions,
-    squared distance and summed pull, by distance. The more cells a destination has, the finer it looks."""
-    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
-    squares, totals = np.empty(ROOM), np.empty(ROOM)
-    starts = np.zeros(len(positions) + 1, np.int64)
-    room = ROOM + 512 * len(positions)
-    all_lows, all_highs = np.empty(room, np.int32), np.empty(room, np.int32)
-    all_squares, all_totals = np.empty(room), np.empty(room)
-    filled = 0
+) -> tuple[NDArray[Any], ...]:
+    """What each destination sees, one after the other, divided into its cells.
+
+    Of the nodes, by cell and inside a cell by distance: where those of a destination begin, their ranges of positions
+    and their summed pulls. To find a place, if there are sectors: where the nodes of a destination begin, and in the
+    order of positions where each node begins and its cell. Of the cells: where those of a destination begin, and the
+    squared distance at which each ring ends, or with sectors how many nodes lie before the end of each cell. The more
+    cells a destination has, the finer it looks.
+    """
+    lows, highs, places = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((ROOM, 2), np.int64)
+    squares, totals, spare = np.empty(ROOM), np.empty(ROOM), np.empty((2, ROOM, 5))
+    cell_of, orders = np.empty(ROOM, np.int64), np.empty((2, ROOM), np.int64)
+    starts, place_starts, bound_starts = (
+        np.zeros(len(positions) + 1, np.int64),
+        np.zeros(len(positions) + 1, np.int64),
+        np.zeros(len(positions) + 1, np.int64),
+    )
     for d in range(len(positions)):
-        wanted, openness, closed = min(NODES_PER_CELL * cells[d], len(points), ROOM // 2), OPENNESS, 0
-        for _ in range(MOST_LOOKS):
-            closed = view(
-                positions[d], points, mass, sums, nodes, decays[groups[d]], openness, farthest,
-                lows, highs, squares, totals, spare,
-            )  # fmt: skip
-            if closed >= wanted:
-                break
-            openness *= 0.5 * closed / wanted if closed else 0.1
-        if filled + closed > room:
-            room = 2 * (filled + closed)
+        bound_starts[d + 1] = bound_starts[d] + ring_counts[d] * sector_counts[d]
+    bounds = np.empty(bound_starts[len(positions)])
+    room = ROOM + 512 * len(positions)
+    all_lows, all_highs, all_totals = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
+    begins, cells_there = np.empty(room, np.int32), np.empty(room, np.int32)
+    filled, located = 0, 0
+    for d in range(len(positions)):
+        rings, sectors = ring_counts[d], sector_counts[d]
+        wanted = min(NODES_PER_CELL * rings * sectors, len(points), ROOM // 2)
+        closed, count = view(
+            positions[d], points, mass, sums, nodes, decays[groups[d]], OPENNESS, wanted, farthest,
+            lows, highs, squares, totals, places, spare,
+        )  # fmt: skip
+        if max(filled, located) + count > room:
+            room = 2 * (max(filled, located) + count)
             all_lows, all_highs = _longer(all_lows, filled, room), _longer(all_highs, filled, room)
-            all_squares, all_totals = _longer(all_squares, filled, room), _longer(all_totals, filled, room)
-        for node in range(closed):
-            all_lows[filled + node], all_highs[filled + node] = lows[node], highs[node]
-            all_squares[filled + node], all_totals[filled + node] = squares[node], totals[node]
+            all_totals = _longer(all_totals, filled, room)
+            begins, cells_there = _longer(begins, located, room), _longer(cells_there, located, room)
+        own = bounds[bound_starts[d] : bound_starts[d + 1]]
+        if sectors == 1:
+            ring_edges(closed, rings, grades[d], squares, totals, own)
+            for node in range(closed):
+                all_lows[filled + node], all_highs[filled + node] = lows[node], highs[node]
+                all_totals[filled + node] = totals[node]
+        else:
+            divide(
+                points[positions[d]], rings, sectors, grades[d], points, lows[:closed], highs[:closed],
+                totals[:closed], cell_of, squares, orders,
+            )  # fmt: skip
+            for number in range(count):
+                begins[located + number] = places[number, 0]
+                # A node whose centre is beyond the cut is not seen. Its places that are nearer go to the last cell.
+                there = places[number, 1]
+                cells_there[located + number] = cell_of[there] if there >= 0 else rings * sectors - 1
+            located += count
+            own[:] = 0
+            for node in range(closed):
+                own[cell_of[node]] += 1
+            before = 0.0
+            for cell in range(rings * sectors):
+                in_cell = own[cell]
+                own[cell] = before
+                before += in_cell
+            for node in range(closed):
+                into = int(own[cell_of[node]])
+                own[cell_of[node]] += 1  # in the end this is where the cell ends
+                all_lows[filled + into], all_highs[filled + into] = lows[node], highs[node]
+                all_totals[filled + into] = totals[node] - (totals[node - 1] if node else 0.0)
+            passed = 0.0
+            for node in range(filled, filled + closed):
+                passed += all_totals[node]
+                all_totals[node] = passed
         filled += closed
-        starts[d + 1] = filled
-    return starts, all_lows[:filled], all_highs[:filled], all_squares[:filled], all_totals[:filled]
+        starts[d + 1], place_starts[d + 1] = filled, located
+    return (
+        starts, all_lows[:filled], all_highs[:filled], all_totals[:filled],
+        place_starts, begins[:located], cells_there[:located], bound_starts, bounds,
+    )  # fmt: skip
 
 
 @compiled
@@ -143,46 +205,33 @@ def encode(  # noqa: PLR0917
     positions: NDArray[Any],
     ring_counts: NDArray[Any],
     sector_counts: NDArray[Any],
-    grades: NDArray[Any],
     starts: NDArray[Any],
     origins: NDArray[Any],
     points: NDArray[Any],
-    view_starts: NDArray[Any],
-    lows: NDArray[Any],
-    highs: NDArray[Any],
-    squares: NDArray[Any],
-    totals: NDArray[Any],
+    place_starts: NDArray[Any],
+    begins: NDArray[Any],
+    cells_there: NDArray[Any],
+    bound_starts: NDArray[Any],
+    bounds: NDArray[Any],
     farthest: float,
     found: NDArray[Any],
 ) -> None:
     """The cell of each pair; beyond ``farthest`` the one after the last. Rings alone are told apart by distance, rings
     and sectors by the node that holds the place."""
-    edges = np.empty(max(1, ring_counts.max()) if len(ring_counts) else 1)
     for d in range(len(positions)):
         at = points[positions[d]]
-        first, last = view_starts[d], view_starts[d + 1]
         count, sectors = ring_counts[d], sector_counts[d]
-        if sectors == 1:
-            ring_edges(last - first, count, grades[d], squares[first:last], totals[first:last], edges)
-            cell_of, by_low, begins = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32)
-        else:
-            cell_of, _, _, _ = divide(
-                at, count, sectors, grades[d], points, lows[first:last], highs[first:last], totals[first:last]
-            )
-            by_low = np.argsort(lows[first:last])
-            begins = lows[first:last][by_low]
+        edges = bounds[bound_starts[d] : bound_starts[d + 1]]
+        first, last = place_starts[d], place_starts[d + 1]
         for pair in range(starts[d], starts[d + 1]):
             squared = squared_distance(at, points[origins[pair]])
             if is_beyond(squared, farthest):
                 found[pair] = count * sectors
             elif sectors == 1:
-                found[pair] = min(np.searchsorted(edges[:count], squared, side="right"), count - 1)
+                found[pair] = min(np.searchsorted(edges, squared, side="right"), count - 1)
             else:
-                before = np.searchsorted(begins, origins[pair], side="right") - 1
-                node = by_low[max(before, 0)]
-                inside = before >= 0 and origins[pair] < highs[first + node]
-                # A node whose centre is beyond the cut is not seen. Its places that are nearer go to the last cell.
-                found[pair] = cell_of[node] if inside else count * sectors - 1
+                before = np.searchsorted(begins[first:last], origins[pair], side="right") - 1
+                found[pair] = cells_there[first + before]
 
 
 @compiled
@@ -196,8 +245,8 @@ def place(  # noqa: PLR0917
     positions: NDArray[Any], ring_counts: NDArray[Any], sector_counts: NDArray[Any], grades: NDArray[Any],
     believed: NDArray[Any], starts: NDArray[Any], drawn_starts: NDArray[Any], drawn: NDArray[Any],
     words: NDArray[np.uint64], word_starts: NDArray[Any],
-    points: NDArray[Any], sums: NDArray[Any], view_starts: NDArray[Any],
-    all_lows: NDArray[Any], all_highs: NDArray[Any], all_totals: NDArray[Any], found: NDArray[Any],
+    sums: NDArray[Any], view_starts: NDArray[Any], all_lows: NDArray[Any], all_highs: NDArray[Any],
+    all_totals: NDArray[Any], bound_starts: NDArray[Any], bounds: NDArray[Any], found: NDArray[Any],
 ) -> None:  # fmt: skip
     """A position for each row; -1 for elsewhere. ``drawn`` may hold more rows than are placed.
 
@@ -206,7 +255,6 @@ def place(  # noqa: PLR0917
     middle of a stratum, so that placing adds no noise to the mean distance. The place inside a node is random.
     """
     for d in range(len(positions)):
-        at = points[positions[d]]
         view_first, view_last = view_starts[d], view_starts[d + 1]
         lows, highs = all_lows[view_first:view_last], all_highs[view_first:view_last]
         totals, closed = all_totals[view_first:view_last], view_last - view_first
@@ -222,9 +270,7 @@ def place(  # noqa: PLR0917
             found[begin + number] = -1
         rows -= elsewhere
         inside_drawn = max(end - first_drawn, 1)
-        order, by_cell, begins = np.empty(0, np.int64), totals, np.empty(0, np.int64)
-        if sectors > 1:
-            _, order, by_cell, begins = divide(at, count, sectors, grade, points, lows, highs, totals)
+        ends = bounds[bound_starts[d] : bound_starts[d + 1]]
         cells = count * sectors
         row, cell, before, share, modelled = first_drawn, -1, 0.0, 0.0, 0.0
         for number in range(rows):
@@ -240,15 +286,15 @@ def place(  # noqa: PLR0917
                 modelled = (inside_ring(ring + 1, count, grade) - inside_ring(ring, count, grade)) / sectors
                 share = belief * in_cell / inside_drawn + (1.0 - belief) * modelled
             inside = min(max((wanted - before) / max(share, 1e-12), 0.0), 1.0)
-            if sectors > 1 and begins[cell + 1] > begins[cell]:
-                first, last = begins[cell], begins[cell + 1]
-                low = by_cell[first - 1] if first else 0.0
-                level = low + inside * (by_cell[last - 1] - low)
-                at_node = min(first + np.searchsorted(by_cell[first:last], level, side="right"), last - 1)
+            first = int(ends[cell - 1]) if sectors > 1 and cell else 0
+            last = int(ends[cell]) if sectors > 1 else 0
+            if last > first:
+                low = totals[first - 1] if first else 0.0
+                level = low + inside * (totals[last - 1] - low)
+                node = min(first + np.searchsorted(totals[first:last], level, side="right"), last - 1)
             else:  # a ring; or a cell whose share of the pull a single place has beside its own
                 level = total * (inside_ring(cell // sectors, count, grade) + (cell % sectors + inside) * modelled)
-                at_node = min(np.searchsorted(by_cell, level, side="right"), closed - 1)
-            node = order[at_node] if sectors > 1 else at_node
+                node = min(np.searchsorted(totals, level, side="right"), closed - 1)
             found[begin + number] = _position(words[word_starts[d] + number], node, lows, highs, sums)
 
 
@@ -263,13 +309,14 @@ def exposures(  # noqa: PLR0917
     farthest: float,
 ) -> NDArray[Any]:
     """The mass that each destination sees at each knot of distance."""
-    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
-    squares, totals = np.empty(ROOM), np.empty(ROOM)
+    lows, highs, places = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((ROOM, 2), np.int64)
+    squares, totals, spare = np.empty(ROOM), np.empty(ROOM), np.empty((2, ROOM, 5))
     seen = np.zeros((len(positions), KNOTS))
     for d in range(len(positions)):
-        closed = view(
-            positions[d], points, mass, sums, nodes, flat, OPENNESS, farthest, lows, highs, squares, totals, spare
-        )
+        closed, _ = view(
+            positions[d], points, mass, sums, nodes, flat, OPENNESS, 0, farthest,
+            lows, highs, squares, totals, places, spare,
+        )  # fmt: skip
         for number in range(closed):
             knot = (np.log2(max(squares[number], 1e-30)) * 0.5 - SMALLEST_OCTAVE) * KNOTS_PER_OCTAVE
             seen[d, min(max(int(knot + 0.5), 0), KNOTS - 1)] += sums[highs[number]] - sums[lows[number]]
@@ -299,13 +346,13 @@ def attractions(  # noqa: PLR0917
     sums: NDArray[Any], nodes: NDArray[Any], decays: NDArray[Any], farthest: float,
 ) -> NDArray[Any]:  # fmt: skip
     """Workers that the model expects at each position, for one unit of its mass, from jobs at some positions."""
-    lows, highs, spare = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((4, ROOM))
-    squares, totals = np.empty(ROOM), np.empty(ROOM)
+    lows, highs, places = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64), np.empty((ROOM, 2), np.int64)
+    squares, totals, spare = np.empty(ROOM), np.empty(ROOM), np.empty((2, ROOM, 5))
     steps = np.zeros(len(points) + 1)
     for d in range(len(positions)):
-        closed = view(
-            positions[d], points, mass, sums, nodes, decays[groups[d]], OPENNESS, farthest,
-            lows, highs, squares, totals, spare,
+        closed, _ = view(
+            positions[d], points, mass, sums, nodes, decays[groups[d]], OPENNESS, 0, farthest,
+            lows, highs, squares, totals, places, spare,
         )  # fmt: skip
         for node in range(closed):
             weight = sums[highs[node]] - sums[lows[node]]
@@ -315,3 +362,17 @@ def attractions(  # noqa: PLR0917
                 steps[lows[node]] += level
                 steps[highs[node]] -= level
     return np.cumsum(steps[:-1])
+
+
+@compiled
+def groups_and_bands(
+    points: NDArray[Any], origins: NDArray[Any], destinations: NDArray[Any], groups: NDArray[Any], edges: NDArray[Any]
+) -> NDArray[Any]:
+    """The class of each pair: the group of its destination times the band of its distance. ``edges`` are squares, and
+    a distance at an edge is in the outer band."""
+    bands = len(edges) + 1
+    found = np.empty(len(origins), np.int64)
+    for pair in range(len(origins)):
+        squared = squared_distance(points[destinations[pair]], points[origins[pair]])
+        found[pair] = groups[destinations[pair]] * bands + band_of(squared, edges)
+    return found

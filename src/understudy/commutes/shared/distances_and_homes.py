@@ -12,12 +12,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.models.decay import BANDS, band_of, fit_decays, leaned
+from understudy.commutes.models.decay import BAND_EDGES, BANDS, fit_decays, leaned, pieces
 from understudy.commutes.models.gravity import GravityTree, default_decay
-from understudy.commutes.models.regions import squared_miles
+from understudy.commutes.models.regions import AreaFactors
 from understudy.core.arrays import Floats, Integers
 from understudy.core.measurement import Measurement
 from understudy.core.places import Places
+from understudy.core.threads import in_order
 from understudy.privacy.gate.flow_gate import FlowGate, FlowTable
 from understudy.privacy.mechanisms.noise import Geometric
 from understudy.privacy.mechanisms.place_bands import squared_cut
@@ -87,8 +88,10 @@ def measure_decays(
     points = places.points()
 
     def classify(origins: NDArray[np.int32], destinations: NDArray[np.int32]) -> Integers:
-        bands = band_of(squared_miles(points, destinations.astype(np.int64), origins))
-        return np.asarray(groups[destinations] * BANDS + bands)
+        from understudy.commutes.models import regions_compiled as loops  # in whatever process this runs
+
+        found: Integers = loops.groups_and_bands(points, origins, destinations, groups, BAND_EDGES**2)
+        return found
 
     found = gate.measure(
         FlowTable(label=DISTANCES_LABEL, cells=number * BANDS, classify=classify), Geometric(scale=scale)
@@ -141,6 +144,8 @@ def measure_homes(gate: FlowGate, areas: Integers, number: int, scale: Fraction)
 MOST_CENTRES = 20_000  # points that stand for all workplaces
 ROUNDS = 4
 LARGEST_STEP = 5.0
+FLOW_ROUNDS = 5  # the same for flows, where hardly anybody may live in an area
+LARGEST_FLOW_STEP = 20.0
 
 
 def fit_homes(
@@ -158,24 +163,94 @@ def fit_homes(
 
     ``areas`` holds the home area of each place, ``rows`` the jobs at each, ``groups`` the group whose decay it has.
     """
-    from understudy.commutes.models import regions_compiled as loops
-
-    centres, jobs, group = _centres(tree, rows, groups)
-    farthest = squared_cut(cut)
-    if len(centres) == 0:
+    workplaces = _centres(tree, rows, groups)
+    if len(workplaces[0]) == 0:
         return tree
     wanted: Floats | None = None
     for _ in range(ROUNDS):
-        pulled = loops.attractions(
-            centres, jobs, group, tree.points, tree.mass, tree.sums, tree.nodes, decays, farthest
-        )
-        expected = np.bincount(areas[tree.order], weights=pulled * tree.mass, minlength=len(counts)).astype(float)
+        expected = _expected_homes(tree, workplaces, areas, len(counts), decays=decays, cut=cut)
         if wanted is None:
             wanted = leaned(counts, expected, noise)
         ratio = np.where(expected > 0, wanted / np.maximum(expected, 1e-9), 1.0)
         factor = np.clip(ratio, 1 / LARGEST_STEP, LARGEST_STEP)
         tree = tree.weighted(tree.mass * factor[areas[tree.order]])
     return tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FlowModel:
+    """Flows between areas as the model of a tree expects them. ``areas`` holds the area of each place, ``rows`` the
+    jobs at each, ``groups`` the group whose decay it has."""
+
+    tree: GravityTree
+    areas: Integers
+    number: int
+    decays: Floats
+    groups: Integers
+    rows: Integers
+    cut: float | None
+
+    def expected(self) -> Floats:
+        """Expected jobs by area of work (rows) and area of the home."""
+        return np.stack([*in_order(lambda area: self._from(area, self.tree), range(self.number))])
+
+    def fitted(self, flows: Floats) -> AreaFactors:
+        """Factors of masses that make the model expect ``flows``.
+
+        The same is done as for homes, but for the workplaces of each area by themselves. What lies beyond the cut is
+        not in the model, so flows of an area of work are taken as shares.
+        """
+
+        def factors_of(area: int) -> Floats:
+            product = np.ones(self.number)
+            for _ in range(FLOW_ROUNDS):
+                own = AreaFactors(area_of=self.areas, factors=product[None, :]).tree_of(self.tree, 0)
+                expected = self._from(area, own)
+                if not expected.any():
+                    break
+                wanted = np.where(expected > 0, np.maximum(flows[area], 1e-6), 0.0)
+                wanted *= expected.sum() / max(float(wanted.sum()), 1e-9)
+                ratio = np.where(expected > 0, wanted / np.maximum(expected, 1e-9), 1.0)
+                product *= np.clip(ratio, 1 / LARGEST_FLOW_STEP, LARGEST_FLOW_STEP)
+            return product
+
+        return AreaFactors(area_of=self.areas, factors=np.stack([*in_order(factors_of, range(self.number))]))
+
+    def _from(self, area: int, tree: GravityTree) -> Floats:
+        """Expected homes of the workers of an area."""
+        workplaces = _centres(tree, np.where(self.areas == area, self.rows, 0), self.groups)
+        if len(workplaces[0]) == 0:
+            return np.zeros(self.number)
+        return _expected_homes(tree, workplaces, self.areas, self.number, decays=self.decays, cut=self.cut, threads=1)
+
+
+def _expected_homes(
+    tree: GravityTree,
+    workplaces: tuple[Integers, Floats, Integers],
+    areas: Integers,
+    number: int,
+    *,
+    decays: Floats,
+    cut: float | None,
+    threads: int | None = None,
+) -> Floats:
+    """The workers that the model expects in each of ``number`` areas of homes, from workplaces as ``_centres`` gives
+    them."""
+    from understudy.commutes.models import regions_compiled as loops
+
+    centres, jobs, group = workplaces
+    farthest = squared_cut(cut)
+
+    def pulled_by(which: Integers) -> Floats:
+        found: Floats = loops.attractions(
+            centres[which], jobs[which], group[which], tree.points, tree.mass, tree.sums, tree.nodes, decays, farthest
+        )
+        return found
+
+    pulled = np.zeros(len(tree.order))
+    for part in in_order(pulled_by, pieces(np.arange(len(centres))), threads):
+        pulled += part
+    return np.asarray(np.bincount(areas[tree.order], weights=pulled * tree.mass, minlength=number), dtype=np.float64)
 
 
 def _centres(tree: GravityTree, rows: Integers, groups: Integers) -> tuple[Integers, Floats, Integers]:

@@ -11,6 +11,8 @@ from understudy.commutes.models.decay import BANDS, band_middles, band_of, fit_d
 from understudy.commutes.models.gravity import GravityTree, decay_from, knots
 from understudy.commutes.models.nested_areas import AreaStep, NestedAreas
 from understudy.commutes.models.regions import AreaRegions, PlaceRegions, RingRegions
+from understudy.commutes.shared import area_flows
+from understudy.commutes.shared.area_flows import FLOWS_LABEL
 from understudy.core.places import make_places
 from understudy.demo.commuters import make_world
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
@@ -62,6 +64,9 @@ def commutes(places, pairs):
         ({"decay_share": "1"}, "below 1"),
         ({"decay_share": "0.6", "home_share": "0.4"}, "together must be below 1"),
         ({"decay_share": "0.4", "home_share": "0.4", "unit": us.Unit()}, "leave nothing for the draws"),
+        ({"decay_share": "0.4", "flow_share": "0.6"}, "together must be below 1"),
+        ({"flow_share": "0.3", "coarsen": "area:tract"}, "coarsen=rings"),
+        ({"flow_share": "0.3", "rule": "theorem", "budget": us.NonPrivate()}, "leave flow_share out"),
         ({"coarsen": "area:village"}, "level"),
         ({"coarsen": "areas:place:2,village"}, "level"),
         ({"coarsen": "areas:tract:2,place"}, "finest"),
@@ -99,6 +104,36 @@ def test_a_plan_is_made_from_places_alone_and_names_the_unit(world):
     assert plan.unit.fixed == ("destination",)
     assert any("unit is a job" in note for note in plan.notes)
     assert [step.action for step in plan.steps] == ["measure", "measure", "draw"]
+
+
+def test_flows_need_areas_and_not_too_many_pairs(world, monkeypatch):
+    bare = make_places(["a", "b", "c"], [41.0, 41.1, 41.2], [-71.0, -71.1, -71.2])
+    with pytest.raises(InputError, match="no areas"):
+        us.plan(bare, method="commute", budget=BUDGET, flow_share="0.2")
+    monkeypatch.setattr(area_flows, "DENSE_CELLS", 3)
+    with pytest.raises(UnsupportedError, match="too many for flow_share"):
+        us.plan(world.places, method="commute", budget=BUDGET, flow_share="0.2")
+
+
+def test_measured_flows_come_back_in_the_release(world, tmp_path):
+    """Homes of the workers of an area are where they were measured, beside what the rings of each workplace say."""
+    places = world.places
+    _, tract = np.unique(places.areas["tract"], return_inverse=True)
+    source = us.open_commutes(world.flows_table(), places=places)
+
+    def flows(pairs):
+        return np.bincount(tract[pairs[0]] * len(tract) + tract[pairs[1]], pairs[2], len(tract) ** 2)
+
+    true = flows(source.flows().confidential_pairs())
+    off = {}
+    for part in ("0", "0.4"):
+        release = make(source, flow_share=part, out=tmp_path / part, budget=us.PureDP(epsilon=6))
+        assert [check.name for check in us.verify(tmp_path / part) if not check.passed] == []
+        assert [one.label == FLOWS_LABEL for one in release.measurements].count(True) == int(part != "0")
+        drawn = release.coded()
+        assert np.bincount(drawn[1], drawn[2], len(places)).tolist() == source.flows().sizes().tolist()
+        off[part] = np.abs(flows(drawn) - true).sum() / 2 / true.sum()
+    assert off["0.4"] < 0.9 * off["0"]
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5_000_000])

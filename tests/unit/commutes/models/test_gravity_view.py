@@ -17,12 +17,13 @@ def tree():
     return make_world("city", seed=4).tree
 
 
-def viewed(tree, position, farthest=np.inf, room=NODE_ROOM):
+def viewed(tree, position, farthest=np.inf, room=NODE_ROOM, wanted=0):
     lows, highs = np.empty(room, np.int64), np.empty(room, np.int64)
-    squares, totals, spare = np.empty(room), np.empty(room), np.empty((4, room))
-    closed = view(
-        position, tree.points, tree.mass, tree.sums, tree.nodes, default_decay(), OPENNESS, farthest,
-        lows, highs, squares, totals, spare,
+    squares, totals, spare = np.empty(room), np.empty(room), np.empty((2, room, 5))
+    places = np.empty((room, 2), np.int64)
+    closed, _ = view(
+        position, tree.points, tree.mass, tree.sums, tree.nodes, default_decay(), OPENNESS, wanted, farthest,
+        lows, highs, squares, totals, places, spare,
     )  # fmt: skip
     return lows[:closed], highs[:closed], squares[:closed], totals[:closed]
 
@@ -78,3 +79,13 @@ def test_rings_have_the_pull_they_are_made_for(tree, grade):
     largest = np.diff(totals, prepend=0.0).max()
     assert inside == pytest.approx(totals[-1] * (1 - np.array([0.75, 0.5, 0.25, 0.0]) ** grade), abs=1.01 * largest)
     assert np.isinf(edges[3])
+
+
+def test_who_wants_more_nodes_looks_closer(tree):
+    """Closed nodes are opened further; they still hold every place once, in either order."""
+    few, many = viewed(tree, 1300), viewed(tree, 1300, wanted=1_500)
+    assert len(few[0]) < 1_500 <= len(many[0]) < 3_000
+    assert set(few[0].tolist()) <= set(many[0].tolist())  # a node begins where its first part begins
+    covered = np.sort(np.concatenate([np.arange(low, high) for low, high in zip(*many[:2], strict=True)]))
+    assert (covered == np.arange(len(tree.order))).all()
+    assert (np.diff(many[2]) >= 0).all()

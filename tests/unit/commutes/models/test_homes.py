@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from understudy.commutes.models.decay import BANDS, _curves, band_middles, leaned
 from understudy.commutes.models.gravity import GravityTree, decay_from, default_decay
-from understudy.commutes.models.regions import RingRegions
-from understudy.commutes.shared.distances_and_homes import fit_homes, home_areas
+from understudy.commutes.models.regions import AreaFactors, RingRegions
+from understudy.commutes.shared.distances_and_homes import FlowModel, fit_homes, home_areas
 from understudy.demo.commuters import make_world
 from understudy.privacy.mechanisms.ring_division import cell_shares, rings_and_sectors
 
@@ -106,3 +108,43 @@ def test_many_decays_at_once_are_each_by_itself():
     strengths = np.random.default_rng(1).lognormal(-2.0, 2.0, size=(5, BANDS))
     for one, curve in zip(strengths, _curves(strengths), strict=True):
         assert curve == pytest.approx(decay_from(band_middles(), np.maximum(one, 1e-12)), rel=1e-9)
+
+
+@pytest.mark.parametrize("cut", [None, 8.0])
+def test_factors_of_an_area_make_the_model_expect_its_flows(world, cut):
+    """Twice as many homes in every third tract, for the workers of every second one: that is what is expected then."""
+    _, tract = np.unique(world.places.areas["tract"], return_inverse=True)
+    number = int(tract.max()) + 1
+    model = FlowModel(
+        tree=GravityTree(world.places), areas=tract, number=number, decays=default_decay()[None, :],
+        groups=np.zeros(len(tract), dtype=np.int64), rows=world.jobs, cut=cut,
+    )  # fmt: skip
+    before = model.expected()
+    jobs = np.bincount(tract, world.jobs, number)
+    assert before.sum(axis=1) == pytest.approx(jobs)
+    wanted = before * np.where((np.arange(number)[:, None] % 2 == 0) & (np.arange(number) % 3 == 0), 2.0, 1.0)
+    wanted *= (jobs / np.maximum(wanted.sum(axis=1), 1e-9))[:, None]
+    assert np.abs(before - wanted).sum() > 0.1 * jobs.sum()
+    factors = model.fitted(wanted)
+    after = np.stack([model._from(area, factors.tree_of(model.tree, area)) for area in range(number)])
+    assert np.abs(after - wanted).sum() < 0.01 * jobs.sum()
+
+
+def test_destinations_of_several_areas_see_their_own_masses(world):
+    """In any order of destinations each gets what it gets alone."""
+    _, tract = np.unique(world.places.areas["tract"], return_inverse=True)
+    rng = np.random.default_rng(3)
+    homes = AreaFactors(area_of=tract, factors=rng.uniform(0.2, 3.0, size=(tract.max() + 1, tract.max() + 1)))
+    regions = replace(regions_of(world, cells=40), homes=homes)
+    origins = np.arange(len(tract), dtype=np.int32)
+    several = rng.choice(len(tract), size=9, replace=False)
+    starts = np.arange(len(several) + 1) * len(origins)
+    together = regions.around(several)
+    cells = together.encode(starts, np.tile(origins, len(several)))
+    placed = together.place(starts, np.sort(cells.reshape(len(several), -1), axis=1).ravel(), bytes(32))
+    for number, destination in enumerate(several):
+        own = slice(starts[number], starts[number + 1])
+        alone = regions.around(np.array([destination]))
+        assert (alone.encode(starts[:2], origins) == cells[own]).all()
+        assert (alone.place(starts[:2], np.sort(cells[own]), bytes(32)) == placed[own]).all()
+    assert (replace(regions, homes=None).around(several).encode(starts, np.tile(origins, len(several))) != cells).any()
