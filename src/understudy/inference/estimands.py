@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from understudy.core.questions import NUMBERS, Atom, Question
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.regression import Model, make_model, varies_in_bins
+
+if TYPE_CHECKING:
+    from understudy.inference.weighting import Weighting
 
 Evaluate = Callable[[Floats], Floats]  # shares or counts of the groups of an atom (S, groups): values (S, outputs)
 Axes = tuple[tuple[str, tuple[str, ...]], ...]
@@ -60,7 +64,15 @@ class Estimand:
     groups: int
     names: tuple[str, ...]
     parts: tuple[Part, ...]
-    members: tuple[Floats, ...]  # for each part: (groups, its own groups), zero or one
+    members: tuple[
+        Floats, ...
+    ]  # for each part: (groups, its own groups), zero or one; of a weighted question the score
+    weighting: Weighting | None = None  # of a question about the population that a weighted sample stands for
+
+    @property
+    def variability(self) -> float:
+        """How many times as much a share varies as one of equally weighted people."""
+        return 1.0 if self.weighting is None else self.weighting.spread
 
     @property
     def of_counts(self) -> bool:
