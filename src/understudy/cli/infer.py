@@ -88,9 +88,9 @@ def infer(
 
     What can be asked: `understudy infer release/ --list`
 
-    Questions: proportion, count, sum, mean, std, variance, quantile, median, gini, correlation, crosstab, association
-    (each with where=...; most with by=...), differences and ratios of two, and formulas such as 'smokes ~ age + sex'.
-    What the release cannot tell is refused, with the reason. Several questions share their draws.
+    Questions: proportion, count, sum, mean, std, variance, quantile, median, gini, poverty_rate, correlation,
+    crosstab, association (each with where=...; most with by=...), differences and ratios of two, and formulas such as
+    'smokes ~ age + sex'. What the release cannot tell is refused, with the reason. Several questions share their draws.
     """
     release = us.read_release(folder)
     asked = tuple(question or ())

@@ -101,6 +101,29 @@ class Bins:
         value = low * (high / low) ** part if self.log else low + (high - low) * part
         return np.asarray(value)
 
+    def share_below(self, shares: Floats, values: Floats) -> Floats:
+        """For each row of shares of the bins, the share below its own value."""
+        cumulative = np.cumsum(shares, axis=1)
+        bins = np.clip(np.searchsorted(self.low, values, side="right") - 1, 0, len(self.low) - 1)
+        low, high = self.low[bins], self.high[bins]
+        if self.cells is not None and self.shares is not None:
+            part = np.array([self._part(*one) for one in zip(low, high, values, strict=True)])
+        elif self.log:
+            part = np.log(np.maximum(values, low) / low) / np.log(high / low)
+        else:
+            part = (values - low) / (high - low)
+        rows = np.arange(len(shares))
+        inside = shares[rows, bins]
+        below = cumulative[rows, bins] - inside + np.clip(part, 0, 1) * inside
+        return np.asarray(below / np.maximum(cumulative[:, -1], np.finfo(float).tiny))
+
+    def _part(self, low: float, high: float, value: float) -> float:
+        """The share of a bin of cells below a value."""
+        assert self.cells is not None and self.shares is not None  # noqa: S101, PT018
+        first, after = self._cells_of(low, high)
+        upto = np.concatenate([[0.0], np.cumsum(self.shares[first:after])])
+        return float(np.interp(value, self.cells[first : after + 1], upto / upto[-1]))
+
     def _cells_of(self, low: float, high: float) -> tuple[int, int]:
         assert self.cells is not None  # noqa: S101
         first, after = np.searchsorted(self.cells, [low, high])

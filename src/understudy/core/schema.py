@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core import survey_design
 from understudy.core.bounds import (
     LARGEST_EDGE,
     MOST_DECIMALS,
@@ -41,7 +42,7 @@ from understudy.core.file_format import FileFormat
 from understudy.core.identifiers import Identifier
 from understudy.core.rules import Asked, Order, Ratio, Rule, zeros_of
 from understudy.core.structural_zeros import Impossible, allowed_cells
-from understudy.core.survey_design import Design, Weight, check_survey, columns_beside, with_weights
+from understudy.core.survey_design import Design, Weight
 from understudy.errors import InputError, SchemaError, unknown_name
 
 Level = str | int | bool
@@ -398,9 +399,9 @@ class Schema:
         object.__setattr__(self, "attributes", tuple(self.attributes))
         if not all(isinstance(one, Attribute) for one in self.attributes):
             raise SchemaError("each attribute of a schema must be an Attribute.")
-        object.__setattr__(self, "attributes", with_weights(self.attributes, self.weight))
+        object.__setattr__(self, "attributes", survey_design.with_weights(self.attributes, self.weight))
         object.__setattr__(self, "impossible", tuple(self.impossible))
-        object.__setattr__(self, "ignore", tuple(dict.fromkeys((*self.ignore, *columns_beside(self.design)))))
+        object.__setattr__(self, "ignore", survey_design.ignored(self.ignore, self.design))
         object.__setattr__(self, "derived", tuple(self.derived))
         if isinstance(self.workload, str) or not all(isinstance(one, str) for one in self.workload):
             raise SchemaError('workload must be a list of questions such as "crosstab(sex, age)".')
@@ -413,10 +414,9 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"attribute '{twice[0]}' is listed twice.")
-        both = sorted(set(names) & set(self.ignore))
-        if both:
+        if both := sorted(set(names) & set(self.ignore)):
             raise SchemaError(f"column '{both[0]}' is both an attribute and ignored.")
-        check_survey(self)
+        survey_design.check_survey(self)
         object.__setattr__(self, "rules", tuple(self.rules))
         if not all(isinstance(rule, Asked | Order | Ratio) for rule in self.rules):
             raise SchemaError("each rule of a schema must be an Asked, an Order or a Ratio.")
@@ -488,8 +488,9 @@ class Schema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a synthetic table: the attributes, what is derived from them, and then fakes."""
-        return (*self.names, *(derived.name for derived in self.derived), *(one.name for one in self.faked))
+        """The columns of a synthetic table: the attributes, what is derived, calibrated weights, and then fakes."""
+        derived = tuple(one.name for one in self.derived)
+        return (*self.names, *derived, *survey_design.calibrated_column(self.weight), *(one.name for one in self.faked))
 
     @property
     def faked(self) -> tuple[Identifier, ...]:

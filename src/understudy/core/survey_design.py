@@ -8,7 +8,7 @@ one person changes what is measured by one count, however large the weight is. S
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -336,17 +336,24 @@ def with_weights(attributes: tuple[Attribute, ...], weight: Weight | None) -> tu
     return (*attributes, *more)
 
 
-def columns_beside(design: Design | None) -> tuple[str, ...]:
-    """Columns of the design that the data may have and that are not read as attributes."""
-    if design is None:
-        return ()
-    return (*((design.clusters,) if design.clusters else ()), *design.replicate_weights)
+def calibrated_column(weight: Weight | None) -> tuple[str, ...]:
+    """The column of a release with weights that agree exactly with public totals; none if no totals are declared."""
+    return () if weight is None or not weight.totals else (f"{weight.column}_calibrated",)
+
+
+def ignored(columns: Iterable[str], design: Design | None) -> tuple[str, ...]:
+    """Columns of the data that are not read as attributes: those that a schema ignores, and those of the design."""
+    beside = () if design is None else (design.clusters, *design.replicate_weights)
+    return tuple(dict.fromkeys((*columns, *(name for name in beside if name))))
 
 
 def check_survey(schema: Schema) -> None:
     """Refuses a weight or a design that does not fit the attributes."""
     weight, design = schema.weight, schema.design
     if weight is not None:
+        for name in calibrated_column(weight):
+            if name in {*schema.names, *schema.ignore}:
+                raise SchemaError(f"column '{name}' has the name of the calibrated weights of a release; rename it.")
         for one in (weight, *weight.other):
             _check_attribute(schema[one.column], one)
         known = None if design is None else design.size

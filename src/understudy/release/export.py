@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from understudy.core.folders import as_path, publish_folder, release_above
 from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.survey_design import calibrated_column
 from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
@@ -176,8 +177,12 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
 
 
 def all_attributes(schema: Schema) -> tuple[Attribute, ...]:
-    """The columns of a synthetic table: its attributes, and the derived ones as attributes."""
-    return (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+    """The columns of a synthetic table: its attributes, and the derived ones and calibrated weights as attributes."""
+    weights = (
+        Attribute(name=name, edges=(0, 1), label="survey weight, calibrated to public totals", outside="clip")
+        for name in calibrated_column(schema.weight)
+    )
+    return (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived), *weights)
 
 
 def _write_csv(release: Release, copy: int, names: dict[str, str], path: Path) -> None:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from understudy.core.exact_numbers import show_up
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.spreadsheet import as_cell
+from understudy.core.survey_design import calibrated_column
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.table_release import Release
 from understudy.synth.shared.margin_methods import total_of
@@ -264,6 +265,8 @@ def codebook_text(schema: Schema) -> str:
     for attribute in attributes:
         for kind, value, meaning in _codes(attribute):
             lines.writerow([as_cell(text) for text in (attribute.name, attribute.label, kind, value, meaning)])
+    for name in calibrated_column(schema.weight):
+        lines.writerow([as_cell(name), "", "number", "", "weight raked to the public totals of the schema"])
     for one in schema.faked:
         lines.writerow([as_cell(text) for text in (one.name, "", "fake", one.fake, "made up by this pattern")])
     return out.getvalue()
