@@ -35,6 +35,8 @@ from understudy.inference.weighting import weighting_of
 RESULTS = Path(__file__).with_name("survey.csv")
 FIELDS = ("cell", "seed", "question", "truth", "direct", "value", "low", "high", "label", "noise_to_largest", "seconds")
 DELTA = "1e-6"
+DESIGN = "design"
+DRAWN = 150  # samples without a release, for the width of the survey itself
 TIMES = 20
 SPREAD = 50.0
 CELLS = (
@@ -106,7 +108,7 @@ def population(name: str) -> Population:
         regions = tuple(sorted(set(region)))
         design = Design(
             sampling_strata="region", clusters="household", population=len(unit),
-            design_effects={"region": 2.6, "sex": 0.9, "age": 1.6, "active": 1.3, "income": 2.6},
+            design_effects={"region": 1.85, "sex": 0.5, "age": 1.8, "active": 1.1, "income": 2.6},
         )  # fmt: skip
         stratum, size = np.tile(region, TIMES), np.tile(size, TIMES)
     else:
@@ -162,7 +164,6 @@ def sample(people: Population, n: int, rng: np.random.Generator) -> dict[str, np
     rows = np.flatnonzero(place[people.unit] >= 0)
     found = {name: values[rows] for name, values in people.columns.items()}
     found["weight"] = 1 / chance[people.unit[rows]]
-    found["household"] = place[people.unit[rows]]
     return found
 
 
@@ -203,7 +204,7 @@ def one_run(cell: str, seed: int) -> list[dict[str, Any]]:
         attributes=people.attributes, weight=Weight(column="weight", bounds=ends, decimals=2), design=people.design
     )
     budget = us.PureDP(epsilon=epsilon) if form == "pure" else us.ApproxDP(epsilon=epsilon, delta=DELTA)
-    table = pa.table({**{key: drawn[key] for key in people.columns}, "weight": weight, "household": drawn["household"]})
+    table = pa.table({key: drawn[key] for key in (*people.columns, "weight")})
     release = us.synthesize(us.open_source(table, schema), budget=budget, method="ipf")
     weighting = weighting_of(release, "weight")
     everybody = np.ones(len(people.unit))
@@ -226,6 +227,23 @@ def one_run(cell: str, seed: int) -> list[dict[str, Any]]:
     return found
 
 
+def of_the_design(cell: str) -> list[dict[str, Any]]:
+    """Answers from samples themselves, without a release: how much the design lets them vary."""
+    name, n, _ = cell.rsplit("-", 2)
+    people = population(name)
+    start = time.process_time()
+    found: dict[str, list[float]] = defaultdict(list)
+    for seed in range(DRAWN):
+        drawn = sample(people, int(n), np.random.default_rng([seed, 7, int(n)]))
+        for question in QUESTIONS:
+            found[question].append(truth_of(question, drawn, drawn["weight"], len(people.unit)))
+    spent = round(time.process_time() - start, 2)
+    return [
+        {"cell": cell, "seed": DRAWN, "question": one, "value": float(np.std(values, ddof=1)), "seconds": spent}
+        for one, values in found.items()
+    ]
+
+
 def _noise_scaled_to_largest(release: Any, question: str, largest: float, records: float, truth: float) -> float | str:
     """The standard error that noise scaled to the largest weight would give a share, at the noise of the same table."""
     if not question.startswith("proportion"):
@@ -239,11 +257,11 @@ def run(runs: int, cells: list[str]) -> None:
     warnings.simplefilter("ignore")
     done = {(line["cell"], int(line["seed"])) for line in read()}
     fresh = not RESULTS.exists()
-    for seed in range(runs):
-        for cell in cells:
-            if (cell, seed) in done:
-                continue
-            lines = one_run(cell, seed)
+    designs = dict.fromkeys(f"{cell.rsplit('-', 2)[0]}-{DESIGN}" for cell in cells)
+    work = [(cell, DRAWN) for cell in designs] + [(cell, seed) for seed in range(runs) for cell in cells]
+    for cell, seed in work:
+        if (cell, seed) not in done:
+            lines = of_the_design(cell) if cell.endswith(DESIGN) else one_run(cell, seed)
             with RESULTS.open("a", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, FIELDS)
                 if fresh:
@@ -264,6 +282,7 @@ def read() -> list[dict[str, str]]:
 def show() -> None:
     """A table for docs/benchmarks.md: coverage, width beside that of the real data, and the privacy part."""
     lines = [line for line in read() if line["low"]]
+    spreads = {(one["cell"], one["question"]): float(one["value"]) for one in read() if one["cell"].endswith(DESIGN)}
     groups = defaultdict(list)
     for line in lines:
         groups[line["cell"], line["question"]].append(line)
@@ -274,7 +293,7 @@ def show() -> None:
             np.array([float(one[key]) for one in own]) for key in ("low", "high", "truth", "direct", "value")
         )
         holds = float(np.mean((low <= truth) & (truth <= high)))
-        design = float(direct.std(ddof=1))
+        design = spreads[f"{cell.rsplit('-', 2)[0]}-{DESIGN}", question]
         width = float(np.mean(high - low)) / (2 * 1.96 * design)
         part = ""
         if own[0]["noise_to_largest"]:

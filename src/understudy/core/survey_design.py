@@ -21,7 +21,7 @@ ORIGINS = ("design", "nonresponse", "calibrated")
 OUTSIDE = ("error", "clip")
 SUMS = ("population", "sample")
 PROTECTS = ("person", "cluster")
-BINS = 4  # of a weight, by default: measured in benchmarks/survey.py
+BINS = 5  # of a weight, by default: more bins add noise, fewer hide how answers go with the weight
 MOST_BINS = 64
 AGREE = 1e-6  # relative: public totals that differ by more contradict each other
 EVERYTHING = "*"
@@ -101,7 +101,7 @@ class Weight:
     """What the weights of the data add up to. If they add up to the number of rows, a number of people needs
     ``population`` in the design."""
     bins: int = BINS
-    """How many bins are found between ``bounds``."""
+    """How many bins are found between ``bounds``, with about as many rows each."""
     decimals: int | None = None
     """How many digits behind the point a weight has."""
     label: str = ""

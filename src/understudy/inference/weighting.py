@@ -23,6 +23,7 @@ from understudy.inference.evidence import public_records
 from understudy.inference.noise_aware import estimated_records, noisy_table
 from understudy.release.table_release import Release
 
+LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
 # Kinds of questions whose weighted intervals were shown to cover (docs/benchmarks.md); others are model-based.
 SHOWN = ("proportion", "crosstab", "count", "difference")
@@ -108,21 +109,28 @@ def weighting_of(release: Release, column: str) -> Weighting:
 def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
     """The score of every bin with mean one, the mean weight and the mean squared weight.
 
-    With the mean weight of each bin as its score, an answer that goes with the weight inside bins would be missed. The
-    scores are moved as little as possible (least squares) so that an answer that is linear in the logarithm of the
-    weight is exact, inside bins too.
+    With the mean weight of each bin as its score, an answer that goes with the weight inside bins would be missed.
+    Inside a bin an answer is taken as linear in the logarithm of the weight, with the slope between the bins beside it.
+    What that adds is linear in the shares of the answer too, so it is part of the scores. An answer that is linear in
+    the logarithm of the weight over all bins is exact.
     """
-    mean, log_mean, product, square = (np.empty(len(shares)) for _ in range(4))
-    for number in range(len(shares)):
+    size = len(shares)
+    mean, log_mean, product, square = (np.empty(size) for _ in range(4))
+    for number in range(size):
         points, inside = bins.nodes(number)
         points = np.maximum(points, bins.low[0])
         logs = np.log(points)
         mean[number], log_mean[number] = inside @ points, inside @ logs
         product[number], square[number] = inside @ (points * logs), inside @ points**2
-    centre = float(shares @ log_mean)
-    between = float(shares @ (log_mean - centre) ** 2)
-    missed = float(shares @ (product - mean * log_mean))
-    moved = (missed / between if between > 0 else 0.0) * (log_mean - centre)
+    share = np.maximum(shares, LEAST_SHARE / size)
+    missed = share * (product - mean * log_mean)
+    moved = np.zeros(size)
+    for number in range(size):
+        before, after = max(number - 1, 0), min(number + 1, size - 1)
+        if after > before:
+            slope = missed[number] / (log_mean[after] - log_mean[before])
+            moved[after] += slope / share[after]
+            moved[before] -= slope / share[before]
     with np.errstate(divide="ignore"):
         least = np.where(moved < 0, (LEAST_SCORE - 1) * mean / np.minimum(moved, -1e-300), np.inf).min()
     scores = mean + min(1.0, float(least)) * moved
@@ -171,10 +179,24 @@ def weighted(estimand: Estimand, schema: Schema, weighting: Weighting) -> Estima
         margin=margin,
         labels=labels.reshape(-1).astype(np.int64),
         groups=len(distinct),
-        parts=tuple(_of_population(part, weighting) for part in estimand.parts),
+        parts=tuple(
+            _of_population(_in_found_bins(part, atom.names, schema), weighting)
+            for part, atom in zip(estimand.parts, estimand.question.atoms, strict=True)
+        ),
         members=tuple(member[distinct[:, 0]] * scores for member in estimand.members),
         weighting=weighting,
     )
+
+
+def _in_found_bins(part: Part, names: tuple[str, ...], schema: Schema) -> Part:
+    """Numbers whose bins were found: how they lie inside bins was counted with noise, and that density is used.
+
+    An interval for every place inside the bins would be several times as long as one of the survey itself.
+    """
+    if part.lowest is None or not all(schema[name].found for name in names):
+        return part
+    losses = tuple(f"'{name}' is known by bins; inside them its density is that of noisy counts" for name in names)
+    return replace(part, lowest=None, highest=None, assumed=names, losses=losses)
 
 
 def _of_population(part: Part, weighting: Weighting) -> Part:

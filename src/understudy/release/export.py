@@ -25,6 +25,7 @@ from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
 from understudy.release.folder import NO_PERSON, read_release
+from understudy.release.population import population as of_people
 from understudy.release.readme import one_line
 from understudy.release.table_release import Release, require_table
 
@@ -109,7 +110,13 @@ LIMITS = {
 }
 
 
-def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.PathLike[str] | None = None) -> Path:
+def export(
+    release: Release | str | os.PathLike[str],
+    *,
+    to: str,
+    out: str | os.PathLike[str] | None = None,
+    population: int | None = None,
+) -> Path:
     """Write a release as files for other programs, into a new folder.
 
     CSV holds the values as they are and an empty field for missing. Stata and SPSS get codes with value labels: a level
@@ -125,6 +132,9 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
         The format: ``csv``, ``dta`` (Stata) or ``sav`` (SPSS).
     out
         The new folder; by default ``RELEASE-csv`` and the like, beside the release.
+    population
+        For a release with weights: write so many rows that stand for equally many people each, without a weight (see
+        ``understudy.population``).
 
     Returns
     -------
@@ -161,6 +171,8 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
         raise InputError(
             f"{folder} lies in the release {inside}, which holds nothing but its own files; choose another."
         )
+    if population is not None:
+        found = of_people(found, rows=population)
     columns = all_attributes(found.schema)
     names = {attribute.name: attribute.name for attribute in columns}
     length = LIMITS[to].name if to in LIMITS else 0

@@ -278,7 +278,9 @@ def _with(schema: Schema, counts: dict[str, np.ndarray], codes: dict[str, Attrib
         attributes=tuple(
             codes[one.name]
             if one.name in codes
-            else find_bins(one, counts[one.name], number_of_bins(one, _bins(schema, one)))
+            else find_bins(
+                one, counts[one.name], number_of_bins(one, _bins(schema, one)), even=one.name in schema.weights
+            )
             if one.open
             else one
             for one in schema.attributes
