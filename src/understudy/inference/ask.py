@@ -27,7 +27,7 @@ from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.validity import Validity, validity_of
-from understudy.inference.weighting import chosen_weight, remarks, weighting_of
+from understudy.inference.weighting import chosen_weight, remarks, sampling_error, weighting_of
 from understudy.inference.weighting import weighted as population_of
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
@@ -263,6 +263,7 @@ def _from_draws(
     if sampling is not None:
         judged.keep_width(sampling, level, estimand.bounds)
     if estimand.weighting is not None and sampling is not None:
+        sampling = sampling_error(estimand, drawn.shares.mean(axis=0), sampling)
         _apply_design(judged, estimand, release, sampling)
     elif rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)

@@ -20,7 +20,7 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.estimands import Estimand, Evaluate, Part
 from understudy.inference.evidence import public_records
-from understudy.inference.noise_aware import estimated_records, noisy_table
+from understudy.inference.noise_aware import estimated_records, influence, noisy_table
 from understudy.release.table_release import Release
 
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
@@ -123,7 +123,7 @@ def scores_of(bins: Bins, shares: Floats) -> tuple[Floats, float, float]:
         mean[number], log_mean[number] = inside @ points, inside @ logs
         product[number], square[number] = inside @ (points * logs), inside @ points**2
     share = np.maximum(shares, LEAST_SHARE / size)
-    missed = share * (product - mean * log_mean)
+    missed = shares * (product - mean * log_mean)
     moved = np.zeros(size)
     for number in range(size):
         before, after = max(number - 1, 0), min(number + 1, size - 1)
@@ -225,6 +225,20 @@ def _of_population(part: Part, weighting: Weighting) -> Part:
         lowest=None if part.lowest is None else scaled(part.lowest),
         highest=None if part.highest is None else scaled(part.highest),
     )
+
+
+def sampling_error(estimand: Estimand, shares: Floats, simulated: Floats) -> Floats:
+    """The standard error of independent draws of (answer, weight) pairs, by linearisation: that of a design with
+    replacement. A quantile jumps from bin to bin and has the ``simulated`` one."""
+    weighting = estimand.weighting
+    assert weighting is not None  # noqa: S101 - the caller looked
+    if estimand.jumps:
+        return simulated
+    with np.errstate(all="ignore"):
+        slopes = influence(estimand, shares)
+        centred = slopes - shares @ slopes
+        found = np.sqrt(shares @ centred**2 / max(weighting.records, 1.0))
+    return np.where(np.isfinite(found) & np.isfinite(simulated), found, simulated)
 
 
 def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
