@@ -232,9 +232,9 @@ def find_bins(attribute: Attribute, counts: Floats, bins: int, *, even: bool = F
     inside = []
     for first, after in pairwise([*cuts, attribute.bins]):
         part = shares[first:after]
-        even = _even(attribute, first, after)
+        level = _even(attribute, first, after)
         # A trace everywhere: a bin with rows in it has somewhere to draw them from.
-        part = part / part.sum() if part.sum() > 0 else even
+        part = part / part.sum() if part.sum() > 0 else level
         inside += [float(f"{share:.{SHARE_DIGITS}g}") for share in part]
     found = (*(attribute.edges[cut] for cut in cuts), attribute.edges[-1])
     pairs = tuple(zip(attribute.edges[:-1], inside, strict=True))
