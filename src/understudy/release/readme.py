@@ -36,7 +36,7 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
         f"(derived: {markdown(derived.describe())}; computed from the synthetic values, never measured)"
         for derived in release.schema.derived
     )
-    attributes += _identifiers(release)
+    attributes += _weights(release.schema) + _identifiers(release)
     promise = "\n".join(f"- {markdown(line)}" for line in statement.lines())
     posterior = provenance.plan is not None and provenance.plan.options.get("draws") == "posterior"
     if posterior:
@@ -207,6 +207,21 @@ them.
 def _size(epsilon: Fraction) -> str:
     """The factor on the odds as a number, unless it is too large to mean anything."""
     return f" e^{show_up(epsilon)} is {math.exp(epsilon):.3g}." if epsilon < 7 else ""
+
+
+def _weights(schema: Schema) -> str:
+    """How many people a row stands for, and what to do with that."""
+    if schema.weight is None:
+        return ""
+    totals = ", ".join(one.attribute for one in schema.weight.totals)
+    raked = "".join(
+        f"\n- {code(name)}: the weight raked to the public totals of {markdown(totals)}"
+        for name in calibrated_column(schema.weight)
+    )
+    return (
+        f"{raked}\n\nThe rows are of a survey: {code(schema.weight.column)} says how many people a row stands for. "
+        "Numbers of the population are weighted by it. `understudy infer` does so by itself."
+    )
 
 
 def _identifiers(release: Release) -> str:
