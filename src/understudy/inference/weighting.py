@@ -25,9 +25,12 @@ from understudy.release.table_release import Release
 
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
-# Kinds of questions whose weighted intervals were shown to cover (docs/benchmarks.md); others are model-based.
-SHOWN = ("proportion", "crosstab", "count", "difference")
-NOT_SHOWN = "how often weighted intervals of this kind of question hold the truth has not been shown yet"
+# Kinds of questions whose weighted intervals were shown to cover, about one attribute (docs/benchmarks.md).
+SHOWN = ("proportion", "count")
+NOT_SHOWN = (
+    "how often weighted intervals hold the truth has been shown for shares and numbers of people by one attribute, and "
+    "not for this question"
+)
 NO_EFFECT = (
     "the sample was drawn in clusters, and the schema declares no design effect for all attributes of this question "
     "([design] design_effects): rows are taken as independent, so the interval may be too short"
@@ -251,4 +254,5 @@ def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}
     if kinds & set(OF_COUNTS) and weighting.population is None:
         return said, ESTIMATED_SIZE
-    return said, None if kinds <= set(SHOWN) else NOT_SHOWN
+    shown = kinds <= set(SHOWN) and len({*estimand.margin} - {weighting.column}) == 1
+    return said, None if shown else NOT_SHOWN
