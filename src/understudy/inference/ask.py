@@ -27,7 +27,14 @@ from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.validity import Validity, validity_of
-from understudy.inference.weighting import chosen_weight, remarks, sampling_error, weighting_of
+from understudy.inference.weighting import (
+    GOES_WITH,
+    chosen_weight,
+    goes_with_weights,
+    remarks,
+    sampling_error,
+    weighting_of,
+)
 from understudy.inference.weighting import weighted as population_of
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
@@ -265,6 +272,7 @@ def _from_draws(
     if estimand.weighting is not None and sampling is not None:
         sampling = sampling_error(estimand, drawn.shares.mean(axis=0), sampling)
         _apply_design(judged, estimand, release, sampling)
+        judged.lower(goes_with_weights(estimand, drawn.shares.mean(axis=0), judged.spread), MODEL, GOES_WITH)
     elif rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)
     if choice is not None and not estimand.of_counts:  # a choice does not bias numbers of records

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from understudy.core.arrays import Floats
+from understudy.core.arrays import Flags, Floats, Integers
 from understudy.core.bins import Bins, bins_of
 from understudy.core.questions import OF_COUNTS
 from understudy.core.schema import Schema
@@ -23,6 +23,11 @@ from understudy.inference.evidence import public_records
 from understudy.inference.noise_aware import estimated_records, influence, noisy_table
 from understudy.release.table_release import Release
 
+MOST_MOVED = 0.5  # standard errors by which the trend inside bins may change a quantity that is called valid
+GOES_WITH = (
+    "the answer goes strongly with the weight: what is assumed about weights inside their bins changes it by more than "
+    "half a standard error"
+)
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
 # Kinds of questions whose weighted intervals were shown to cover, about one attribute (docs/benchmarks.md).
@@ -48,12 +53,14 @@ class Weighting:
 
     column: str
     scores: Floats  # one on average over the people of the sample
+    plain: Floats  # the same without the trend inside bins: mean weights
     mean: float  # the mean weight
     spread: float  # the mean squared score: how much more a weighted share varies than an unweighted one
     within: float  # by which factor weights inside bins make the sampling variance larger
     records: float
     population: float | None  # as declared
     sums_to_sample: bool
+    bin_of_group: Integers | None = None  # for each group of a weighted question, the bin of its weight
 
     def factor(self, schema: Schema, names: tuple[str, ...], rows: int) -> tuple[float, str | None]:
         """By how much the sampling variance differs from that of independent draws of (answer, weight) pairs.
@@ -91,6 +98,7 @@ def weighting_of(release: Release, column: str) -> Weighting:
     schema = release.schema
     bins, shares, records = bins_of(schema[column]), _shares(release, column), _records(release)
     scores, mean, second = scores_of(bins, shares)
+    plain = bins.means()
     own = float(shares @ scores**2)
     weight = next(one for one in (schema.weight, *(schema.weight.other if schema.weight else ())) if one is not None
                   and one.column == column)  # fmt: skip
@@ -100,6 +108,7 @@ def weighting_of(release: Release, column: str) -> Weighting:
     return Weighting(
         column=column,
         scores=scores,
+        plain=plain / float(shares @ plain),
         mean=mean,
         spread=max(second / mean**2, own),
         within=max(second / mean**2 / own, 1.0),
@@ -187,8 +196,20 @@ def weighted(estimand: Estimand, schema: Schema, weighting: Weighting) -> Estima
             for part, atom in zip(estimand.parts, estimand.question.atoms, strict=True)
         ),
         members=tuple(member[distinct[:, 0]] * scores for member in estimand.members),
-        weighting=weighting,
+        weighting=replace(weighting, bin_of_group=distinct[:, 1]),
     )
+
+
+def goes_with_weights(estimand: Estimand, shares: Floats, errors: Floats) -> Flags:
+    """Which quantities depend on what is assumed inside the bins of the weight: those that the trend inside bins
+    changes by much, beside their standard errors."""
+    weighting = estimand.weighting
+    assert weighting is not None and weighting.bin_of_group is not None  # noqa: S101, PT018 - the caller looked
+    times = (weighting.plain / weighting.scores)[weighting.bin_of_group][:, None]
+    without = replace(estimand, members=tuple(member * times for member in estimand.members))
+    with np.errstate(all="ignore"):
+        moved = np.abs(estimand.evaluate(shares[None, :]) - without.evaluate(shares[None, :]))[0]
+    return np.asarray(~(moved <= MOST_MOVED * errors))
 
 
 def _in_found_bins(part: Part, names: tuple[str, ...], schema: Schema) -> Part:

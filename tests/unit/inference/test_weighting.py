@@ -191,6 +191,21 @@ def test_weights_of_found_bins_are_like_those_of_the_data():
     assert written.mean() == pytest.approx(people["w"].mean(), rel=0.05)
 
 
+@pytest.mark.parametrize(("slope", "label"), [(0.0, "valid"), (2.0, "model-based")])
+def test_an_answer_that_goes_strongly_with_the_weight_is_not_called_valid(slope, label):
+    rng = np.random.default_rng(4)
+    w = np.exp(rng.uniform(0, np.log(50), 20000)).clip(1, 50)
+    poor = rng.random(20000) < 1 / (1 + np.exp(-slope * (np.log(w) - 2)))
+    schema = us.Schema(
+        attributes=(us.Attribute(name="poor", levels=("no", "yes")),),
+        weight=us.Weight(column="w", edges=(1, 4, 14, 50)),
+    )
+    release = release_of(schema, {"poor": np.where(poor, "yes", "no"), "w": w})
+    answer = us.infer(release, "proportion(poor == 'yes')", rng=np.random.default_rng(1))
+    assert answer.validity == label
+    assert any("goes strongly with the weight" in text for text in answer.warnings) == (label != "valid")
+
+
 def test_the_poverty_rate_is_that_of_the_people_themselves():
     rng = np.random.default_rng(2)
     income = np.exp(rng.normal(9.8, 0.6, 20000)).round()
