@@ -286,8 +286,8 @@ def show() -> None:
     groups = defaultdict(list)
     for line in lines:
         groups[line["cell"], line["question"]].append(line)
-    print("| cell | question | runs | holds the truth | width | privacy part | labels |")
-    print("|---|---|---|---|---|---|---|")
+    print("| cell | question | runs | holds the truth | width | privacy part |")
+    print("|---|---|---|---|---|---|")
     for (cell, question), own in groups.items():
         low, high, truth, direct, value = (
             np.array([float(one[key]) for one in own]) for key in ("low", "high", "truth", "direct", "value")
@@ -299,8 +299,18 @@ def show() -> None:
         if own[0]["noise_to_largest"]:
             noise = np.sqrt(max(np.mean((value - direct) ** 2), 0.0))
             part = f"{noise / np.mean([float(one['noise_to_largest']) for one in own]):.2f}"
-        labels = ", ".join(sorted({one["label"] for one in own}))
-        print(f"| {cell} | `{question}` | {len(own)} | {holds:.3f} | {width:.2f} | {part} | {labels} |")
+        print(f"| {cell} | `{question}` | {len(own)} | {holds:.3f} | {width:.2f} | {part} |")
+    _show_labels(lines)
+
+
+def _show_labels(lines: list[dict[str, str]]) -> None:
+    """How often answers with each label hold the truth, by cell."""
+    held = defaultdict(list)
+    for one in lines:
+        held[one["cell"], one["label"]].append(float(one["low"]) <= float(one["truth"]) <= float(one["high"]))
+    print("\n| cell | label | answers | hold the truth |\n|---|---|---|---|")
+    for (cell, label), own in sorted(held.items()):
+        print(f"| {cell} | {label} | {len(own)} | {np.mean(own):.3f} |")
 
 
 def main() -> None:
