@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from understudy.core.schema_file import write_schema as write_schema
     from understudy.core.structural_zeros import Condition as Condition
     from understudy.core.structural_zeros import Impossible as Impossible
+    from understudy.core.survey_design import Design as Design
+    from understudy.core.survey_design import Total as Total
+    from understudy.core.survey_design import Weight as Weight
     from understudy.engines.opening import open_source as open_source
     from understudy.engines.reading.draft import draft_schema as draft_schema
     from understudy.explore.advise import advise as advise
@@ -84,6 +87,7 @@ if TYPE_CHECKING:
     from understudy.release import wrap as wrap
     from understudy.release.export import export as export
     from understudy.release.manifest import read_manifest as read_manifest
+    from understudy.release.population import population as population
     from understudy.reporting.build import report as report
 
 _HOME = {
@@ -121,6 +125,7 @@ _HOME = {
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
     "understudy.core.structural_zeros": ("Condition", "Impossible"),
+    "understudy.core.survey_design": ("Design", "Total", "Weight"),
     "understudy.commutes.source.local": ("open_commutes",),
     "understudy.engines.reading.draft": ("draft_schema",),
     "understudy.engines.opening": ("open_source",),
@@ -138,6 +143,7 @@ _HOME = {
     "understudy.privacy.promise.plan": ("Plan", "read_plan", "write_plan"),
     "understudy.release.export": ("export",),
     "understudy.release.manifest": ("read_manifest",),
+    "understudy.release.population": ("population",),
     "understudy.reporting.build": ("report",),
     "understudy.commutes.map.commute_map": ("commute_map",),
     "understudy.release": ("Release", "make_signing_key", "read_release", "sign", "wrap"),

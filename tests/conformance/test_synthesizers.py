@@ -448,3 +448,25 @@ def test_records_are_refused_where_they_are_not_public(schema, method):
         Request(budget=FIRST[method], unit=us.Unit(kind="add_remove"), records=60)
     with pytest.raises(InputError, match="add_remove"):
         us.plan(schema, method=method, budget=FIRST[method], unit="add_remove", records=60)
+
+
+WEIGHTED = us.Schema(
+    attributes=(us.Attribute(name="sex", levels=("F", "M")), us.Attribute(name="job", levels=("a", "b", "c"))),
+    weight=us.Weight(column="w", edges=(1, 3, 9, 27, 50)),
+)
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(one, marks=pytest.mark.full if one in ("aim", "auto") else ()) for one in METHODS]
+)
+def test_every_method_keeps_the_budget_and_the_bounds_of_a_survey_weight(method):
+    case = next(one for one in CASES if one.method == method)
+    plan = case.plan(WEIGHTED)
+    assert satisfies(compose(plan.events, plan.unit, by=plan.by), plan.budget)
+    rng = np.random.default_rng(1)
+    weights = np.exp(rng.uniform(0, np.log(50), 80)).clip(1, 50)
+    people = {"sex": rng.choice(["F", "M"], 80), "job": rng.choice(["a", "b", "c"], 80), "w": weights}
+    made = case.make(us.open_source(pa.table(people), WEIGHTED)).frame()
+    written = made["w"].to_numpy()
+    assert made.column_names == ["sex", "job", "w"]
+    assert ((written >= 1) & (written <= 50)).all()

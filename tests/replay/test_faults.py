@@ -310,3 +310,21 @@ def test_codes_that_occur_told_beside_the_gate(monkeypatch):
     monkeypatch.setattr(LocalSource, "count_codes", count_codes)
     everywhere(monkeypatch, find_codes, leaking)
     reported(CODES, "the release differs in", "the neighbour's run ended with")
+
+
+def test_people_who_count_by_their_weight(monkeypatch):
+    """A weighted table measured like a table of counts: one person moves it by the whole weight."""
+    honest = LocalSource.count
+
+    def by_weight(source, margins, progress=None):
+        weights = np.array(source.schema["weight"].edges[:-1], np.int64)
+
+        def counted(one):
+            shape = [-1 if name == "weight" else 1 for name in one.margin]
+            return replace(one, values=one.values * weights.reshape(shape)) if "weight" in one.margin else one
+
+        return [counted(one) for one in honest(source, margins, progress)]
+
+    monkeypatch.setattr(LocalSource, "count", by_weight)
+    case = Case(method="histogram", world="weighted", unit_name="replace", budget_name="pure")
+    reported(case, "between neighbours, charged")

@@ -89,6 +89,18 @@ def test_neighbours_are_as_bad_as_the_charge_allows(case, reached):
     assert 0.999 < tally.nearest[reached] <= 1
 
 
+@pytest.mark.parametrize(
+    ("method", "unit", "budget"),
+    [("ipf", "replace", "pure"), ("mst", "three rows of an id", "approx"), ("histogram", "add_remove", "zcdp")],
+)
+def test_a_survey_weight_moves_tables_like_any_other_attribute(method, unit, budget):
+    """However large the weight of a person is, and whatever it is replaced by."""
+    tally = Tally()
+    case = Case(method=method, world="weighted", unit_name=unit, budget_name=budget)
+    assert replay(case, at_most=FEW, tally=tally) == []
+    assert max(tally.nearest.values()) > 0.9
+
+
 @pytest.mark.parametrize("unit", ["destination fixed", "add_remove"])
 def test_noise_of_which_only_a_part_is_written_down(unit, monkeypatch):
     monkeypatch.setattr(commute_tree, "DENSE_CELLS", 0)

@@ -71,3 +71,32 @@ def test_codes_that_nobody_listed_are_refused_before_the_charge(spark, file):
         us.synthesize(
             us.open_source(spark.read.parquet(str(file)), schema), budget=us.ApproxDP(epsilon=1, delta="1e-6")
         )
+
+
+def test_survey_weights_are_those_of_the_embedded_engine(spark, file):
+    schema = us.Schema(
+        attributes=(SCHEMA["sex"], us.Attribute(name="income", bounds=(0, 100_000), heavy_tail=True, missing=True)),
+        weight=us.Weight(
+            column="weight", bounds=(1, 60), decimals=1, totals=(us.Total(attribute="sex", totals={"F": 9, "M": 8}),)
+        ),
+        ignore=("born", "job", "person"),
+    )
+    weights = np.exp(np.random.default_rng(6).normal(2, 0.7, ROWS)).clip(1, 60).round(1)
+    survey = people().append_column("weight", pa.array(weights))
+    pq.write_table(survey.take(np.random.default_rng(1).permutation(ROWS)), file.with_name("survey.parquet"))
+    releases = [
+        us.synthesize(
+            us.open_source(data, schema), stream=SeededStream(4), method="ipf",
+            budget=us.ApproxDP(epsilon=4, delta="1e-4"),
+        )
+        for data in (survey, spark.read.parquet(str(file.with_name("survey.parquet"))).repartition(3))
+    ]  # fmt: skip
+    assert releases[0].schema["weight"].found
+    assert releases[0].frame().equals(releases[1].frame())
+    bad = survey.set_column(survey.column_names.index("weight"), "weight", pa.array([0.0, *weights[1:]]))
+    pq.write_table(bad, file.with_name("bad.parquet"))
+    with pytest.raises(us.errors.SchemaError, match="weight: 1 row with a weight that is negative, zero"):
+        us.synthesize(
+            us.open_source(spark.read.parquet(str(file.with_name("bad.parquet"))), schema),
+            budget=us.PureDP(epsilon=1), method="ipf",
+        )  # fmt: skip

@@ -33,6 +33,7 @@ def infer(
     records: int | None = None,
     rule: str | None = None,
     rng: Generator | None = None,
+    weighted: bool | str | None = None,
 ) -> Answer: ...
 @overload
 def infer(
@@ -50,6 +51,7 @@ def infer(
     records: int | None = None,
     rule: str | None = None,
     rng: Generator | None = None,
+    weighted: bool | str | None = None,
 ) -> tuple[Answer, ...]: ...
 def infer(
     release: AnyRelease,
@@ -66,6 +68,7 @@ def infer(
     records: int | None = None,
     rule: str | None = None,
     rng: Generator | None = None,
+    weighted: bool | str | None = None,
 ) -> Answer | tuple[Answer, ...]:
     """Say what may be concluded from a release alone: an estimate with an interval that covers, or a refusal that says
     why.
@@ -104,6 +107,9 @@ def infer(
         The combining rule, by name. One that is wrong for the release is refused.
     rng
         Makes the draws repeatable.
+    weighted
+        Whether the answer is about the population that the weighted rows stand for; by default it is, where the schema
+        declares a weight. ``False``: about the sample. The column of a weight: by that weight.
 
     Returns
     -------
@@ -150,6 +156,7 @@ def infer(
                 rule=rule,
                 rng=rng,
                 shared=shared,
+                weighted=weighted,
             )
             for one in question
         )
@@ -167,6 +174,7 @@ def infer(
         records=records,
         rule=rule,
         rng=rng,
+        weighted=weighted,
     )
 
 

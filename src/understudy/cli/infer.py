@@ -66,6 +66,17 @@ def infer(
     rule: Annotated[
         str | None, typer.Option(metavar="RULE", rich_help_panel=OTHERS, help="T_f, T_f*, T_p, T_s or T_s_posterior.")
     ] = None,
+    weighted: Annotated[
+        bool | None,
+        typer.Option(
+            "--weighted/--unweighted",
+            help="About the population, or about the sample.",
+            show_default="weighted if the schema has a weight",
+        ),
+    ] = None,
+    by_weight: Annotated[
+        str | None, typer.Option("--weight", metavar="COLUMN", help="Another weight than the main one.")
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", rich_help_panel=MODEL, help="Whether the release supports the model and it fits.")
     ] = False,
@@ -77,9 +88,9 @@ def infer(
 
     What can be asked: `understudy infer release/ --list`
 
-    Questions: proportion, count, sum, mean, std, variance, quantile, median, gini, correlation, crosstab, association
-    (each with where=...; most with by=...), differences and ratios of two, and formulas such as 'smokes ~ age + sex'.
-    What the release cannot tell is refused, with the reason. Several questions share their draws.
+    Questions: proportion, count, sum, mean, std, variance, quantile, median, gini, poverty_rate, correlation,
+    crosstab, association (each with where=...; most with by=...), differences and ratios of two, and formulas such as
+    'smokes ~ age + sex'. What the release cannot tell is refused, with the reason. Several questions share their draws.
     """
     release = us.read_release(folder)
     asked = tuple(question or ())
@@ -90,7 +101,7 @@ def infer(
         raise InputError("ask a question, such as proportion(sex == 'F'), or see what can be asked with --list.")
     if check or compare:
         idle = {"draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule, "by": by,
-                "format": form, "plot": plot}  # fmt: skip
+                "format": form, "plot": plot, "weighted": weighted, "weight": by_weight}  # fmt: skip
         given = [f"--{name}" for name, value in idle.items() if value is not None]
         if level != LEVEL:
             given.append("--level")
@@ -104,6 +115,8 @@ def infer(
         else:
             _check(release, asked[0], family=family, event=event, where=where, as_json=as_json)
         return
+    if by_weight is not None and weighted is False:
+        raise InputError("--weight names a weight, and --unweighted says to use none; leave one of them out.")
     with working("computing"):
         answers = us.infer(
             release,
@@ -118,6 +131,7 @@ def infer(
             synthesis=synthesis,
             records=records,
             rule=rule,
+            weighted=weighted if by_weight is None else by_weight,
         )
     if plot is not None and len(answers) != 1:
         raise InputError("--plot draws the estimates of one question.")

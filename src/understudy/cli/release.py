@@ -117,6 +117,12 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", help="A new folder for the files.", show_default="RELEASE-FORMAT beside it")
     ] = None,
+    population: Annotated[
+        int | None,
+        typer.Option(
+            metavar="ROWS", help="So many rows that stand for people, instead of weighted rows.", show_default=False
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a release for other programs: CSV, Stata (dta) or SPSS (sav), one file per copy, with labels and types.
@@ -127,7 +133,7 @@ def export(
     every code means, and lists names that had to be shortened.
     """
     with working("writing"):
-        target = us.export(folder, to=to, out=None if out is None else output_path(out))
+        target = us.export(folder, to=to, out=None if out is None else output_path(out), population=population)
     files = sorted(file.name for file in target.iterdir())
     if as_json:
         print_json({"release": str(folder), "export": str(target), "format": to, "files": files})

@@ -22,6 +22,7 @@ from understudy.core.derived_attributes import Derived
 from understudy.core.folders import output_path
 from understudy.core.result import INTERNAL
 from understudy.core.schema import Attribute
+from understudy.core.survey_design import described
 from understudy.errors import InputError, SchemaError
 
 app = typer.Typer(help="Draft, check and describe the public schema.", no_args_is_help=True)
@@ -145,6 +146,7 @@ def describe(
             "rules": [rule.describe() for rule in public.rules],
             "file": [] if public.file is None else public.file.said(),
             "ignore": list(public.ignore),
+            "survey": dict(described(public)),
             "identifiers": [{"name": one.name, "fake": one.fake} for one in public.identifiers],
         }
         print_json(document if internal is None else {**document, "internal": internal})
@@ -171,6 +173,7 @@ def describe(
         [
             ("cells of the full cross-tabulation", public.cells()),
             ("of them possible", f"not counted above {LARGEST_MASK:,} cells" if possible is None else possible),
+            *described(public),
             ("ignored columns", ", ".join(public.ignore) or "none"),
             *(
                 [("identifiers", ", ".join(f"{one.name} ({one.fake or 'left out'})" for one in public.identifiers))]

@@ -97,22 +97,40 @@ class Bins:
         part = np.clip((target[:, 0] - before) / np.maximum(inside, np.finfo(float).tiny), 0, 1)
         low, high = self.low[place], self.high[place]
         if self.cells is not None:
-            return np.array([self._inside(*one) for one in zip(low, high, part, strict=True)])
+            return np.asarray(np.interp(place + part, self._upto(), self.cells))
         value = low * (high / low) ** part if self.log else low + (high - low) * part
         return np.asarray(value)
+
+    def share_below(self, shares: Floats, values: Floats) -> Floats:
+        """For each row of shares of the bins, the share below its own value."""
+        cumulative = np.cumsum(shares, axis=1)
+        bins = np.clip(np.searchsorted(self.low, values, side="right") - 1, 0, len(self.low) - 1)
+        low, high = self.low[bins], self.high[bins]
+        if self.cells is not None and self.shares is not None:
+            part = np.interp(values, self.cells, self._upto()) - bins
+        elif self.log:
+            part = np.log(np.maximum(values, low) / low) / np.log(high / low)
+        else:
+            part = (values - low) / (high - low)
+        rows = np.arange(len(shares))
+        inside = shares[rows, bins]
+        below = cumulative[rows, bins] - inside + np.clip(part, 0, 1) * inside
+        return np.asarray(below / np.maximum(cumulative[:, -1], np.finfo(float).tiny))
 
     def _cells_of(self, low: float, high: float) -> tuple[int, int]:
         assert self.cells is not None  # noqa: S101
         first, after = np.searchsorted(self.cells, [low, high])
         return int(first), int(after)
 
-    def _inside(self, low: float, high: float, part: float) -> float:
-        """The value in a bin of cells below which a given share of its rows lies."""
+    def _upto(self) -> Floats:
+        """At every end of a cell: the number of bins below it, and the share of its own bin that lies below it."""
         assert self.cells is not None and self.shares is not None  # noqa: S101, PT018
-        first, after = self._cells_of(low, high)
-        shares = self.shares[first:after]
-        upto = np.concatenate([[0.0], np.cumsum(shares / shares.sum())])
-        return float(np.interp(part, upto, self.cells[first : after + 1]))
+        found = [np.zeros(1)]
+        for number, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            first, after = self._cells_of(low, high)
+            upto = np.cumsum(self.shares[first:after])
+            found.append(number + upto / upto[-1])
+        return np.concatenate(found)
 
 
 def bins_of(attribute: Attribute) -> Bins:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from decimal import Decimal
@@ -52,6 +53,33 @@ def check_decimals(attribute: Attribute, decimals: int, given: Sequence[int | fl
         raise SchemaError(f"{where}: an edge or special code has more than the {decimals} decimals that are declared.")
     if any(abs(value) > 2**53 for value in scaled):
         raise SchemaError(f"{where}: a double does not hold numbers so large with {decimals} decimals; declare fewer.")
+
+
+def check_special(attribute: Attribute) -> None:
+    """Refuses special codes that are not of the kind of the edges, listed twice, or without a label."""
+    from understudy.core.schema import MISSING
+
+    where, dates = f"attribute '{attribute.name}'", attribute.kind == "date"
+    for code, text in attribute.special:
+        if not isinstance(text, str) or not text or text == MISSING:
+            raise SchemaError(f"{where}: a special code needs a non-empty label.")
+        if isinstance(code, str):
+            _check_text_code(where, code, beside_dates=dates)
+        elif isinstance(code, datetime.date) != dates:
+            raise SchemaError(f"{where}: special codes must be of the same kind as the edges, or texts.")
+    codes = [code for code, _ in attribute.special]
+    if len(set(codes)) != len(codes):
+        raise SchemaError(f"{where}: a special code is listed twice.")
+
+
+def _check_text_code(where: str, code: str, *, beside_dates: bool) -> None:
+    """A text may stand only beside numbers, and must differ from every number and from a missing value."""
+    from understudy.core.schema import MISSING, as_number
+
+    if beside_dates:
+        raise SchemaError(f"{where}: a special code beside dates must be a date.")
+    if not code.strip() or code != code.strip() or code == MISSING or as_number(code) is not None:
+        raise SchemaError(f"{where}: the special code {code!r} must be a text without spaces around it, and no number.")
 
 
 def check_meaning(attribute: Attribute) -> None:
@@ -115,6 +143,10 @@ def canonical_schema(schema: Schema) -> dict[str, object]:
         plain["workload"] = list(schema.workload)
     if schema.identifiers:
         plain["identifiers"] = [[one.name, one.fake] for one in schema.identifiers]
+    if schema.weight is not None:
+        plain["weight"] = schema.weight.canonical()
+    if schema.design is not None:
+        plain["design"] = schema.design.canonical()
     return plain
 
 

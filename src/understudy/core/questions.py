@@ -2,7 +2,8 @@
 
     proportion(condition)          count(condition)             mean(attribute)           sum(attribute)
     quantile(attribute, 0.9)       median(attribute)            std(attribute)            variance(attribute)
-    gini(attribute)                correlation(a, b)            crosstab(a, b, ...)       association(a, b)
+    gini(attribute)                poverty_rate(attribute)      poverty_rate(attribute, 0.5)
+    correlation(a, b)              crosstab(a, b, ...)          association(a, b)
     difference(question, question)  or  question - question     ratio(question, question)  or  question / question
     outcome ~ terms   (see core/formula.py)
 
@@ -28,7 +29,8 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 FAMILIES = ("linear", "logit", "probit", "poisson", "multinomial", "ordered")
 OF_EVENTS = ("logit", "probit")  # families with a binary outcome: one level or not
 OF_COUNTS = ("count", "sum")  # of the records, and not of the population they are a sample of
-NUMBERS = ("mean", "sum", "std", "variance", "quantile", "gini")  # of one attribute with numbers
+POVERTY = "poverty_rate"  # the share below a share of the median, by default 0.6: at risk of poverty
+NUMBERS = ("mean", "sum", "std", "variance", "quantile", "gini", POVERTY)  # of one attribute with numbers
 SINGLE = ("proportion", "count", *NUMBERS, "correlation")  # one quantity, which can be asked for by groups
 KINDS = (*SINGLE, "difference", "ratio", "crosstab", "association", *FAMILIES)
 PERCENT = ("total", "row", "column")
@@ -309,21 +311,20 @@ def _share(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, 
 
 
 def _number(kind: str, args: list[ast.expr], schema: Schema, names: Mapping[str, str], text: str) -> Atom:
-    wanted = 2 if kind == "quantile" else 1
+    wanted = 2 if kind == "quantile" or (kind == POVERTY and len(args) == 2) else 1
     if len(args) != wanted:
         raise InputError(f"'{text}': {kind}() takes an attribute{' and a share' if wanted == 2 else ''}.")
     name = read_name(args[0], schema, names, text)
     bins_of(schema[name])  # refuses attributes without numbers
-    at = 0.5
-    if kind == "quantile":
+    at = 0.6 if kind == POVERTY else 0.5
+    if wanted == 2:
         value = args[1].value if isinstance(args[1], ast.Constant) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
-            raise InputError(f"'{text}': the share of a quantile must be a number between 0 and 1.")
+            raise InputError(f"'{text}': the share of {kind} must be a number between 0 and 1.")
         at = float(value)
-    if kind == "gini" and bins_of(schema[name]).low[0] < 0:
-        raise UnsupportedError(
-            f"'{text}': the Gini coefficient needs values of at least 0, and '{name}' may be negative."
-        )
+    if kind in ("gini", POVERTY) and bins_of(schema[name]).low[0] < 0:
+        said = "the Gini coefficient" if kind == "gini" else "a poverty rate"
+        raise UnsupportedError(f"'{text}': {said} needs values of at least 0, and '{name}' may be negative.")
     return Atom(kind="quantile" if kind == "median" else kind, text=text, names=(name,), at=at)
 
 

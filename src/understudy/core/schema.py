@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core import survey_design
 from understudy.core.bounds import (
     LARGEST_EDGE,
     MOST_DECIMALS,
@@ -27,13 +28,21 @@ from understudy.core.bounds import (
     taken_bounds,
     with_cuts,
 )
-from understudy.core.canonical_form import canonical_schema, check_decimals, check_meaning, levels_apart, schema_html
+from understudy.core.canonical_form import (
+    canonical_schema,
+    check_decimals,
+    check_meaning,
+    check_special,
+    levels_apart,
+    schema_html,
+)
 from understudy.core.derived_attributes import Derived
 from understudy.core.discovered_codes import DISCOVER, as_declared, joined_codes, taken_codes
 from understudy.core.file_format import FileFormat
 from understudy.core.identifiers import Identifier
 from understudy.core.rules import Asked, Order, Ratio, Rule, zeros_of
 from understudy.core.structural_zeros import Impossible, allowed_cells
+from understudy.core.survey_design import Design, Weight
 from understudy.errors import InputError, SchemaError, unknown_name
 
 Level = str | int | bool
@@ -261,16 +270,7 @@ class Attribute:
             raise SchemaError(f'{where}: density = "log" needs positive numeric edges.')
         if self.outside == "missing" and not self.missing:
             raise SchemaError(f'{where}: outside = "missing" needs missing = true.')
-        for code, text in self.special:
-            if not isinstance(text, str) or not text or text == MISSING:
-                raise SchemaError(f"{where}: a special code needs a non-empty label.")
-            if isinstance(code, str):
-                _check_text_code(where, code, beside_dates=all(dates))
-            elif isinstance(code, datetime.date) != all(dates):
-                raise SchemaError(f"{where}: special codes must be of the same kind as the edges, or texts.")
-        codes = [code for code, _ in self.special]
-        if len(set(codes)) != len(codes):
-            raise SchemaError(f"{where}: a special code is listed twice.")
+        check_special(self)
 
     @property
     def open(self) -> bool:
@@ -339,14 +339,6 @@ class Attribute:
         return (*names, MISSING) if self.missing else tuple(names)
 
 
-def _check_text_code(where: str, code: str, *, beside_dates: bool) -> None:
-    """A text may stand only beside numbers, and must differ from every number and from a missing value."""
-    if beside_dates:
-        raise SchemaError(f"{where}: a special code beside dates must be a date.")
-    if not code.strip() or code != code.strip() or code == MISSING or as_number(code) is not None:
-        raise SchemaError(f"{where}: the special code {code!r} must be a text without spaces around it, and no number.")
-
-
 def as_number(text: str) -> float | None:
     """The number that a text would be read as, if any; infinite ones too."""
     try:
@@ -391,6 +383,10 @@ class Schema:
     """Rules between columns: ``Asked``, ``Order`` and ``Ratio``. Every synthetic row obeys them."""
     file: FileFormat | None = None
     """How the CSV files of the data are written, if not as usual. It is no part of the fingerprint."""
+    weight: Weight | None = None
+    """The survey weight, if there is one. Its column becomes a private attribute."""
+    design: Design | None = None
+    """How the sample was drawn, as far as that is public."""
     zeros: tuple[Impossible, ...] = field(init=False, repr=False, compare=False)
     """All structural zeros: those of ``impossible``, and those that follow from ``rules``."""
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -401,10 +397,11 @@ class Schema:
         if not isinstance(self.attributes, Iterable):
             raise SchemaError("a schema needs a list of attributes, even if there is only one.")
         object.__setattr__(self, "attributes", tuple(self.attributes))
-        if not all(isinstance(attribute, Attribute) for attribute in self.attributes):
+        if not all(isinstance(one, Attribute) for one in self.attributes):
             raise SchemaError("each attribute of a schema must be an Attribute.")
+        object.__setattr__(self, "attributes", survey_design.with_weights(self.attributes, self.weight))
         object.__setattr__(self, "impossible", tuple(self.impossible))
-        object.__setattr__(self, "ignore", tuple(self.ignore))
+        object.__setattr__(self, "ignore", survey_design.ignored(self.ignore, self.design))
         object.__setattr__(self, "derived", tuple(self.derived))
         if isinstance(self.workload, str) or not all(isinstance(one, str) for one in self.workload):
             raise SchemaError('workload must be a list of questions such as "crosstab(sex, age)".')
@@ -417,9 +414,9 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"attribute '{twice[0]}' is listed twice.")
-        both = sorted(set(names) & set(self.ignore))
-        if both:
+        if both := sorted(set(names) & set(self.ignore)):
             raise SchemaError(f"column '{both[0]}' is both an attribute and ignored.")
+        survey_design.check_survey(self)
         object.__setattr__(self, "rules", tuple(self.rules))
         if not all(isinstance(rule, Asked | Order | Ratio) for rule in self.rules):
             raise SchemaError("each rule of a schema must be an Asked, an Order or a Ratio.")
@@ -448,6 +445,11 @@ class Schema:
                 read_needs(self, self.workload)
             except InputError as problem:
                 raise SchemaError(str(problem)) from None
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The columns that are survey weights, the main one first."""
+        return () if self.weight is None else tuple(one.column for one in (self.weight, *self.weight.other))
 
     @property
     def without_rules(self) -> Schema:
@@ -486,8 +488,9 @@ class Schema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a synthetic table: the attributes, what is derived from them, and then fakes."""
-        return (*self.names, *(derived.name for derived in self.derived), *(one.name for one in self.faked))
+        """The columns of a synthetic table: the attributes, what is derived, calibrated weights, and then fakes."""
+        derived = tuple(one.name for one in self.derived)
+        return (*self.names, *derived, *survey_design.calibrated_column(self.weight), *(one.name for one in self.faked))
 
     @property
     def faked(self) -> tuple[Identifier, ...]:
@@ -522,9 +525,7 @@ class Schema:
         """
         if names is None:
             return self.names
-        wanted = list(names)
-        for name in wanted:
-            self[name]
+        wanted = [self[name].name for name in names]
         if len(set(wanted)) != len(wanted):
             raise SchemaError(f"a margin names an attribute twice: {', '.join(wanted)}.")
         return tuple(sorted(wanted, key=self._places.__getitem__))

@@ -6,7 +6,6 @@ the fingerprint of ``schema``. A schema file is public, so messages about it quo
 
 from __future__ import annotations
 
-import csv
 import datetime
 import json
 import math
@@ -18,19 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core.derived_attributes import Case, Derived
-from understudy.core.discovered_codes import DISCOVER
+from understudy.core.discovered_codes import DISCOVER, read_classification
 from understudy.core.file_format import FileFormat, read_file_format
 from understudy.core.folders import as_path
 from understudy.core.identifiers import Identifier
 from understudy.core.rules import Asked, Order, Ratio, Rule
 from understudy.core.schema import Attribute, Edge, Level, Schema, Special, as_number
 from understudy.core.structural_zeros import Condition, Impossible
+from understudy.core.survey_design import read_design, read_weight, survey_lines
 from understudy.core.workload import quoted
 from understudy.errors import InputError, SchemaError, UnknownNameError, unknown_name
 
 VERSION = 1
 TOP_KEYS = (
     "version", "draft", "file", "attribute", "derived", "impossible", "rule", "ignore", "identifier", "workload",
+    "weight", "design",
 )  # fmt: skip
 WORKLOAD_KEYS = ("table", "question", "predict")
 RULE_KEYS = {
@@ -189,6 +190,8 @@ def _schema(data: Mapping[str, Any], folder: Path) -> Schema:
         identifiers=tuple(_identifier(table, number) for number, table in enumerate(_tables(data, "identifier"), 1)),
         workload=tuple(_need(table, number) for number, table in enumerate(_tables(data, "workload"), 1)),
         file=read_file_format(data["file"]) if "file" in data else None,
+        weight=read_weight(data["weight"]) if "weight" in data else None,
+        design=read_design(data["design"]) if "design" in data else None,
     )
 
 
@@ -444,6 +447,7 @@ def write_schema(schema: Schema) -> str:
     for identifier in schema.identifiers:
         lines += ["", "[[identifier]]", f"name = {_toml(identifier.name)}"]
         lines += [f"fake = {_toml(identifier.fake)}"] if identifier.fake else []
+    lines += survey_lines(schema, _toml, _key)
     if schema.ignore:
         lines += ["", "[[ignore]]", f"columns = {_toml(list(schema.ignore))}"]
     return "\n".join(lines) + "\n"
@@ -567,33 +571,3 @@ def _shown(value: object) -> str:
 
 def _reason(problem: Exception) -> str:
     return (problem.strerror if isinstance(problem, OSError) else None) or type(problem).__name__
-
-
-# A public classification of codes as a CSV file: occupations, diagnoses, postcodes, with their groups if there are
-# any.
-
-
-CODE, PARENT = "code", "parent"
-
-
-def read_classification(name: str, folder: Path, path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The codes of a file and the parent of each; no parents if the file has no such column.
-
-    The file is UTF-8 text with a column ``code`` and possibly a column ``parent``; other columns are not read. It must
-    be public: every code in it becomes part of the schema.
-    """
-    file = folder / path
-    where = f"attribute '{name}': the classification {file}"
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as handle:
-            lines = csv.DictReader(handle)
-            columns = lines.fieldnames or ()
-            if CODE not in columns:
-                raise SchemaError(f"{where} needs a line of column names with a column '{CODE}'.")
-            rows = [(row[CODE] or "", (row.get(PARENT) or "")) for row in lines]
-    except FileNotFoundError:
-        raise SchemaError(f"{where} does not exist; its path is relative to the schema file.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise SchemaError(f"{where} cannot be read as UTF-8 CSV ({type(problem).__name__}).") from None
-    codes = tuple(code.strip() for code, _ in rows)
-    return codes, tuple(parent.strip() for _, parent in rows) if PARENT in columns else ()

@@ -94,17 +94,18 @@ def _star(schema: Schema, centre: str) -> tuple[Margin, ...]:
 
 
 def tables_of(schema: Schema, question: Question) -> tuple[Margin, ...]:
-    """The tables that determine the answer to a question.
+    """The tables that determine the answer to a question; with the weight, if the schema has one.
 
     One table of all its attributes always does. A linear regression needs no more than the products of two terms: the
     cross-products of its columns are sums over such tables. The score of any other regression needs the joint table of
     the predictors, and the outcome with each term. Of these ways, the one with less noise in the products is taken.
     """
-    whole = (schema.margin(question.used),)
+    weight = set() if schema.weight is None else {schema.weight.column}
+    whole = (schema.margin({*question.used, *weight}),)
     atom = question.atoms[0]
     if atom.formula is None:
         return whole
-    beside = schema.margin(()) if atom.where is None else schema.margin(atom.where.names)
+    beside = schema.margin({*(() if atom.where is None else atom.where.names), *weight})
     several = _products(schema, atom.formula, beside, linear=atom.kind == "linear")
     return min((whole, several), key=lambda tables: _noise(schema, tables, several))
 

@@ -151,6 +151,7 @@ class Rehearsals:
             level=self.level,
             prior=self.prior,
             rng=rng,
+            weighted=False,
         )
 
     # A share of two groups under a Dirichlet draw.

@@ -150,7 +150,7 @@ class Measurer:
             return None
 
     def _widths(self, release: Release, question: str, seed: int) -> list[float]:
-        answer = ask(release, question, level=self._sweep.level, rng=np.random.default_rng(seed))
+        answer = ask(release, question, level=self._sweep.level, rng=np.random.default_rng(seed), weighted=False)
         return [one.high - one.low for one in answer.estimates]
 
     def measure(self, point: Point) -> dict[str, Any]:

@@ -27,6 +27,15 @@ from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
 from understudy.inference.validity import Validity, validity_of
+from understudy.inference.weighting import (
+    GOES_WITH,
+    chosen_weight,
+    goes_with_weights,
+    remarks,
+    sampling_error,
+    weighting_of,
+)
+from understudy.inference.weighting import weighted as population_of
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
 from understudy.release.table_release import Release
@@ -59,6 +68,7 @@ def ask(
     rule: str | None = None,
     rng: np.random.Generator | None = None,
     shared: dict[object, object] | None = None,
+    weighted: bool | str | None = None,
 ) -> Answer:
     """Answer a question; see ``understudy.infer``."""
     if not isinstance(release, Release):
@@ -74,7 +84,7 @@ def ask(
     rng = np.random.default_rng() if rng is None else rng
     how: dict[str, Any] = {
         "level": level, "draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule,
-        "rng": rng, "shared": shared,
+        "rng": rng, "shared": shared, "weight": chosen_weight(release.schema, weighted),
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None
@@ -96,9 +106,12 @@ def _answered(
     rule: str | None,
     rng: np.random.Generator,
     shared: dict[object, object] | None,
+    weight: str | None,
 ) -> Answer:
-    """The answer to a question whose bounds are all edges."""
+    """The answer to a question whose bounds are all edges; ``weight``: the column of the weight, if it has one."""
     estimand = make_estimand(parsed, release.schema)
+    if weight is not None:
+        estimand = population_of(estimand, release.schema, weighting_of(release, weight))
     outside = not release.provenance.draws and not release.measurements
     if outside:
         _check_nothing_drawn(prior, draws)
@@ -256,7 +269,11 @@ def _from_draws(
     sampling = None if estimand.of_counts else spread_of_records(estimand, drawn, behind, rng)
     if sampling is not None:
         judged.keep_width(sampling, level, estimand.bounds)
-    if rows > 1 and sampling is not None:
+    if estimand.weighting is not None and sampling is not None:
+        sampling = sampling_error(estimand, drawn.shares.mean(axis=0), sampling)
+        _apply_design(judged, estimand, release, sampling)
+        judged.lower(goes_with_weights(estimand, drawn.shares.mean(axis=0), judged.spread), MODEL, GOES_WITH)
+    elif rows > 1 and sampling is not None:
         judged.several_rows(sampling, rows, estimand.bounds)
     if choice is not None and not estimand.of_counts:  # a choice does not bias numbers of records
         moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), behind)
@@ -299,6 +316,19 @@ def _from_draws(
         axes=estimand.parts[0].axes if len(estimand.parts) == 1 else (),
         draws=values,
     )
+
+
+def _apply_design(judged: Judged, estimand: Estimand, release: Release, sampling: Floats) -> None:
+    """Weights inside bins, clusters and a finite population, in the interval; what is not known, in the label."""
+    assert estimand.weighting is not None  # noqa: S101 - the caller looked
+    rows = release.statement.unit.rows_per_unit
+    factor, untold = estimand.weighting.factor(release.schema, estimand.margin, rows)
+    judged.multiply_sampling(sampling, factor, estimand.bounds)
+    said, lowered = remarks(estimand, release.schema)
+    judged.warnings += said
+    for why in (untold, lowered):
+        if why is not None:
+            judged.lower(np.ones(len(judged.names), bool), MODEL, why)
 
 
 def _shaped(estimand: Estimand, evidence: Evidence | NoiseAware, values: Floats) -> Floats:

@@ -200,6 +200,11 @@ def _notes(release: Release, triples: int) -> tuple[str, ...]:
     notes = ["From each table: shares, numbers, differences, ratios, associations and regressions."]
     if any(one.edges for one in release.schema.attributes):
         notes.append(f"Means and quantiles of numbers known by bins are a {RANGE}; slopes on them are model-based.")
+    if release.schema.weight is not None:
+        notes.append(
+            f"Answers are weighted by {release.schema.weight.column}, unless that is declined: a weighted answer needs "
+            "a table of its attributes and the weight. Labels and widths above are of unweighted answers."
+        )
     if triples:
         notes.append(
             f"{triples:,} sets of three attributes, of which every two share a table, have shares with a {RANGE}, and "

@@ -137,6 +137,9 @@ def by_rule(
     if estimand.binned or estimand.assumed or estimand.question.kind == "association":
         status = MODEL
         warnings.extend(estimand.losses or (OF_ITS_KIND["association"][1],))
+    if estimand.weighting is not None:
+        status = MODEL
+        warnings.append("a combining rule does not know the sampling design; it takes weighted rows as independent")
     if unproved(estimand.question):
         status = MODEL
         warnings.append(NOT_SHOWN)

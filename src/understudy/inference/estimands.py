@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.bins import Bins, bins_of
-from understudy.core.questions import NUMBERS, Atom, Question
+from understudy.core.questions import NUMBERS, POVERTY, Atom, Question
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.regression import Model, make_model, varies_in_bins
+
+if TYPE_CHECKING:
+    from understudy.inference.weighting import Weighting
 
 Evaluate = Callable[[Floats], Floats]  # shares or counts of the groups of an atom (S, groups): values (S, outputs)
 Axes = tuple[tuple[str, tuple[str, ...]], ...]
@@ -60,7 +64,15 @@ class Estimand:
     groups: int
     names: tuple[str, ...]
     parts: tuple[Part, ...]
-    members: tuple[Floats, ...]  # for each part: (groups, its own groups), zero or one
+    members: tuple[
+        Floats, ...
+    ]  # for each part: (groups, its own groups), zero or one; of a weighted question the score
+    weighting: Weighting | None = None  # of a question about the population that a weighted sample stands for
+
+    @property
+    def variability(self) -> float:
+        """How many times as much a share varies as one of equally weighted people."""
+        return 1.0 if self.weighting is None else self.weighting.spread
 
     @property
     def of_counts(self) -> bool:
@@ -72,7 +84,7 @@ class Estimand:
         kind, word = self.question.atoms[0].kind, self.question.kind
         if word == "ratio":
             return 0.0, np.inf
-        share = kind in ("crosstab", "proportion", "gini")
+        share = kind in ("crosstab", "proportion", "gini", POVERTY)
         if word == "difference":
             return (-1.0, 1.0) if share else (-2.0, 2.0) if kind == "correlation" else (-np.inf, np.inf)
         if share:
@@ -229,7 +241,11 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
     value, lowest, highest = _functional(atom, bins)
     losses = (f"'{name}' is a date, counted in days since 1970-01-01",) if attribute.kind == "date" else ()
     spread_out = bool((bins.last > bins.low).any())
-    if spread_out:
+    # The range of a poverty rate would be that of whole bins around its line: it is stated with the density instead.
+    assumed = (name,) if atom.kind == POVERTY and spread_out else ()
+    if assumed:
+        losses = (f"'{name}' is known by {attribute.bins} bins, with the density inside them", *losses)
+    elif spread_out:
         losses = (
             f"'{name}' is known by {attribute.bins} bins; the interval holds every place inside them, and the estimate "
             "takes the public density",
@@ -240,8 +256,9 @@ def _number(atom: Atom, schema: Schema, codes: dict[str, Integers]) -> Part:
         count=FIRST + attribute.bins,
         names=(f"quantile {atom.at:g}" if atom.kind == "quantile" else atom.kind,),
         evaluate=value,
-        lowest=lowest if spread_out else None,
-        highest=highest if spread_out else None,
+        lowest=lowest if spread_out and not assumed else None,
+        highest=highest if spread_out and not assumed else None,
+        assumed=assumed,
         of_counts=atom.kind == "sum",
         whole=atom.kind == "quantile" and bins.whole,
         losses=losses,
@@ -268,6 +285,13 @@ def _functional(atom: Atom, bins: Bins) -> tuple[Evaluate, Evaluate, Evaluate]:
     def end_of(ends: Floats) -> Evaluate:
         return lambda values: ends[bins.places(np.maximum(values[:, FIRST:], 0), atom.at)][:, None]
 
+    def poverty(values: Floats) -> Floats:
+        """The share below a share of the median, which is itself estimated."""
+        inside = np.maximum(values[:, FIRST:], 0)
+        return bins.share_below(inside, atom.at * bins.quantiles(inside, 0.5))[:, None]
+
+    if atom.kind == POVERTY:
+        return poverty, poverty, poverty
     if atom.kind == "quantile":
         return quantile, end_of(bins.low), end_of(bins.last)
     if atom.kind in ("mean", "sum"):

@@ -101,6 +101,7 @@ class Judged:
             centre=self.centre, low=self.low, high=self.high, spread=self.spread, by_prior=self.alone, alone=self.alone
         )
         inside = 1.0 if evidence.raw is None else float(estimand.inside(evidence.raw.shares[None, :])[0][0])
+        inside /= estimand.variability
         found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone, self.by_prior = found.alone, found.by_prior
@@ -258,8 +259,17 @@ class Judged:
     def several_rows(self, sampling: Floats, rows: int, bounds: tuple[float, float]) -> None:
         """Lengthen intervals for units of several rows, which may all be alike: the sampling variance is at most
         ``rows`` times that of independent rows. ``sampling``: the standard error of independent rows."""
+        times = self.multiply_sampling(sampling, float(rows), bounds)
+        self.warnings.append(
+            f"a unit may have up to {rows} rows, which may all be alike: intervals are up to {times:.2f} times as long "
+            "as for independent rows"
+        )
+
+    def multiply_sampling(self, sampling: Floats, factor: float, bounds: tuple[float, float]) -> float:
+        """Let the sampling variance be a multiple of that of independent rows, whose standard error is ``sampling``.
+        Returns by how many times intervals are longer at most."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            times = np.sqrt(1 + (rows - 1) * (sampling / self.spread) ** 2)
+            times = np.sqrt(np.maximum(1 + (factor - 1) * (sampling / self.spread) ** 2, 0.0))
         unknown = ~np.isfinite(times)
         self.lower(unknown & np.isfinite(self.spread), MODEL, SEVERAL_ROWS)
         times = np.where(unknown, 1.0, times)
@@ -267,10 +277,7 @@ class Judged:
         high = np.minimum(self.centre + times * (self.high - self.centre), bounds[1])
         self.low, self.high = np.where(unknown, self.low, low), np.where(unknown, self.high, high)
         self.spread = times * self.spread
-        self.warnings.append(
-            f"a unit may have up to {rows} rows, which may all be alike: intervals are up to {float(times.max()):.2f} "
-            "times as long as for independent rows"
-        )
+        return float(times.max())
 
     def make_room(self, moved: Floats, bounds: tuple[float, float]) -> None:
         """Lengthen each interval by the largest bias that the choice of tables can cause, unless that is too much."""
@@ -445,13 +452,13 @@ def not_rejected(
     """The smallest and largest value of each quantity (of those in ``which``) that the noisy values do not reject."""
     wanted = np.ones(len(estimand.names), bool) if which is None else which
     away = raw.deviations(2 * PAIRS, rng)
-    parts = len(estimand.parts)
+    parts, people = len(estimand.parts), raw.people / estimand.variability
     each = 1 - (1 - level) / parts  # with two shares, both cover together at the level wanted (Bonferroni)
     found = []
     for part, member, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True):
         own, deviations = raw.shares @ member[:, FIRST:], away @ member[:, FIRST:]
         ends = [
-            _interval(own, deviations, inside, having, people=raw.people, level=each) if flag else (0.0, 1.0)
+            _interval(own, deviations, inside, having, people=people, level=each) if flag else (0.0, 1.0)
             for (inside, having), flag in zip(numerators(part, atom.kind), wanted, strict=True)
         ]
         found.append(np.array(ends).T)

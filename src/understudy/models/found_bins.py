@@ -211,11 +211,12 @@ def _solved(matrix: Floats, right: Floats) -> Floats:
         return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
 
 
-def find_bins(attribute: Attribute, counts: Floats, bins: int) -> Attribute:
+def find_bins(attribute: Attribute, counts: Floats, bins: int, *, even: bool = False) -> Attribute:
     """The attribute with exactly so many bins (or as many as there are cells), and the shares of the cells inside.
 
     A bin begins at every cut, and holds a value that stands alone or other values, never both. Then the bin that
     matters most is halved again and again: by its share of all rows and its share of how far rows are from the median.
+    With ``even`` all bins have about the same share of the rows instead, as those of a weight.
     """
     starts = starts_of_bins(attribute)
     forced = _forced(attribute)
@@ -226,14 +227,14 @@ def find_bins(attribute: Attribute, counts: Floats, bins: int) -> Attribute:
     far = mass * np.abs(middle / max(np.abs(edges).max(), 1e-300) - median / max(np.abs(edges).max(), 1e-300))
     weight = mass / 2 + (far / far.sum() / 2 if far.sum() > 0 else mass / 2)
     before = np.concatenate([[0.0], np.cumsum(weight)])
-    cuts = _halved(starts, forced, before, max(bins, len(forced)))
+    cuts = _quantiles(starts, mass, bins) if even else _halved(starts, forced, before, max(bins, len(forced)))
     shares = np.where(counts > 0, counts, 0.0)
     inside = []
     for first, after in pairwise([*cuts, attribute.bins]):
         part = shares[first:after]
-        even = _even(attribute, first, after)
+        level = _even(attribute, first, after)
         # A trace everywhere: a bin with rows in it has somewhere to draw them from.
-        part = part / part.sum() if part.sum() > 0 else even
+        part = part / part.sum() if part.sum() > 0 else level
         inside += [float(f"{share:.{SHARE_DIGITS}g}") for share in part]
     found = (*(attribute.edges[cut] for cut in cuts), attribute.edges[-1])
     pairs = tuple(zip(attribute.edges[:-1], inside, strict=True))
@@ -258,6 +259,16 @@ def _forced(attribute: Attribute) -> list[int]:
     singles = [place[one] for one in attribute.single_values]
     cells = {0, *(place[one] for one in asked if one in place), *singles, *(cell + 1 for cell in singles)}
     return sorted(cell for cell in cells if cell < attribute.bins)
+
+
+def _quantiles(starts: Sequence[int], mass: Floats, bins: int) -> list[int]:
+    """Where bins of about equal shares begin; each has at least one cell."""
+    upto = np.concatenate([[0.0], np.cumsum(mass)])[list(starts)]
+    places = [0]
+    for number in range(1, min(bins, len(starts))):
+        nearest = int(np.argmin(np.abs(upto - number / bins)))
+        places.append(min(max(nearest, places[-1] + 1), len(starts) - (bins - number)))
+    return [starts[place] for place in places]
 
 
 def _halved(starts: Sequence[int], forced: Sequence[int], before: Floats, bins: int) -> list[int]:

@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 
 from understudy.core.folders import as_path, publish_folder, release_above
 from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.survey_design import calibrated_column
 from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
 from understudy.release.folder import NO_PERSON, read_release
+from understudy.release.population import population as of_people
 from understudy.release.readme import one_line
 from understudy.release.table_release import Release, require_table
 
@@ -108,7 +110,13 @@ LIMITS = {
 }
 
 
-def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.PathLike[str] | None = None) -> Path:
+def export(
+    release: Release | str | os.PathLike[str],
+    *,
+    to: str,
+    out: str | os.PathLike[str] | None = None,
+    population: int | None = None,
+) -> Path:
     """Write a release as files for other programs, into a new folder.
 
     CSV holds the values as they are and an empty field for missing. Stata and SPSS get codes with value labels: a level
@@ -124,6 +132,9 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
         The format: ``csv``, ``dta`` (Stata) or ``sav`` (SPSS).
     out
         The new folder; by default ``RELEASE-csv`` and the like, beside the release.
+    population
+        For a release with weights: write so many rows that stand for equally many people each, without a weight (see
+        ``understudy.population``).
 
     Returns
     -------
@@ -160,6 +171,8 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
         raise InputError(
             f"{folder} lies in the release {inside}, which holds nothing but its own files; choose another."
         )
+    if population is not None:
+        found = of_people(found, rows=population)
     columns = all_attributes(found.schema)
     names = {attribute.name: attribute.name for attribute in columns}
     length = LIMITS[to].name if to in LIMITS else 0
@@ -176,8 +189,12 @@ def export(release: Release | str | os.PathLike[str], *, to: str, out: str | os.
 
 
 def all_attributes(schema: Schema) -> tuple[Attribute, ...]:
-    """The columns of a synthetic table: its attributes, and the derived ones as attributes."""
-    return (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived))
+    """The columns of a synthetic table: its attributes, and the derived ones and calibrated weights as attributes."""
+    weights = (
+        Attribute(name=name, edges=(0, 1), label="survey weight, calibrated to public totals", outside="clip")
+        for name in calibrated_column(schema.weight)
+    )
+    return (*schema.attributes, *(derived.attribute(schema) for derived in schema.derived), *weights)
 
 
 def _write_csv(release: Release, copy: int, names: dict[str, str], path: Path) -> None:

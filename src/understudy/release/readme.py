@@ -13,6 +13,7 @@ from fractions import Fraction
 from understudy.core.exact_numbers import show_up
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.spreadsheet import as_cell
+from understudy.core.survey_design import calibrated_column
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.table_release import Release
 from understudy.synth.shared.margin_methods import total_of
@@ -35,7 +36,7 @@ def readme_text(release: Release, table_rows: Sequence[int]) -> str:
         f"(derived: {markdown(derived.describe())}; computed from the synthetic values, never measured)"
         for derived in release.schema.derived
     )
-    attributes += _identifiers(release)
+    attributes += _weights(release.schema) + _identifiers(release)
     promise = "\n".join(f"- {markdown(line)}" for line in statement.lines())
     posterior = provenance.plan is not None and provenance.plan.options.get("draws") == "posterior"
     if posterior:
@@ -208,6 +209,21 @@ def _size(epsilon: Fraction) -> str:
     return f" e^{show_up(epsilon)} is {math.exp(epsilon):.3g}." if epsilon < 7 else ""
 
 
+def _weights(schema: Schema) -> str:
+    """How many people a row stands for, and what to do with that."""
+    if schema.weight is None:
+        return ""
+    totals = ", ".join(one.attribute for one in schema.weight.totals)
+    raked = "".join(
+        f"\n- {code(name)}: the weight raked to the public totals of {markdown(totals)}"
+        for name in calibrated_column(schema.weight)
+    )
+    return (
+        f"{raked}\n\nThe rows are of a survey: {code(schema.weight.column)} says how many people a row stands for. "
+        "Numbers of the population are weighted by it. `understudy infer` does so by itself."
+    )
+
+
 def _identifiers(release: Release) -> str:
     """What became of columns that say who somebody is, or hold free text."""
     lines = [
@@ -264,6 +280,8 @@ def codebook_text(schema: Schema) -> str:
     for attribute in attributes:
         for kind, value, meaning in _codes(attribute):
             lines.writerow([as_cell(text) for text in (attribute.name, attribute.label, kind, value, meaning)])
+    for name in calibrated_column(schema.weight):
+        lines.writerow([as_cell(name), "", "number", "", "weight raked to the public totals of the schema"])
     for one in schema.faked:
         lines.writerow([as_cell(text) for text in (one.name, "", "fake", one.fake, "made up by this pattern")])
     return out.getvalue()

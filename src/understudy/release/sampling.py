@@ -26,7 +26,7 @@ from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.engines.reading.decode import decode
+from understudy.engines.reading.decode import decode, share_of_population
 from understudy.engines.systems.spark.tasks import Shared
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.published_model import Fitted
@@ -200,7 +200,8 @@ class Recipe:
             own = PartStream(key.stream(), copy, part, rows)  # the incomplete block is another draw than a whole one
             for table in self.tables(rows, copies, own):
                 number += 1
-                yield decode(table, stream, "decode", number)  # type: ignore[arg-type]  # words are all it takes
+                made = decode(table, stream, "decode", number)  # type: ignore[arg-type]  # words are all it takes
+                yield share_of_population(made, self.schema, made.num_rows / self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

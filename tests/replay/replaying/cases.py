@@ -102,7 +102,7 @@ class Case:
     """One method with its options, under a unit and a budget, on one of the small tables."""
 
     method: str
-    world: str  # people, answers, amounts, codes, listed, tiny, commutes
+    world: str  # people, answers, amounts, weighted, codes, listed, tiny, commutes
     unit_name: str
     budget_name: str
     options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -137,6 +137,7 @@ class Case:
             "answers": tables.answers,
             "tiny": tables.tiny,
             "amounts": tables.amounts,
+            "weighted": tables.weighted,
             "codes": tables.codes,
             "listed": tables.listed,
             "commutes": commutes.commutes,
@@ -214,7 +215,7 @@ def possible_cases() -> tuple[Case, ...]:
     """Every method under every unit and budget, with each of its options; not all of them are ``offered``."""
     found: list[Case] = []
     for registry, worlds, units in (
-        (synthesizers, ("people", "answers", "amounts", "codes", "listed"), UNITS),
+        (synthesizers, ("people", "answers", "amounts", "weighted", "codes", "listed"), UNITS),
         (flow_synthesizers, ("commutes",), FLOW_UNITS),
     ):
         for method in registry:

@@ -60,6 +60,14 @@ LISTED = replace(  # codes are found among those of a public list
         ),
     ),
 )  # fmt: skip
+WEIGHTED = us.Schema(  # a survey: the weight is one more private attribute, measured with each of the others
+    attributes=(
+        us.Attribute(name="sex", levels=("F", "M")),
+        us.Attribute(name="job", levels=("a", "b")),
+    ),
+    weight=us.Weight(column="weight", bounds=(1, 40), decimals=0),
+    ignore=("id",),
+)
 TWO_CELLS = us.Schema(attributes=(us.Attribute(name="answer", levels=("no", "yes")),), ignore=("id",))
 
 
@@ -116,6 +124,16 @@ def amounts() -> Table:
     rows += [(0, 13, 1), (0, 14, 0), (1, 12, 0), (1, 13, 1), (0, 30, 1), (0, 0, 1), (1, 21, 1)]
     ids += ["crowd"] * 5 + ["pair"] * 2
     return Table(schema=AMOUNTS, rows=tuple(rows), ids=tuple(ids))
+
+
+def weighted() -> Table:
+    """Nineteen people with weights: equal ones, single ones, the smallest and the largest; units of five and two."""
+    last = WEIGHTED["weight"].bins - 1
+    rows = [(0, 0, 3)] * 6 + [(1, 1, 9)] * 3 + [(0, 0, last), (1, 0, 0), (0, 1, 12)]
+    ids = [f"u{number}" for number in range(len(rows))]
+    rows += [(0, 1, 4), (0, 0, 5), (1, 0, 3), (1, 1, 4), (0, 1, last), (0, 1, 0), (1, 1, 8)]
+    ids += ["crowd"] * 5 + ["pair"] * 2
+    return Table(schema=WEIGHTED, rows=tuple(rows), ids=tuple(ids))
 
 
 def codes() -> Table:

@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 
 from understudy.core.derived_attributes import Derived
 from understudy.core.mechanism import Stream
-from understudy.core.schema import Attribute, Schema
+from understudy.core.raking import raked
+from understudy.core.schema import Attribute, Schema, level_text
+from understudy.core.survey_design import Weight, calibrated_column
 from understudy.core.table import CodedTable, Codes
 from understudy.engines.reading.rule_values import keep_limits
 from understudy.engines.reading.values import (
@@ -72,7 +74,41 @@ def arrow_schema(schema: Schema) -> pa.Schema:
 
 def with_derived(table: pa.Table, schema: Schema) -> pa.Table:
     """The attributes of a table, then the derived columns, computed from the values, and then fakes of identifiers."""
-    return _with_fakes(_with_rules(table, schema), table, schema)
+    return _with_fakes(_with_calibrated(_with_rules(table, schema), table, schema), table, schema)
+
+
+def _with_calibrated(result: pa.Table, table: pa.Table, schema: Schema) -> pa.Table:
+    """Weights that agree with public totals. Those that are there already stay; others are raked over all rows."""
+    if schema.weight is None:
+        return result
+    for name in calibrated_column(schema.weight):
+        if name in table.column_names:
+            column = table.column(name).cast(pa.float64())
+        else:
+            column = pa.array(_raked(result, schema, schema.weight), pa.float64())
+        result = result.append_column(pa.field(name, pa.float64()), column)
+    return result
+
+
+def _raked(table: pa.Table, schema: Schema, weight: Weight) -> NDArray[np.float64]:
+    from understudy.engines.reading.encode import encode_table
+
+    plain_schema = replace(schema, impossible=(), rules=(), derived=())
+    codes = encode_table(table.select(list(schema.names)), plain_schema).columns
+    margins = []
+    for total in weight.totals:
+        told = dict(total.totals)
+        totals = np.array([told[level_text(level)] for level in schema[total.attribute].levels], np.float64)
+        margins.append((codes[total.attribute], totals))
+    return raked(table.column(weight.column).to_numpy().astype(np.float64), margins)
+
+
+def share_of_population(table: pa.Table, schema: Schema, share: float) -> pa.Table:
+    """A block of a larger table: its calibrated weights stand for its share of the people."""
+    for name in calibrated_column(schema.weight):
+        column = pc.multiply(table.column(name), share)
+        table = table.set_column(table.column_names.index(name), table.schema.field(name), column)
+    return table
 
 
 def _with_fakes(result: pa.Table, table: pa.Table, schema: Schema) -> pa.Table:
@@ -124,7 +160,7 @@ def restore_types(table: pa.Table, schema: Schema) -> pa.Table:
         for attribute in schema.attributes
     ]
     made = pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
-    return _with_fakes(_with_rules(made, schema), table, schema)
+    return _with_fakes(_with_calibrated(_with_rules(made, schema), table, schema), table, schema)
 
 
 def amounts(attribute: Attribute, column: pa.ChunkedArray, codes: Codes) -> pa.Array:

@@ -40,6 +40,7 @@ from understudy.engines.reading.values import (
 from understudy.engines.reading.violations import (
     DISAGREES,
     MISSING,
+    NO_WEIGHT,
     NOT_DATE,
     NOT_NUMBER,
     NOT_WHOLE,
@@ -76,7 +77,9 @@ class Encoder:
         self.schema = schema
         self.missing_text = missing_text
         self.violations = Violations(commas_possible=not decimal_commas)
-        self._columns = {name: _ColumnEncoder(schema[name], missing_text) for name in wanted}
+        self._columns = {
+            name: _ColumnEncoder(schema[name], missing_text, weight=name in schema.weights) for name in wanted
+        }
         self._rules = [
             (
                 f"impossible ({rule.describe()})",
@@ -189,10 +192,12 @@ def code_type(attribute: Attribute) -> np.dtype[np.unsignedinteger]:
 
 
 class _ColumnEncoder:
-    def __init__(self, attribute: Attribute, missing_text: str | None) -> None:
+    def __init__(self, attribute: Attribute, missing_text: str | None, *, weight: bool = False) -> None:
         self.attribute = attribute
         self.missing_text = missing_text
-        self.missing_mark = MISSING if attribute.missing_code is None else attribute.missing_code
+        self.weight = weight
+        without = NO_WEIGHT if weight else MISSING
+        self.missing_mark = without if attribute.missing_code is None else attribute.missing_code
         self.outside_mark = self.missing_mark if attribute.outside == "missing" else OUTSIDE
         self.unknown_mark = self.missing_mark if attribute.outside == "missing" else UNKNOWN
         self._dictionary: tuple[pa.Array, Marks] | None = None
@@ -382,6 +387,8 @@ class _ColumnEncoder:
             marks[above] = self.attribute.bins - 1
         else:
             marks[below | above] = self.outside_mark
+        if self.weight:  # clipping is for weights that are too small or too large, not for what is no weight
+            marks[(values <= 0) | np.isinf(values)] = NO_WEIGHT
         return marks
 
     def _mark_special(self, values: NDArray[Any], marks: Marks) -> Marks:

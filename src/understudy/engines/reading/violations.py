@@ -8,7 +8,7 @@ from typing import Any
 from understudy.errors import SchemaError
 
 # A value that has no code gets one of these marks instead; codes themselves are never negative.
-UNKNOWN, OUTSIDE, MISSING, NOT_NUMBER, NOT_WHOLE, NOT_DATE, DISAGREES = -1, -2, -3, -4, -5, -6, -7
+UNKNOWN, OUTSIDE, MISSING, NOT_NUMBER, NOT_WHOLE, NOT_DATE, DISAGREES, NO_WEIGHT = -1, -2, -3, -4, -5, -6, -7, -8
 WORDS = {
     UNKNOWN: "a level that is not listed",
     OUTSIDE: "a value outside the edges",
@@ -17,6 +17,7 @@ WORDS = {
     NOT_WHOLE: "a value that is not a whole number",
     NOT_DATE: "a value that is not a date (YYYY-MM-DD)",
     DISAGREES: "a value that disagrees with its rule",
+    NO_WEIGHT: "a weight that is negative, zero, missing or infinite",
 }
 WRITTEN_MISSING = "if a CSV writes missing values as a text such as NA, say so (--missing-text NA)"
 DECIMAL_COMMAS = "for a CSV with decimal commas say decimal_comma=True (--decimal ,)"
@@ -29,6 +30,7 @@ ADVICE = {
         'special = { N = "not applicable" }'
     ),
     DISAGREES: "correct the rule of the derived attribute, or leave the column out of the data",
+    NO_WEIGHT: "every row needs a positive finite weight: leave out rows of people who did not take part",
     NOT_DATE: "dates are written YYYY-MM-DD and in no other way; convert the others where they come from",
 }
 

@@ -308,13 +308,21 @@ def _likely(schema: Schema, request: Request, steps: Sequence[Step], *, most: in
     return _with(schema, grids, codes)
 
 
+def _bins(schema: Schema, attribute: Attribute) -> int:
+    """How many bins are found. A weight has few: each of its tables is multiplied by them, and so is the noise."""
+    weights = () if schema.weight is None else (schema.weight, *schema.weight.other)
+    return next((one.bins for one in weights if one.column == attribute.name), BINS)
+
+
 def _with(schema: Schema, counts: dict[str, np.ndarray], codes: dict[str, Attribute]) -> Schema:
     return replace(
         schema,
         attributes=tuple(
             codes[one.name]
             if one.name in codes
-            else find_bins(one, counts[one.name], number_of_bins(one, BINS))
+            else find_bins(
+                one, counts[one.name], number_of_bins(one, _bins(schema, one)), even=one.name in schema.weights
+            )
             if one.open
             else one
             for one in schema.attributes
