@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any
 
 from understudy.core.exact_numbers import to_text
 from understudy.core.measurement import Measurement
-from understudy.errors import UnsupportedError
+from understudy.errors import UnderstudyError
 from understudy.inference.answer import Answer
 from understudy.privacy.ledger.store import canonical
 from understudy.release.table_release import Release
@@ -60,9 +61,10 @@ def _answer(asked: Asked, release: Release) -> dict[str, Any]:
     """An answer as plain values; a question without one says why. Both follow from public values."""
     try:
         found: Answer = asked.answered(release)
-    except UnsupportedError as problem:
+    except UnderstudyError as problem:
         return {"refused": str(problem)}
-    return {**found.to_json(), "width": width_of(found)}
+    width = width_of(found)
+    return {**found.to_json(), "width": width if isfinite(width) else None}
 
 
 def _time(moment: float | None) -> str | None:

@@ -221,7 +221,9 @@ def retry(database: Database, job: str) -> None:
     """A failed job waits for the worker again. What was charged for it, and drawn, is in its journal and is used."""
 
     def work(session: Session) -> None:
-        if not session.run("UPDATE jobs SET state = ?, visible = NULL WHERE id = ? AND state = ?", (APPROVED, job, FAILED)):
+        if not session.run(
+            "UPDATE jobs SET state = ?, visible = NULL WHERE id = ? AND state = ?", (APPROVED, job, FAILED)
+        ):
             raise InputError("there is no such job that failed.")
         note(session, "retried", job=job)
 

@@ -31,7 +31,6 @@ from understudy.serving.worker.confirming import Confirmation
 
 BEAT = "worker"  # in the table meta, with the name of the data set
 BEAT_SECONDS = 5.0
-ALIVE_SECONDS = 30.0
 Say = Callable[[str], None]
 
 
@@ -97,8 +96,8 @@ class Worker:
             if os.environ.get("UNDERSTUDY_DEBUG") == "1":
                 traceback.print_exception(problem)
             self._say(
-                f"job {job.id} failed ({type(problem).__name__}). Its charge, if it was made, stands; `understudy serve "
-                "retry` takes it up without another one. UNDERSTUDY_DEBUG=1 shows more, inside the building only"
+                f"job {job.id} failed ({type(problem).__name__}). Its charge, if it was made, stands; `understudy "
+                "serve retry` takes it up without another one. UNDERSTUDY_DEBUG=1 shows more, inside the building only"
             )
             self._end(job, FAILED)
         return True
@@ -161,9 +160,3 @@ class Worker:
                 session.run("INSERT INTO meta VALUES (?, ?)", (name, str(now)))
 
         self._database.write(work)
-
-
-def worker_is_there(session: Session, dataset: str) -> bool:
-    """Whether a worker said something lately; pages say so if there is none."""
-    found = session.rows("SELECT value FROM meta WHERE name = ?", (f"{BEAT} {dataset}",))
-    return bool(found) and time.time() - float(found[0][0]) < ALIVE_SECONDS

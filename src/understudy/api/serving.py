@@ -1,0 +1,165 @@
+"""The verbs of the validation server: for its operators, and for the command line. Analysts use ``connect``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from understudy.core.exact_numbers import read_exact
+from understudy.errors import InputError
+
+Say = Callable[[str], None]
+ROLES = ("analyst", "steward", "approver", "auditor")
+DEMO_DATASET, DEMO_RELEASE, DEMO_PROJECT, DEMO_ACCOUNT = "people", "people", "labour", "people-2026"
+DEMO_SETTINGS = f"""\
+# The settings of the demonstration. Everything is in this folder.
+[server]
+title = "Demonstration"
+answer_seconds = 5
+secure_cookies = false     # this machine alone, without TLS
+
+[[dataset]]
+name = "{DEMO_DATASET}"
+ledger = "budget.db"
+account = "{DEMO_ACCOUNT}"
+data = "confidential/people.parquet"
+"""
+DEMO_LIMIT, DEMO_SPENT, DEMO_ALLOWANCE = "0.5", "0.05", "0.02"
+
+
+def _opened(settings: str | Path, *, create: bool = False) -> tuple[Any, Any]:
+    from understudy.serving.database.connecting import Database
+    from understudy.serving.settings import database_target, read_settings
+
+    found = read_settings(settings)
+    return found, Database.open(database_target(found), create=create)
+
+
+def serve_project(settings: str | Path, name: str, *, dataset: str, allowance: str) -> None:
+    """Open a project with an allowance in rho; the first one makes the database."""
+    from understudy.serving.database.people import add_project
+
+    found, database = _opened(settings, create=True)
+    found.dataset(dataset)
+    add_project(database, name, dataset=dataset, allowance=Fraction(read_exact(allowance, "allowance")))
+
+
+def serve_token(settings: str | Path, name: str, *, role: str, project: str | None = None) -> str:
+    """Make a token for a person; it is told once and never again."""
+    from understudy.serving.database.people import add_person
+
+    return add_person(_opened(settings, create=True)[1], name, role=role, project=project)
+
+
+def serve_revoke(settings: str | Path, name: str) -> None:
+    """Take a person's token away."""
+    from understudy.serving.database.people import revoke
+
+    revoke(_opened(settings)[1], name)
+
+
+def serve_publish(settings: str | Path, release: str | Path, *, name: str, dataset: str) -> Path:
+    """Put a release into the catalogue."""
+    from understudy.serving.catalogue import publish
+
+    found, database = _opened(settings, create=True)
+    return publish(found, database, Path(release), name=name, dataset=dataset)
+
+
+def serve_retry(settings: str | Path, job: str) -> None:
+    """Have a failed job taken up again, without another charge."""
+    from understudy.serving.database.jobs import retry
+
+    retry(_opened(settings)[1], job)
+
+
+def serve_web(
+    settings: str | Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8400,
+    ready: Callable[[], None] | None = None,
+    stop: threading.Event | None = None,
+) -> None:
+    """Run the process that speaks to the network, until interrupted. It has no way to the data."""
+    from understudy.serving.web.application import serve
+
+    found, database = _opened(settings)
+    serve(found, database, host=host, port=port, ready=ready, stop=stop)
+
+
+def serve_worker(settings: str | Path, dataset: str, *, say: Say) -> None:
+    """Run the process that has the data of one data set, until interrupted. It speaks to no network."""
+    from understudy.serving.worker.working import Worker
+
+    found, database = _opened(settings)
+    stopped = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    worker = Worker(found, dataset, database, say=say)
+    with worker.alone():
+        worker.check()
+        say(f"the worker has '{dataset}' and waits for jobs")
+        worker.run(stop=stopped.is_set)
+
+
+def prepare_demo(folder: Path, release: Path) -> dict[str, str]:
+    """Everything that a demonstration server needs, in its folder: settings, database, project, people, release.
+
+    The release lies in the folder already, with its ledger. Returns the tokens by role.
+    """
+    settings = folder / "site.toml"
+    settings.write_text(DEMO_SETTINGS, encoding="utf-8")
+    os.environ["UNDERSTUDY_DATABASE"] = "server.db"
+    os.environ.pop("UNDERSTUDY_DATABASE_FILE", None)
+    serve_project(settings, DEMO_PROJECT, dataset=DEMO_DATASET, allowance=DEMO_ALLOWANCE)
+    serve_publish(settings, release, name=DEMO_RELEASE, dataset=DEMO_DATASET)
+    return {
+        role: serve_token(settings, f"demo-{role}", role=role, project=DEMO_PROJECT if role == "analyst" else None)
+        for role in ROLES
+    }
+
+
+def start_worker(settings: str | Path, dataset: str) -> subprocess.Popen[bytes]:
+    """The worker as a process of its own."""
+    command = [sys.executable, "-m", "understudy.cli", "serve", "worker", "--settings", str(settings)]
+    return subprocess.Popen([*command, "--dataset", dataset], stdin=subprocess.DEVNULL)
+
+
+def serve_together(
+    settings: str | Path,
+    dataset: str,
+    *,
+    host: str,
+    port: int,
+    ready: Callable[[], None],
+    stop: threading.Event | None = None,
+) -> None:
+    """Both processes on one machine: the worker beside, the web process here. The worker ends with it."""
+    worker = start_worker(settings, dataset)
+    try:
+        serve_web(settings, host=host, port=port, ready=ready, stop=stop)
+    finally:
+        worker.terminate()
+        try:
+            worker.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def served_by_default(settings: str | Path) -> str:
+    """The data set of settings that have one only."""
+    from understudy.serving.settings import read_settings
+
+    names = [one.name for one in read_settings(settings).datasets]
+    if len(names) != 1:
+        raise InputError(f"name a data set with --dataset: {', '.join(names)}.")
+    return names[0]
