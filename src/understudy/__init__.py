@@ -85,8 +85,8 @@ if TYPE_CHECKING:
     from understudy.release.export import export as export
     from understudy.release.manifest import read_manifest as read_manifest
     from understudy.reporting.build import report as report
-    from understudy.serving.client import Server as Server
     from understudy.serving.client import ServedAnswer as ServedAnswer
+    from understudy.serving.client import Server as Server
     from understudy.serving.client import connect as connect
 
 _HOME = {

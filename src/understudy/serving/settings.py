@@ -153,9 +153,4 @@ def database_target(settings: Settings) -> str:
 
 def ledger_target(settings: Settings, dataset: Dataset) -> str:
     """Where the ledger of a data set is: a file, or an address that the environment holds."""
-    if not dataset.ledger.startswith("env:"):
-        return str(settings.place(dataset.ledger))
-    name = dataset.ledger.removeprefix("env:")
-    if not os.environ.get(name):
-        raise InputError(f"the ledger of data set '{dataset.name}' is named by {name}, which is not set.")
-    return os.environ[name]
+    return dataset.ledger if dataset.ledger.startswith("env:") else str(settings.place(dataset.ledger))

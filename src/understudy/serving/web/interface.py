@@ -139,7 +139,7 @@ async def confirm(site: Site, caller: Caller, request: Request) -> Any:
             asked,
             width,
             most=highest,
-            once=once,  # type: ignore[arg-type]
+            once=once,
         )
     )
     return shown(site, made)

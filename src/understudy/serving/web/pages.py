@@ -28,7 +28,6 @@ from understudy.serving.database.people import close_session, open_session
 from understudy.serving.web.guarding import OWN_POLICY
 from understudy.serving.web.interface import analyst_only, exact, status_of
 from understudy.serving.web.signing_in import (
-    COOKIE,
     NotAllowedError,
     NotSignedInError,
     caller_of,
@@ -37,7 +36,7 @@ from understudy.serving.web.signing_in import (
     own_form,
     required,
 )
-from understudy.serving.web.site import Caller, Quote, Site, percent, words_of
+from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent, words_of
 
 HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "help.js": "text/javascript"}
@@ -108,10 +107,10 @@ class Pages:
         self._site = site
         self._templates = environment(site)
 
-    def _page(self, name: str, caller: Caller | None, *, status: int = 200, **values: Any) -> HTMLResponse:
+    def _page(self, template: str, caller: Caller | None, /, *, status: int = 200, **values: Any) -> HTMLResponse:
         person = None if caller is None else caller.person
         csrf = "" if caller is None or caller.csrf is None else caller.csrf
-        text = self._templates.get_template(name).render(person=person, csrf=csrf, **values)
+        text = self._templates.get_template(template).render(person=person, csrf=csrf, **values)
         return HTMLResponse(text, status_code=status)
 
     async def problem(self, request: Request, problem: UnderstudyError) -> Response:
@@ -201,7 +200,7 @@ class Pages:
             folder = folder_of(self._site.settings, name, number)
             if file not in ("manifest.json", *read_manifest(folder)["files"]):
                 raise InputError("there is no such file.")
-            return folder / file
+            return folder / str(file)
 
         return FileResponse(await run_in_threadpool(work), filename=f"{name}-{number}-{file}")
 
