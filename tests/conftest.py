@@ -1,8 +1,8 @@
 """What every test shares: which tests run, and where the data sets are.
 
-Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark or PostgreSQL is skipped, with the
-reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run cannot pass by
-skipping.
+Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark or PostgreSQL is
+skipped, with the reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run
+cannot pass by skipping.
 """
 
 from __future__ import annotations

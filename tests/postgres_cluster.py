@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests: a cluster of its own in a temporary folder, which can be killed and started again."""
+"""A real PostgreSQL for the tests: a cluster in a temporary folder, which can be killed and started again."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -118,7 +117,7 @@ def make_served(folder: Path, target: str) -> Served:
 
 
 @pytest.fixture
-def served(template: Path, tmp_path: Path) -> Iterator[Served]:
+def served(template: Path, tmp_path: Path) -> Served:
     folder = tmp_path / "served"
     shutil.copytree(template, folder)
-    yield make_served(folder, str(folder / "server.db"))
+    return make_served(folder, str(folder / "server.db"))

@@ -10,6 +10,7 @@ from understudy.errors import InputError, MissingExtraError
 from understudy.serving.database.connecting import Database
 from understudy.serving.settings import Settings
 
+WENT_WRONG = "something went wrong in the server; nothing was charged by this request."
 NEEDED = "the server needs starlette, uvicorn and jinja2: pip install 'understudy[serve]'."
 
 
@@ -27,9 +28,16 @@ def make_application(settings: Settings, database: Database) -> Any:
     site = Site(settings, database)
     site.check()
     return Guard(
-        Starlette(routes=[*interface.routes(site), *pages.routes(site)]),
+        Starlette(routes=[*interface.routes(site), *pages.routes(site)], exception_handlers={Exception: _bug}),
         requests_per_minute=settings.requests_per_minute,
     )
+
+
+async def _bug(_: Any, __: Exception) -> Any:
+    """What is said of an error of ours; the guard tells the operator where it was."""
+    from starlette.responses import JSONResponse
+
+    return JSONResponse({"error": WENT_WRONG}, status_code=500)
 
 
 def serve(

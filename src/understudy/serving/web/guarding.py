@@ -57,11 +57,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        state = {"sent": False}
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                state["sent"] = True
                 own = scope.get("state", {}).get(OWN_POLICY)
                 kept = [pair for pair in HEADERS if not (own and pair[0] == b"content-security-policy")]
                 message["headers"] = [*message.get("headers", []), *kept]
@@ -91,9 +89,7 @@ class Guard:
         try:
             await self._app(scope, whole, guarded)
         except Exception as problem:  # a bug: its message may hold anything, so only its kind is told, and not outside
-            report(scope.get("path", ""), problem)
-            if not state["sent"]:
-                await refuse(guarded, 500, "something went wrong in the server; nothing was charged by this request.")
+            report(scope.get("path", ""), problem)  # the application has answered already
 
     @staticmethod
     async def _body(scope: Any, receive: Any) -> bytes:
