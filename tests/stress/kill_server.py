@@ -82,7 +82,7 @@ class Stress:
         self.site = self.folder / "site.toml"
         self.tokens = []
         for number in range(ANALYSTS):
-            serving.serve_project(self.site, f"p{number}", dataset="people", allowance=str(ALLOWANCE))
+            serving.serve_project(self.site, f"p{number}", dataset="people", allowance=str(float(ALLOWANCE)))
             self.tokens.append(serving.serve_token(self.site, f"a{number}", role="analyst", project=f"p{number}"))
         serving.serve_publish(self.site, self.folder / "release", name="people", dataset="people")
         with socket.socket() as probe:
@@ -163,7 +163,7 @@ class Stress:
             found.append(f"{len(answered)} answers made {len(versions) - 1} versions")
         found += us.verify_ledger(self.ledger_name, against=newest).problems
         print(json.dumps({"kills": self.kills, "answers": len(answered), "jobs": len(jobs),
-                          "spent": str(ledger.account('people').spent['rho']), "problems": found}), flush=True)  # fmt: skip
+                          "spent": str(ledger.account('people').spent['rho']), "problems": found}))  # fmt: skip
         return found
 
     def run(self, kills: int, seed: int, every: int) -> list[str]:
