@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,7 @@ class Stress:
             self.port = int(probe.getsockname()[1])
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.stop = threading.Event()
+        self.said: Counter[str] = Counter()
         self.asked, self.kills = 0, {"web": 0, "worker": 0, "database": 0}
 
     def start(self, name: str) -> None:
@@ -114,6 +116,14 @@ class Stress:
             if name not in self.processes or self.processes[name].poll() is not None:
                 self.start(name)
 
+    def wait_for_web(self) -> None:
+        """A web process that never comes up would be no test."""
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.1)
+
     def analyst(self, number: int) -> None:
         """Buys small answers without end; what fails is tried again later."""
         draw = random.Random(number)
@@ -124,7 +134,8 @@ class Stress:
                 question = f"crosstab({one}, {other})"
                 server.infer(question, width=draw.uniform(0.1, 0.4), wait=2)
                 self.asked += 1
-            except UnderstudyError:
+            except UnderstudyError as problem:
+                self.said[str(problem)[:60]] += 1
                 time.sleep(0.2)
 
     def books(self) -> list[str]:
@@ -162,6 +173,7 @@ class Stress:
         if len(versions) - 1 != len(answered):
             found.append(f"{len(answered)} answers made {len(versions) - 1} versions")
         found += us.verify_ledger(self.ledger_name, against=newest).problems
+        print(self.said.most_common(4))
         print(json.dumps({"kills": self.kills, "answers": len(answered), "jobs": len(jobs),
                           "spent": str(ledger.account('people').spent['rho']), "problems": found}))  # fmt: skip
         return found
@@ -176,6 +188,7 @@ class Stress:
             one.start()
         found: list[str] = []
         for number in range(1, kills + 1):
+            self.wait_for_web()
             time.sleep(draw.expovariate(1 / 4))
             self.kill(draw.choice(targets))
             self.keep_running()

@@ -143,6 +143,8 @@ def serve_together(
     stop: threading.Event | None = None,
 ) -> None:
     """Both processes on one machine: the worker beside, the web process here. The worker ends with it."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the worker below is ended too
     worker = start_worker(settings, dataset)
     try:
         serve_web(settings, host=host, port=port, ready=ready, stop=stop)

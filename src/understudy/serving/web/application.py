@@ -73,5 +73,7 @@ def serve(
     threading.Thread(target=watch, daemon=True).start()
     try:
         server.run()
-    except SystemExit:  # uvicorn ends so if the port is taken
+    except SystemExit:
+        if server.started:  # told to end, by a signal that uvicorn passes on
+            raise
         raise InputError(f"port {port} of {host} cannot be used; it is taken, or not allowed.") from None
