@@ -91,6 +91,7 @@ class Stress:
             self.port = int(probe.getsockname()[1])
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.stop = threading.Event()
+        self.pace = 4.0
         self.said: Counter[str] = Counter()
         self.asked, self.kills = 0, {"web": 0, "worker": 0, "database": 0}
 
@@ -132,11 +133,11 @@ class Stress:
             one, other = draw.choice(PAIRS)
             try:
                 question = f"crosstab({one}, {other})"
-                server.infer(question, width=draw.uniform(0.1, 0.4), wait=2)
+                server.infer(question, width=draw.uniform(0.05, 0.25), wait=2)
                 self.asked += 1
             except UnderstudyError as problem:
                 self.said[str(problem)[:60]] += 1
-                time.sleep(0.2)
+                time.sleep(2)
 
     def books(self) -> list[str]:
         """Finish what was approved, then compare the books; every sentence is a failure."""
@@ -178,7 +179,8 @@ class Stress:
                           "spent": str(ledger.account('people').spent['rho']), "problems": found}))  # fmt: skip
         return found
 
-    def run(self, kills: int, seed: int, every: int) -> list[str]:
+    def run(self, kills: int, seed: int, every: int, pace: float) -> list[str]:
+        self.pace = pace
         draw = random.Random(seed)
         analysts = [threading.Thread(target=self.analyst, args=(number,), daemon=True) for number in range(ANALYSTS)]
         targets = ["web", "worker", "worker"] + (["database"] if self.cluster is not None else [])
@@ -189,7 +191,7 @@ class Stress:
         found: list[str] = []
         for number in range(1, kills + 1):
             self.wait_for_web()
-            time.sleep(draw.expovariate(1 / 4))
+            time.sleep(draw.expovariate(1 / self.pace))
             self.kill(draw.choice(targets))
             self.keep_running()
             if number % every == 0:
@@ -215,12 +217,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--every", type=int, default=25, help="kills between two comparisons of the books")
+    parser.add_argument("--pace", type=float, default=4.0, help="mean seconds between two kills, once the site answers")
     parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--seed", type=int, default=2026)
     asked: Any = parser.parse_args()
     stress = Stress(asked.store)
     try:
-        found = stress.run(asked.kills, asked.seed, asked.every)
+        found = stress.run(asked.kills, asked.seed, asked.every, asked.pace)
     finally:
         stress.close()
     print("nothing is wrong" if not found else "\n".join(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +23,7 @@ DEMO_SETTINGS = f"""\
 # The settings of the demonstration. Everything is in this folder.
 [server]
 title = "Demonstration"
-answer_seconds = 5
+answer_seconds = {{seconds}}
 secure_cookies = false     # this machine alone, without TLS
 
 [[dataset]]
@@ -110,13 +111,13 @@ def serve_worker(settings: str | Path, dataset: str, *, say: Say) -> None:
         worker.run(stop=stopped.is_set)
 
 
-def prepare_demo(folder: Path, release: Path) -> dict[str, str]:
+def prepare_demo(folder: Path, release: Path, *, seconds: float = 5) -> dict[str, str]:
     """Everything that a demonstration server needs, in its folder: settings, database, project, people, release.
 
     The release lies in the folder already, with its ledger. Returns the tokens by role.
     """
     settings = folder / "site.toml"
-    settings.write_text(DEMO_SETTINGS, encoding="utf-8")
+    settings.write_text(DEMO_SETTINGS.format(seconds=seconds), encoding="utf-8")
     os.environ["UNDERSTUDY_DATABASE"] = "server.db"
     os.environ.pop("UNDERSTUDY_DATABASE_FILE", None)
     serve_project(settings, DEMO_PROJECT, dataset=DEMO_DATASET, allowance=DEMO_ALLOWANCE)
@@ -125,6 +126,34 @@ def prepare_demo(folder: Path, release: Path) -> dict[str, str]:
         role: serve_token(settings, f"demo-{role}", role=role, project=DEMO_PROJECT if role == "analyst" else None)
         for role in ROLES
     }
+
+
+def confirm_once(folder: Path, release: Path, question: str, *, width: float) -> Any:
+    """A server for one confirmation: both processes as threads, one question over HTTP, and the end of it."""
+    from understudy.serving.client import connect
+    from understudy.serving.worker.working import Worker
+
+    tokens = prepare_demo(folder, release, seconds=1)
+    settings, database = _opened(folder / "site.toml")
+    stop, ready = threading.Event(), threading.Event()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    worker = Worker(settings, DEMO_DATASET, database, say=lambda _: None)
+    site = folder / "site.toml"
+    web = threading.Thread(target=lambda: serve_web(site, port=port, ready=ready.set, stop=stop), daemon=True)
+    with worker.alone():
+        working = threading.Thread(target=lambda: worker.run(stop=stop.is_set, pause=0.1), daemon=True)
+        web.start()
+        working.start()
+        try:
+            if not ready.wait(60):
+                raise InputError("the server of the demonstration did not start.")
+            return connect(f"http://127.0.0.1:{port}", token=tokens["analyst"]).infer(question, width=width, wait=120)
+        finally:
+            stop.set()
+            working.join(30)
+            web.join(30)
 
 
 def start_worker(settings: str | Path, dataset: str) -> subprocess.Popen[bytes]:

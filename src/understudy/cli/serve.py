@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,7 +70,11 @@ def serve(
 
 def make_demo(folder: Path, rows: int) -> dict[str, str]:
     """The folder of a demonstration: generated people, a ledger, a release and everything to serve it."""
-    from understudy.demo.people import people_schema, write_people
+    return serving.prepare_demo(folder, _demo_release(folder, rows))
+
+
+def _demo_release(folder: Path, rows: int) -> Path:
+    from understudy.demo.people import small_schema, write_people
 
     (folder / "confidential").mkdir(parents=True)
     data, _ = write_people(folder / "confidential", rows)
@@ -76,14 +82,25 @@ def make_demo(folder: Path, rows: int) -> dict[str, str]:
     ledger.create_account(serving.DEMO_ACCOUNT, unit=us.Unit(), limit=us.ZCDP(rho=serving.DEMO_LIMIT))
     with working("making a release of generated people"):
         us.synthesize(
-            us.open_source(str(data), people_schema()),
+            us.open_source(str(data), small_schema()),
             method="independent",
             budget=us.ZCDP(rho=serving.DEMO_SPENT),
             ledger=folder / "budget.db",
             account=serving.DEMO_ACCOUNT,
             out=folder / "release",
         )
-    return serving.prepare_demo(folder, folder / "release")
+    return folder / "release"
+
+
+def tell_confirmation(rows: int, question: str, width: float) -> bool:
+    """The end of the demonstration: one answer that a server confirmed on the data; false without the extra `serve`."""
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
+        return False
+    with tempfile.TemporaryDirectory() as place, working("a validation server confirms an answer on the data"):
+        folder = Path(place)
+        answer = serving.confirm_once(folder, _demo_release(folder, rows), question, width=width)
+    show_answer(answer)
+    return True
 
 
 @app.command()

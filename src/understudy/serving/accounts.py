@@ -21,7 +21,7 @@ def open_account(settings: Settings, dataset: Dataset, *, writable: bool = False
         raise InputError(
             f"account '{account.name}' counts {account.limit.title}; a served account counts zero-concentrated "
             "differential privacy, whose filter allows questions that are chosen after answers were seen. Open one "
-            "with: understudy ledger limit LEDGER --account NAME --guarantee zcdp --rho 0.5"
+            "with: understudy ledger limit LEDGER --account NAME --guarantee zcdp --rho 0.5."
         )
     return ledger, account
 

@@ -50,5 +50,5 @@
   }
   box.addEventListener("input", show);
   box.addEventListener("click", show);
-  show();
+  if (!box.value) show();
 })();
