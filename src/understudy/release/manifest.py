@@ -26,15 +26,19 @@ def manifest_text(
     rows: Sequence[int],
     files: Mapping[str, str],
     domain: Mapping[str, str],
+    created: datetime | None = None,
 ) -> str:
-    """The manifest of a release; ``domain`` says what its tables are about (a schema or places, by fingerprint)."""
+    """The manifest of a release; ``domain`` says what its tables are about (a schema or places, by fingerprint).
+
+    ``created`` stands for now, where the moment of writing says something that nobody outside may know.
+    """
     ledger: dict[str, Any] = {"tracked": False, "text": NOT_TRACKED}
     if statement.ledger is not None:
         ledger = {"tracked": True, **statement.ledger}
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": (created or datetime.now(UTC)).isoformat(timespec="seconds"),
         "package_version": provenance.package_version,
         "unit": statement.unit.to_json(),
         "unit_in_words": statement.protected,

@@ -68,6 +68,11 @@ class Server:
         Its address, such as ``https://validation.example.org``.
     token
         Your token.
+
+    Raises
+    ------
+    InputError
+        If the address is none.
     """
 
     def __init__(self, url: str, token: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import time
+from datetime import datetime
 from fractions import Fraction
 
 import numpy as np
@@ -46,6 +48,29 @@ def test_a_confirmation_is_charged_joins_the_release_and_is_recorded(served):
     second = us.read_release(folder)
     assert str(second.statement.guarantee) == str(us.ZCDP(rho="0.12"))
     assert not list(served.settings.place("worker-people").glob(f"{job.id}*"))
+
+
+def test_no_published_time_tells_when_the_worker_worked(served):
+    """Manifest, files and the published hash of the charge: none of them lets anybody find the time of the work."""
+    job = served.ask("0.02", "a")
+    served.database.write(lambda s: s.run("UPDATE jobs SET approved = approved - 5000.25"))
+    assert served.worker().run_once()
+    folder = served.settings.releases / "people" / "2"
+    approved = served.database.read(lambda s: find_job(s, job.id)).approved
+    stated = datetime.fromisoformat(us.read_manifest(folder)["created"]).timestamp()
+    assert stated == int(approved)
+    assert {round(file.stat().st_mtime, 3) for file in folder.iterdir()} == {round(approved, 3)}
+    notes = [entry.note for entry in served.ledger.entries() if entry.run == job.id]
+    assert len(notes[0].partition("(")[2]) == 33  # 128 random bits in what is hashed
+
+
+def test_the_worker_says_that_it_is_there_while_a_job_takes_long(served, monkeypatch):
+    monkeypatch.setattr(working, "BEAT_SECONDS", 0.02)
+    beats, worker = [], served.worker()
+    monkeypatch.setattr(worker, "_beat", beats.append)
+    monkeypatch.setattr(worker, "run_once", lambda: time.sleep(0.3) or True)
+    worker.run(stop=lambda: len(beats) > 5)
+    assert len(beats) > 5
 
 
 @pytest.mark.parametrize("moment", ["before the charge", "after the charge", "after the draw", "before the end"])

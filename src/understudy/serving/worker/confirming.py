@@ -8,6 +8,7 @@ journal is lost is never drawn again; the job then fails, and its charge stands.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,10 @@ class Confirmation:
         journal = self._journal()
         try:
             block = self._charged(journal)
-        except BudgetError:
-            if not self._was_charged():
-                journal.discard()
+        except BudgetError as problem:
+            if self._was_charged():  # then it is not the budget: the journal is not the one that was charged
+                raise LostJournalError(str(problem)) from None
+            journal.discard()
             raise
         journal.follow(lambda known, head: self.ledger.advance(run=self.job, known=known, head=head))
         gate = Gate(source=self.source, schema=self.schema, plan=self.plan, stream=self.stream, journal=journal)
@@ -87,9 +89,11 @@ class Confirmation:
         if noted:
             block: dict[str, Any] = noted[0]
         else:
+            # The hash of the entry is published. Without random letters in it, the time of the charge could be found
+            # by trying, and with it how busy the worker was.
             entry = self.ledger.reserve(
                 self.account, run=self.job, plan_hash=plan.hash, unit=plan.unit, cost=plan.budget, method=plan.method,
-                note="a confirmation that was asked for", journal=journal.head,
+                note=f"a confirmation that was asked for ({secrets.token_hex(16)})", journal=journal.head,
             )  # fmt: skip
             block = dict(entry.block)
             journal.append("charged", {"ledger": block})

@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 from understudy.core.counts import Source
 from understudy.core.mechanism import Stream
 from understudy.engines.opening import open_source
 from understudy.errors import BudgetError, InputError
 from understudy.privacy.randomness.streams import SecureStream
-from understudy.release.folder import read_release
+from understudy.release.folder import read_release, write_release
 from understudy.release.growing import add_measurement
 from understudy.release.table_release import Release
 from understudy.serving.accounts import open_account
@@ -75,13 +77,22 @@ class Worker:
 
     def run(self, *, stop: Callable[[], bool], pause: float = 0.5) -> None:
         """Take jobs until told to stop."""
-        beaten = 0.0
-        while not stop():
-            if time.time() - beaten > BEAT_SECONDS:
-                beaten = time.time()
-                self._beat(beaten)
-            if not self.run_once():
-                time.sleep(pause)
+        ended = threading.Event()
+
+        def beat() -> None:
+            # At its own pace, whatever the jobs do: how busy the worker is, is nobody's business.
+            while not ended.is_set():
+                with contextlib.suppress(InputError):  # a database that is away for a while
+                    self._beat(time.time())
+                ended.wait(BEAT_SECONDS)
+
+        threading.Thread(target=beat, daemon=True).start()
+        try:
+            while not stop():
+                if not self.run_once():
+                    time.sleep(pause)
+        finally:
+            ended.set()
 
     def run_once(self) -> bool:
         """Carry out the job that waits longest; false if there is none."""
@@ -113,7 +124,9 @@ class Worker:
         after = add_measurement(before, fresh, plan=job.plan, ledger=block, stream=self._stream)
         target = folder_of(self._settings, job.release, number + 1)
         # A worker that died here wrote the same tables; only the rows, which cost nothing, are drawn again.
-        after.write(target, overwrite=target.exists())
+        # The folder states the time of the approval: when it was written tells how long the job took.
+        approved = datetime.fromtimestamp(job.approved or 0.0, UTC)
+        write_release(after, target, overwrite=target.exists(), csv=False, created=approved)
         record = make_record(job, before=before, after=after, fresh=fresh, number=number + 1, ledger=block)
 
         def work(session: Session) -> None:
