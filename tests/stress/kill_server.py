@@ -183,7 +183,7 @@ class Stress:
         self.pace = pace
         draw = random.Random(seed)
         analysts = [threading.Thread(target=self.analyst, args=(number,), daemon=True) for number in range(ANALYSTS)]
-        targets = ["web", "worker", "worker"] + (["database"] if self.cluster is not None else [])
+        targets = ["web", "worker", "worker", "worker"] + (["database"] if self.cluster is not None else [])
         self.keep_running()
         time.sleep(8)
         for one in analysts:

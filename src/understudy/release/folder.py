@@ -71,8 +71,9 @@ def write_release(
             created=created,
         )
         (folder / MANIFEST).write_text(text, encoding="utf-8")
-        for file in folder.iterdir() if created is not None else ():
-            os.utime(file, (created.timestamp(), created.timestamp()))
+        if created is not None:
+            for file in folder.iterdir():
+                os.utime(file, (created.timestamp(), created.timestamp()))
 
     publish_folder(
         path, fill, replaces=require_replaceable if overwrite else None, private=release.statement.protects_nobody
