@@ -55,7 +55,12 @@ ledger = "{ledger}"
 account = "people"
 data = "people.parquet"
 """
-PAIRS = [(one, other) for one in ("sex", "region", "age") for other in ("smokes", "education")]
+LEVELS = {
+    "smokes": ("yes", "no"),
+    "education": ("secondary", "tertiary"),
+    "sex": ("F", "M"),
+    "region": ("Capital", "Coast", "East", "Highlands", "Lakes", "West"),
+}
 
 
 class Stress:
@@ -130,10 +135,11 @@ class Stress:
         draw = random.Random(number)
         server = us.connect(f"http://127.0.0.1:{self.port}", token=self.tokens[number])
         while not self.stop.is_set():
-            one, other = draw.choice(PAIRS)
+            about, group = draw.sample(sorted(LEVELS), 2)
+            level, inside = draw.choice(LEVELS[about]), draw.choice(LEVELS[group])
+            question = f"proportion({about} == '{level}', where={group} == '{inside}')"
             try:
-                question = f"crosstab({one}, {other})"
-                server.infer(question, width=draw.uniform(0.05, 0.25), wait=2)
+                server.infer(question, width=draw.uniform(0.15, 0.6), wait=2)
                 self.asked += 1
             except UnderstudyError as problem:
                 self.said[str(problem)[:60]] += 1

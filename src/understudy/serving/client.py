@@ -42,6 +42,8 @@ class ServedAnswer:
     """What to beware of."""
     record: Mapping[str, Any] | None = None
     """The record of a confirmation, which can be cited; ``None`` for a free answer."""
+    verdict: Mapping[str, Any] | None = None
+    """Whether a claim holds, and how often such a verdict is wrong; ``None`` if nothing was claimed."""
 
     @property
     def value(self) -> float:
@@ -174,6 +176,49 @@ class Server:
             return self.infer(question, release=name, **asking)
         return self._awaited(str(made["id"]), time.monotonic() + wait)
 
+    def verify(
+        self,
+        question: str,
+        *,
+        at_least: float,
+        margin: float,
+        release: str | None = None,
+        wait: float = 3600.0,
+        **asking: Any,
+    ) -> ServedAnswer:
+        """Ask the data whether a result holds: yes or no, for less than a narrow interval costs.
+
+        The answer is yes if the estimate is at least what is claimed. If the truth is the margin or more on the other
+        side, the verdict is wrong in at most about one of twenty cases; the verdict states the probability.
+
+        Parameters
+        ----------
+        question
+            A question with one estimate, such as a difference of two proportions.
+        at_least
+            What is claimed: the quantity is at least this.
+        margin
+            How far the truth must be from it for a wrong verdict to be rare. A larger margin costs less.
+        release
+            The name of the release; not needed if there is one only.
+        wait
+            How many seconds to wait.
+        **asking
+            ``family``, ``event``, ``where`` and ``level``, as for ``infer``.
+
+        Returns
+        -------
+        ServedAnswer
+            The answer with its ``verdict``.
+        """
+        name = self._named(release)
+        body = {"question": question, "at_least": at_least, "margin": margin, **asking}
+        made = self._call("POST", f"/api/releases/{name}/confirm", {**body, "once": secrets.token_urlsafe(16)})
+        if not made["free"]:
+            return self._awaited(str(made["id"]), time.monotonic() + wait)
+        found = self._call("POST", f"/api/releases/{name}/ask", body)
+        return _answer(found["answer"], name, int(found["version"]), None)
+
     def _awaited(self, job: str, until: float) -> ServedAnswer:
         while True:
             found = self._call("GET", f"/api/jobs/{job}")
@@ -286,4 +331,5 @@ def _answer(answer: Mapping[str, Any], release: str, version: int, record: Mappi
         labels=tuple(row["label"] for row in rows),
         warnings=tuple(answer["warnings"]),
         record=record,
+        verdict=answer.get("verdict"),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, log10
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.release.growing import add_measurement, require_growing
 from understudy.release.table_release import Release
-from understudy.serving.asking import Asked, width_of
+from understudy.serving.asking import Asked, finite, width_of
 
 METHOD = "confirm"  # of the plan of a confirmation
 MOST_CELLS = 20_000  # of the table that decides a question
@@ -101,8 +101,8 @@ def price(release: Release, asked: Asked, width: float, *, most: Fraction) -> Pr
 
     Refused with the narrowest width that can be had, if that is wider than wanted.
     """
-    if isinstance(width, bool) or not isinstance(width, int | float) or not isfinite(width) or width <= 0:
-        raise InputError("the width of the interval must be a positive number.")
+    if finite(width, "the width of the interval") <= 0:
+        raise InputError("the width of the interval must be positive.")
     require_growing(release)
     margin = deciding_table(asked, release.schema)
     cells = int(release.schema.allowed(margin).sum())

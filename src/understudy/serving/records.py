@@ -15,7 +15,7 @@ from understudy.errors import UnderstudyError
 from understudy.inference.answer import Answer
 from understudy.privacy.ledger.store import canonical
 from understudy.release.table_release import Release
-from understudy.serving.asking import Asked, width_of
+from understudy.serving.asking import Asked, verdict, width_of
 from understudy.serving.database.jobs import Job
 
 FORMAT = "understudy confirmation"
@@ -63,8 +63,9 @@ def _answer(asked: Asked, release: Release) -> dict[str, Any]:
         found: Answer = asked.answered(release)
     except UnderstudyError as problem:
         return {"refused": str(problem)}
-    width = width_of(found)
-    return {**found.to_json(), "width": width if isfinite(width) else None}
+    width, held = width_of(found), verdict(asked, found)
+    said = {} if held is None else {"verdict": held}
+    return {**found.to_json(), "width": width if isfinite(width) else None, **said}
 
 
 def _time(moment: float | None) -> str | None:

@@ -191,3 +191,26 @@ def test_everything_that_all_answers_reveal_together_stays_inside_the_account():
         assert together >= 0.5 * alpha * charged
         # With a fifth of the charge the audit would fail: the test can fail.
         assert together > alpha * charged / 5
+
+
+def test_verdicts_are_wrong_about_as_often_as_they_say():
+    """A normal estimate with a known error: the stated probability is that of the worst case, the margin itself."""
+    from statistics import NormalDist
+
+    from understudy.core.result import Estimate
+    from understudy.inference.answer import Answer
+    from understudy.serving.asking import verdict
+
+    asked = Asked(question="proportion(sex == 'F')", at_least=0.5, margin=0.04)
+    spread = asked.verified_width / (2 * NormalDist().inv_cdf(0.975))
+    wrong, rng = 0, np.random.default_rng(0)
+    for value in 0.46 + spread * rng.standard_normal(20_000):  # the truth is the margin below the claim
+        estimate = Estimate(value=value, low=value, high=value, level=0.95, method="")
+        answer = Answer(question="", kind="proportion", names=("p",), estimates=(estimate,), standard_errors=(spread,),
+                        information=(None,), records=None, method="", labels=("valid",))  # fmt: skip
+        found = verdict(asked, answer)
+        wrong += found["holds"]
+    assert found["wrong_at_most"] == pytest.approx(0.05)
+    assert abs(wrong / 20_000 - 0.05) < 4.9 * (0.05 * 0.95 / 20_000) ** 0.5  # false alarm below 1e-6
+    weak = replace(answer, labels=("model-based",))
+    assert verdict(asked, weak)["holds"] is None

@@ -94,6 +94,25 @@ def test_a_question_asked_twice_costs_nothing(client, served):
     assert spent(served) == before
 
 
+def test_a_claim_is_verified_for_less_than_a_narrow_interval_costs(client, served):
+    claim = {"question": QUESTION, "at_least": 0.1, "margin": 0.1}
+    headers = bearer(served, "ana")
+    cheap = client.post("/api/releases/people/price", json=claim, headers=headers).json()
+    dear = client.post("/api/releases/people/price", json={"question": QUESTION, "width": 0.1}, headers=headers).json()
+    assert 0 < Fraction(cheap["rho"]) < Fraction(dear["rho"])
+    made = client.post("/api/releases/people/confirm", json=claim, headers=headers).json()
+    served.worker().run_once()
+    time.sleep(2 * served.settings.answer_seconds)
+    answer = client.get(f"/api/jobs/{made['id']}", headers=headers).json()["record"]["answer"]
+    verdict = answer["verdict"]
+    assert verdict["holds"] is (answer["estimate"] >= 0.1)
+    assert verdict["wrong_at_most"] == pytest.approx(0.05, abs=0.03)
+    assert "is wrong with probability at most" in client.get(f"/records/{made['id']}").text
+    for wrong in ({"at_least": 0.1}, {"at_least": 0.1, "margin": 0}, {"at_least": "x", "margin": 1}):
+        asked = client.post("/api/releases/people/price", json={"question": QUESTION, **wrong}, headers=headers)
+        assert asked.status_code == 400
+
+
 def test_nobody_comes_in_without_a_token_that_is_valid_now(client, served):
     assert client.get("/").headers["location"] == "/sign-in"
     assert client.post("/sign-in", data={"token": "guess"}).status_code == 401
@@ -163,7 +182,7 @@ def test_an_impossible_width_says_what_can_be_had_from_public_facts(client, serv
     assert "cannot be had" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("width", [0, -1, "wide", None, True, [], 1e400])
+@pytest.mark.parametrize("width", [0, -1, "wide", None, True, [], 1e400, 10**400])
 def test_a_strange_width_is_refused(client, served, width):
     import json
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from understudy.core.exact_numbers import from_text
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnknownNameError, UnsupportedError
-from understudy.serving.asking import Asked
+from understudy.serving.asking import Asked, verdict
 from understudy.serving.database.jobs import Job
 from understudy.serving.web.signing_in import NotAllowedError, NotSignedInError, required
 from understudy.serving.web.site import Caller, Quote, Site, words_of
@@ -110,7 +110,9 @@ async def ask(site: Site, _: Caller, request: Request) -> Any:
 
     def work() -> dict[str, Any]:
         version, answer = site.answer(request.path_params["name"], asked)
-        return {"release": version.release, "version": version.number, "answer": answer.to_json()}
+        held = verdict(asked, answer)
+        said = answer.to_json() | ({} if held is None else {"verdict": held})
+        return {"release": version.release, "version": version.number, "answer": said}
 
     return await run_in_threadpool(work)
 
@@ -120,6 +122,7 @@ async def quote(site: Site, caller: Caller, request: Request) -> Any:
     width = document.pop("width", None)
     asked = Asked.from_json(document)
     analyst_only(caller)
+    width = asked.verified_width if width is None else width
     found = await run_in_threadpool(site.quote, caller.person, request.path_params["name"], asked, width)
     return found.to_json()
 
@@ -129,6 +132,7 @@ async def confirm(site: Site, caller: Caller, request: Request) -> Any:
     width, once, most = document.pop("width", None), document.pop("once", None), document.pop("most", None)
     asked = Asked.from_json(document)
     analyst_only(caller)
+    width = asked.verified_width if width is None else width
     if once is not None and (not isinstance(once, str) or not 0 < len(once) <= 100):
         raise InputError("once must be a text of at most 100 characters.")
     highest = None if most is None else exact(most)
@@ -188,9 +192,11 @@ _ASKED = {
         "question": {**_TEXT, "description": "In the grammar of infer, such as proportion(sex == 'F')."},
         "family": _TEXT, "event": _TEXT, "where": _TEXT, "by": _TEXT,
         "level": {"type": "number", "default": 0.95},
+        "at_least": {"type": "number", "description": "A claim to verify: the quantity is at least this."},
+        "margin": {"type": "number", "description": "From where on a wrong verdict shall be rare."},
     },
 }  # fmt: skip
-_PRICED = {**_ASKED, "required": ["question", "width"],
+_PRICED = {**_ASKED, "required": ["question"],
            "properties": {**_ASKED["properties"], "width": {"type": "number"}}}  # type: ignore[dict-item]  # fmt: skip
 _BOUGHT = {**_PRICED, "properties": {**_PRICED["properties"],  # type: ignore[dict-item]
            "most": {**_TEXT, "description": "The highest price, exactly as it was told."},
