@@ -52,10 +52,8 @@ class Asked:
             raise InputError("a claim has two numbers: at_least, and the margin from where on a wrong verdict is rare.")
         for name in ("at_least", "margin"):
             value = getattr(self, name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)
-            ):
-                raise InputError(f"{name} must be a number.")
+            if value is not None:
+                finite(value, name)
         if self.margin is not None and self.margin <= 0:
             raise InputError("margin must be positive.")
 
