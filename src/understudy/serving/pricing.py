@@ -7,6 +7,7 @@ release itself says, the noise is that of the rho in question, and ``infer`` ans
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, log10
@@ -37,7 +38,6 @@ STEPS = 7  # halvings of the range of rho, on a logarithmic scale
 DIGITS = 3  # of a price, rounded up
 DRAWS = 1000  # of a rehearsal
 AIMED = 0.97  # of the wanted width: what comes out differs a little from what was rehearsed
-CLOSE = 1.05  # a question whose own table joined the release is not sold again for a difference as small as this
 REHEARSED = {"account": "", "run": "", "head": "", "sequence": 0}
 
 
@@ -99,7 +99,8 @@ def deciding_table(asked: Asked, schema: Schema) -> tuple[str, ...]:
 def price(release: Release, asked: Asked, width: float, *, most: Fraction) -> Price:
     """The price of an interval of some width; ``most`` is the largest rho that could be paid.
 
-    Refused with the narrowest width that can be had, if that is wider than wanted.
+    Refused with the narrowest width that can be had, if that is wider than wanted. Free if the release answers so
+    narrowly already, or if this very question was sold for such a width before, whatever came out.
     """
     if finite(width, "the width of the interval") <= 0:
         raise InputError("the width of the interval must be positive.")
@@ -114,9 +115,10 @@ def price(release: Release, asked: Asked, width: float, *, most: Fraction) -> Pr
             margin=margin, cells=cells, label_now="none" if now is None else now.validity, label_expected=label,
         )  # fmt: skip
 
-    bought = any(step.margin == margin for one in release.provenance.added for step in one.plan.steps)
-    enough = width * (CLOSE if bought else 1.0)
-    if now is not None and now.validity in (VALID, RANGE) and width_of(now) <= enough:
+    sold = [note for one in release.provenance.added for note in one.plan.notes]
+    again = any(float(width_sold) <= width for width_sold in widths_sold(asked, sold))
+    enough = now is not None and now.validity in (VALID, RANGE) and width_of(now) <= width
+    if now is not None and (again or enough):
         return priced(Fraction(0), width_of(now), now.validity)
     if most < LEAST_RHO:
         raise UnsupportedError("nothing is left of the budget, so nothing can be confirmed on the data.")
@@ -136,6 +138,17 @@ def price(release: Release, asked: Asked, width: float, *, most: Fraction) -> Pr
         else:
             low = middle
     return priced(_rounded_up(10**high, most), width_of(answer), answer.validity)
+
+
+def sale_note(asked: Asked, width: float) -> str:
+    """What the plan of a confirmation says about who asked for what, so that it is not sold a second time."""
+    return f"Asked: {asked.key}; width {float(width)!r}"
+
+
+def widths_sold(asked: Asked, notes: Sequence[str]) -> list[str]:
+    """The widths for which this very question was confirmed before."""
+    start = sale_note(asked, 0.0).removesuffix("0.0")
+    return [note.removeprefix(start) for note in notes if note.startswith(start)]
 
 
 def _answer_now(release: Release, asked: Asked) -> Answer | None:

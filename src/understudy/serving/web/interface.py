@@ -122,8 +122,8 @@ async def quote(site: Site, caller: Caller, request: Request) -> Any:
     width = document.pop("width", None)
     asked = Asked.from_json(document)
     analyst_only(caller)
-    width = asked.verified_width if width is None else width
-    found = await run_in_threadpool(site.quote, caller.person, request.path_params["name"], asked, width)
+    wanted: Any = asked.verified_width if width is None else width
+    found = await run_in_threadpool(site.quote, caller.person, request.path_params["name"], asked, wanted)
     return found.to_json()
 
 
@@ -132,7 +132,7 @@ async def confirm(site: Site, caller: Caller, request: Request) -> Any:
     width, once, most = document.pop("width", None), document.pop("once", None), document.pop("most", None)
     asked = Asked.from_json(document)
     analyst_only(caller)
-    width = asked.verified_width if width is None else width
+    wanted: Any = asked.verified_width if width is None else width
     if once is not None and (not isinstance(once, str) or not 0 < len(once) <= 100):
         raise InputError("once must be a text of at most 100 characters.")
     highest = None if most is None else exact(most)
@@ -141,7 +141,7 @@ async def confirm(site: Site, caller: Caller, request: Request) -> Any:
             caller.person,
             request.path_params["name"],
             asked,
-            width,
+            wanted,
             most=highest,
             once=once,
         )

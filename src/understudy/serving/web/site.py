@@ -29,7 +29,7 @@ from understudy.serving.database.jobs import (
     request,
 )
 from understudy.serving.database.people import Person
-from understudy.serving.pricing import Price, confirmation_plan, price
+from understudy.serving.pricing import Price, confirmation_plan, price, sale_note
 from understudy.serving.settings import Settings
 
 WORKER = "worker"
@@ -127,7 +127,7 @@ class Site:
         plan = confirmation_plan(
             served.schema, served.statement.unit, quote.price.margin, quote.price.rho,
             label=f"confirmation {job_name(person.name, word)}: {' x '.join(quote.price.margin)}",
-            notes=(f"Confirms: {asked.question}",),
+            notes=(sale_note(asked, width),),
         )  # fmt: skip
         return request(
             self.database, person=person, release=release, asked=asked, plan=plan, once=word,
