@@ -96,7 +96,7 @@ def serve_web(
     serve(found, database, host=host, port=port, ready=ready, stop=stop)
 
 
-def serve_worker(settings: str | Path, dataset: str, *, say: Say) -> None:
+def serve_worker(settings: str | Path, dataset: str, *, say: Say, ready: Callable[[], None]) -> None:
     """Run the process that has the data of one data set, until interrupted. It speaks to no network."""
     from understudy.serving.worker.working import Worker
 
@@ -107,7 +107,7 @@ def serve_worker(settings: str | Path, dataset: str, *, say: Say) -> None:
     worker = Worker(found, dataset, database, say=say)
     with worker.alone():
         worker.check()
-        say(f"the worker has '{dataset}' and waits for jobs")
+        ready()
         worker.run(stop=stopped.is_set)
 
 

@@ -103,13 +103,22 @@ def tell_confirmation(rows: int, question: str, width: float) -> bool:
     return True
 
 
+def _tell(as_json: bool, text: str, **facts: str) -> None:
+    """What was done: a sentence, or one JSON document."""
+    if as_json:
+        print_json(facts)
+    else:
+        say(text)
+
+
 @app.command()
-def web(*, settings: SettingsFile = Settings, host: Host = HOST, port: Port = PORT) -> None:
+def web(*, settings: SettingsFile = Settings, host: Host = HOST, port: Port = PORT, as_json: AsJson = False) -> None:
     """Run the process that speaks to the network. It has no way to the data.
 
     Example: `understudy serve web --settings site.toml --port 8400`
     """
-    serving.serve_web(settings, host=host, port=port, ready=lambda: say(f"Serving on http://{host}:{port}"))
+    url = f"http://{host}:{port}"
+    serving.serve_web(settings, host=host, port=port, ready=lambda: _tell(as_json, f"Serving on {url}", url=url))
 
 
 @app.command()
@@ -117,6 +126,7 @@ def worker(
     *,
     settings: SettingsFile = Settings,
     dataset: Annotated[str | None, typer.Option(help="The data set; not needed if there is one only.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run the process that has the data. It takes approved jobs from the database and speaks to no network.
 
@@ -124,7 +134,12 @@ def worker(
     """
     name = dataset or serving.served_by_default(settings)
     voice = standard_error()
-    serving.serve_worker(settings, name, say=lambda text: voice.print(text, markup=False, soft_wrap=True))
+    serving.serve_worker(
+        settings,
+        name,
+        say=lambda text: voice.print(text, markup=False, soft_wrap=True),
+        ready=lambda: _tell(as_json, f"The worker has {name} and waits for jobs.", dataset=name),
+    )
 
 
 @app.command()
@@ -136,6 +151,7 @@ def project(
     ],
     settings: SettingsFile = Settings,
     dataset: Annotated[str | None, typer.Option(help="The data set; not needed if there is one only.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Open a project: a limit inside the account of the data set. The first one makes the database.
 
@@ -143,7 +159,8 @@ def project(
     """
     about = dataset or serving.served_by_default(settings)
     serving.serve_project(settings, name, dataset=about, allowance=allowance)
-    say(f"Project {name} may spend rho = {allowance} of {about} without asking.")
+    said = f"Project {name} may spend rho = {allowance} of {about} without asking."
+    _tell(as_json, said, project=name, dataset=about, allowance=allowance)
 
 
 @app.command()
@@ -173,13 +190,14 @@ def revoke(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token.", show_default=False)],
     settings: SettingsFile = Settings,
+    as_json: AsJson = False,
 ) -> None:
     """Take a person's token away and end their sessions.
 
     Example: `understudy serve revoke a.tester`
     """
     serving.serve_revoke(settings, name)
-    say(f"{name} cannot sign in any more.")
+    _tell(as_json, f"{name} cannot sign in any more.", revoked=name)
 
 
 @app.command()
@@ -189,13 +207,14 @@ def publish(
     name: Annotated[str, typer.Option(help="Its name in the catalogue.", show_default=False)],
     settings: SettingsFile = Settings,
     dataset: Annotated[str | None, typer.Option(help="The data set; not needed if there is one only.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Put a release into the catalogue, as version 1. It must be charged to the account of its data set, in zCDP.
 
     Example: `understudy serve publish release/ --name people`
     """
     place = serving.serve_publish(settings, release, name=name, dataset=dataset or serving.served_by_default(settings))
-    say(f"Published as {place}")
+    _tell(as_json, f"Published as {place}", release=name, folder=str(place))
 
 
 @app.command()
@@ -203,13 +222,14 @@ def retry(
     *,
     job: Annotated[str, typer.Argument(metavar="JOB", help="The confirmation that failed.", show_default=False)],
     settings: SettingsFile = Settings,
+    as_json: AsJson = False,
 ) -> None:
     """Have a failed confirmation taken up again. Nothing is charged a second time.
 
     Example: `understudy serve retry 1081abbe8b79b9fd92e1`
     """
     serving.serve_retry(settings, job)
-    say("The worker takes it up again.")
+    _tell(as_json, "The worker takes it up again.", job=job)
 
 
 def ask(
