@@ -23,7 +23,7 @@ PROVING ?= proving-results
 DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use; with FULL=1 all of them (Spark and numpyro are large), so that nothing is left out.
 comma := ,
-EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report)
+EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report$(comma)serve$(comma)postgres)
 # One mark per set of extras: FULL=1 after a plain run installs what is missing.
 DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
@@ -39,7 +39,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 	  printf '%-13s %s\n' "$$name" "$$text"; done
 
-demo: $(VENV)/.installed-package ## The whole story on generated data: plan, release, refusal, measure, attack, infer, report, and a map
+demo: $(VENV)/.installed-package ## The whole story on generated data: plan, release, refusal, measure, attack, infer, report, a map, and an answer confirmed on the data
 	@echo "understudy demo all --out $(DEMO_OUT)"
 	@$(BIN)/understudy demo all --out "$(DEMO_OUT)" --overwrite
 
@@ -108,7 +108,7 @@ $(BIN)/python: | check-python
 
 $(VENV)/.installed-package: pyproject.toml | $(BIN)/python
 	@echo "installing understudy and what it needs (some minutes the first time)"
-	@$(PIP_INSTALL) ".[evaluate,report]" $(PIP_PROGRESS)
+	@$(PIP_INSTALL) ".[evaluate,report,serve]" $(PIP_PROGRESS)
 	@touch $@
 
 $(DEV_MARK): pyproject.toml | $(BIN)/python

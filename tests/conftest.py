@@ -1,8 +1,8 @@
 """What every test shares: which tests run, and where the data sets are.
 
-Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node or Spark is skipped, with the
-reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run cannot pass by
-skipping.
+Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark or PostgreSQL is
+skipped, with the reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run
+cannot pass by skipping.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import postgres_cluster
 
 # Scripts that make golden values or stress the machine: they need other packages, or hours.
 collect_ignore_glob = ["golden/make_*.py", "stress/*.py"]
@@ -48,16 +50,33 @@ def _missing_for_spark() -> str | None:
     return None
 
 
+def _missing_for_postgres() -> str | None:
+    if importlib.util.find_spec("psycopg") is None:
+        return "needs psycopg: install the extra 'postgres'"
+    return postgres_cluster.missing()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if full_run():
         return
-    components = {"browser": _missing_for_browser(), "node": _missing_for_node(), "spark": _missing_for_spark()}
+    components = {
+        "browser": _missing_for_browser(), "node": _missing_for_node(), "spark": _missing_for_spark(),
+        "postgres": _missing_for_postgres(),
+    }  # fmt: skip
     for item in items:
         if item.get_closest_marker("full"):
             item.add_marker(pytest.mark.skip(reason="a long test: runs with FULL=1"))
         for marker, missing in components.items():
             if missing and item.get_closest_marker(marker):
                 item.add_marker(pytest.mark.skip(reason=missing))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_cluster.Cluster]:
+    """A PostgreSQL of our own, for the tests that are marked so."""
+    cluster = postgres_cluster.Cluster()
+    yield cluster
+    cluster.close()
 
 
 @pytest.fixture(scope="session")

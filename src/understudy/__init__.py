@@ -89,6 +89,9 @@ if TYPE_CHECKING:
     from understudy.release.manifest import read_manifest as read_manifest
     from understudy.release.population import population as population
     from understudy.reporting.build import report as report
+    from understudy.serving.client import ServedAnswer as ServedAnswer
+    from understudy.serving.client import Server as Server
+    from understudy.serving.client import connect as connect
 
 _HOME = {
     "understudy.api": (
@@ -145,6 +148,7 @@ _HOME = {
     "understudy.release.manifest": ("read_manifest",),
     "understudy.release.population": ("population",),
     "understudy.reporting.build": ("report",),
+    "understudy.serving.client": ("ServedAnswer", "Server", "connect"),
     "understudy.commutes.map.commute_map": ("commute_map",),
     "understudy.release": ("Release", "make_signing_key", "read_release", "sign", "wrap"),
 }

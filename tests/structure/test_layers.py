@@ -32,6 +32,7 @@ ORDER = (
     {"auditing", "evaluation", "inference"},
     {"commutes"},
     {"explore", "reporting", "kinds"},
+    {"serving"},
     {"api"},
     {"demo"},
     {PAPERS},  # generated data stand in where a paper's are not public
@@ -48,7 +49,13 @@ RESTRICTED = {
     "duckdb": {"engines/"},
     "typer": {"cli/"},
     "rich": {"cli/"},
+    "starlette": {"serving/web/"},
+    "uvicorn": {"serving/web/"},
+    "psycopg": {"privacy/ledger/", "serving/database/"},
 }
+# The process that speaks to the network must have no way to the data: what its files, and those it shares with the
+# worker, import never names a gate, a source or the worker.
+WITHOUT_DATA = ("serving/web/", "serving/database/", "serving/catalogue", "serving/pricing", "serving/accounts")
 
 
 def imported_modules(source: str, module: str) -> Iterator[str]:
@@ -168,6 +175,25 @@ def test_packages_that_matter_for_privacy_stay_in_their_files(package):
         inside = module_name(path).removeprefix("understudy.").replace(".", "/") + ".py"
         if package in {name.split(".")[0] for name in imports_of(path)}:
             assert any(inside.startswith(place) for place in allowed), f"{inside} imports {package}"
+
+
+def opens_data(module: str) -> bool:
+    """Whether a module can count or draw, or leads to what can. Steps and queries are plain values."""
+    gates = ("understudy.privacy.gate.", "understudy.engines.", "understudy.serving.worker", "understudy.release.run")
+    return module.startswith(gates) and not module.startswith("understudy.privacy.gate.measurement_steps")
+
+
+def test_the_web_process_has_no_way_to_the_data():
+    found = [
+        path
+        for path in files()
+        if module_name(path).replace(".", "/").split("understudy/")[-1].startswith(WITHOUT_DATA)
+    ]
+    assert len(found) > 10
+    for path in found:
+        assert [name for name in imports_of(path) if opens_data(name)] == [], path
+    assert opens_data("understudy.engines.opening.open_source")
+    assert opens_data("understudy.privacy.gate.gate")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -489,4 +489,10 @@ def verify_ledger(ledger: str | Path, *, against: str | Path | None = None) -> V
         raise InputError(f"{against} was made without a ledger (not tracked across runs); nothing to compare with.")
     if plan is None:
         raise InputError(f"{against} does not hold the plan it was made by; nothing to compare with.")
-    return opened.verify_against(stated.ledger, plan_hash=plan.hash, unit=stated.unit, cost=stated.guarantee)
+    added = release.provenance.added
+    cost = plan.budget if added else stated.guarantee
+    checked = opened.verify_against(stated.ledger, plan_hash=plan.hash, unit=stated.unit, cost=cost)
+    for one in added:
+        later = opened.verify_against(one.ledger, plan_hash=one.plan.hash, unit=stated.unit, cost=one.plan.budget)
+        checked = replace(checked, problems=tuple(dict.fromkeys((*checked.problems, *later.problems))))
+    return checked

@@ -20,6 +20,7 @@ from understudy.cli import infer as infer_commands
 from understudy.cli import ledger as ledger_commands
 from understudy.cli import release as release_commands
 from understudy.cli import report as report_commands
+from understudy.cli import serve as serve_commands
 from understudy.cli import synthesize as synthesize_commands
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say, show_command, show_table, working
@@ -44,6 +45,7 @@ PEOPLE_ACCOUNT, PEOPLE_EPSILON = "people-2026", "1"
 SHOWN_MARGIN = ("education", "smokes")
 PEOPLE_DATA, PEOPLE_SCHEMA = "confidential/people.parquet", Path("people.toml")
 QUESTION, MODEL = "proportion(smokes == 'yes', where=age >= 45)", "smokes ~ age + sex"
+CONFIRMED, WIDTH, CONFIRMED_PEOPLE = "proportion(smokes == 'yes', where=sex == 'F')", 0.05, 5000
 BOARD, LEAFLET = Path("internal/board.html"), Path("report.html")
 MADE_OF_PEOPLE = frozenset(
     {PEOPLE_DATA, str(PEOPLE_SCHEMA), "budget.db", "plan.toml", str(BOARD), str(LEAFLET), "report-registry.json"}
@@ -95,6 +97,8 @@ def demo(
         if story == "all":
             _begin(folder / "commute", out / "commute")
             made["commute"] = _commutes(folder / "commute", out / "commute", rows or JOBS)
+        if story == "all":
+            _confirm()
         say()
         say("Look at it:", style="bold")
         if story != "commute":
@@ -103,6 +107,15 @@ def demo(
             _point_out_city(out / "commute" if story == "all" else out)
     if as_json:
         print_json(made)
+
+
+def _confirm() -> None:
+    """One answer that a validation server confirmed on the data, in a folder of its own."""
+    say()
+    say("A validation server: the release for free, the data for a price", style="bold")
+    show_command(f'ask --server URL "{CONFIRMED}" --width {WIDTH} --confirm')
+    if not serve_commands.tell_confirmation(CONFIRMED_PEOPLE, CONFIRMED, WIDTH):
+        say("It is left out: it needs pip install 'understudy[serve]'.")
 
 
 def _begin(folder: Path, out: Path) -> None:

@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli import audit, demo, evaluate, explore, infer, ledger, release, report, reproduce, schema, synthesize
+from understudy.cli import (
+    audit,
+    demo,
+    evaluate,
+    explore,
+    infer,
+    ledger,
+    release,
+    report,
+    reproduce,
+    schema,
+    serve,
+    synthesize,
+)
 from understudy.cli.failures import Command, Commands, notice_interrupts
 
 HELP = """\
@@ -67,10 +80,12 @@ app.command("report", rich_help_panel="Look at a release")(report.report)
 app.command("methods", rich_help_panel="Make a release")(release.methods)
 app.add_typer(schema.app, name="schema", rich_help_panel="Make a release")
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Make a release")
+app.command("ask", rich_help_panel="Ask the data, for a price")(serve.ask)
+app.add_typer(serve.app, name="serve", rich_help_panel="Ask the data, for a price")
 app.command("demo", rich_help_panel="See it work")(demo.demo)
 app.command("reproduce", rich_help_panel="See it work")(reproduce.reproduce)
 
-for group in (app, schema.app, ledger.app):
+for group in (app, schema.app, ledger.app, serve.app):
     for registered in group.registered_commands:
         registered.cls = Command
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Floats, Integers
 from understudy.core.exact_numbers import from_text
 from understudy.core.measurement import Measurement
+from understudy.core.mechanism import Mechanism
 from understudy.core.schema import Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
@@ -31,6 +32,7 @@ PRIORS = 6  # prior strengths between 1 / groups and 1, weighted by their eviden
 MANY_GROUPS = 60  # from here on half as many prior strengths are used
 NEGLIGIBLE = 1e-4
 MOST_LISTED = 8  # tables in one message
+LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
 Margin = tuple[str, ...]
 
 
@@ -278,6 +280,14 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
     spread = [float(one.mechanism.variance) * int(c.cells.max()) for one, c in zip(usable, collapsed, strict=True)]
     best = int(np.argmin(spread))
     chosen, groups = usable[best], collapsed[best]
+    again = [
+        (one, table)
+        for place, (one, table) in enumerate(zip(usable, collapsed, strict=True))
+        if place in _measured_again(release, usable, spread, best)
+        and np.array_equal(table.groups, groups.groups)
+        and table.measured.all()
+        and groups.measured.all()
+    ]
     totals = [one for one in release.measurements if not one.margin]
     total = (int(totals[0].values), totals[0].mechanism) if totals and records is None else None
 
@@ -290,27 +300,59 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
             cells=groups.cells,
             measured=groups.measured,
             total=total,
+            again=[(table.noisy, one.mechanism, table.cells) for one, table in again],
         )
 
     warnings = []
-    if len(usable) > 1:
+    if len(usable) > 1 + len(again):
         warnings.append(f"{len(usable)} measured tables could answer this; the least noisy one is used")
+    used = [(groups, chosen.mechanism), *((table, one.mechanism) for one, table in again)]
     return Evidence(
-        method=f"exact posterior of noisy counts ({chosen.mechanism})",
+        method=f"exact posterior of noisy counts ({', '.join(str(mechanism) for _, mechanism in used)})",
         groups=estimand.groups,
         records=records,
         strata=(_stratum(made, groups.groups, records, prior),),
         warnings=tuple(warnings),
-        raw=_raw_of_counts(groups, chosen.mechanism, records, estimand.groups),
+        raw=_raw_of_counts(used, records, estimand.groups),
     )
 
 
-def _raw_of_counts(found: _Collapsed, mechanism: object, records: int | None, groups: int) -> Raw | None:
+def _measured_again(release: Release, usable: Sequence[Measurement], spread: Sequence[float], best: int) -> set[int]:
+    """The tables beside the best one that enter too: those that joined later, and the best of the release itself."""
+    later = {step.label for one in release.provenance.added for step in one.plan.steps}
+    first = [place for place, one in enumerate(usable) if one.label not in later]
+    joined = {place for place, one in enumerate(usable) if one.label in later}
+    return (joined | ({min(first, key=lambda place: spread[place])} if first and joined else set())) - {best}
+
+
+def _raw_of_counts(used: Sequence[tuple[_Collapsed, Mechanism]], records: int | None, groups: int) -> Raw | None:
     """Noisy counts as shares. A group without a noisy count of its own gets the records that the others leave.
 
     Where the number of records is public, the noise of the sum of all counts is known. It is subtracted from the
     groups in proportion to their numbers of noise terms (least squares). So shares add up to one and stay unbiased.
+    Tables of the same groups are averaged by the precision of their noise.
     """
+    precision = [1.0 / max(float(law.variance) * float(found.cells.mean()), LEAST_VARIANCE) for found, law in used]
+    weights = [one / sum(precision) for one in precision]
+    parts = [_counts_and_noise(found, law, records) for found, law in used]
+    kept = [(weight, part) for weight, part in zip(weights, parts, strict=True) if part is not None]
+    if len(kept) < len(parts):
+        return None
+    total = sum(weight * part[2] for weight, part in kept)
+    shares = np.asarray(sum(weight * part[0] / part[2] for weight, part in kept))
+    places = used[0][0].groups
+
+    def deviations(size: int, rng: np.random.Generator) -> Floats:
+        noise = sum(weight * part[1](size, rng) / part[2] for weight, part in kept)
+        return _placed(np.asarray(noise) + sampled(shares, total, size, rng), places, groups)
+
+    return Raw(shares=_placed(shares[None, :], places, groups)[0], deviations=deviations, people=total)
+
+
+def _counts_and_noise(
+    found: _Collapsed, mechanism: Mechanism, records: int | None
+) -> tuple[Floats, Callable[[int, np.random.Generator], Floats], float] | None:
+    """Noisy counts that add up to the total, what draws their noise, and the total; none if nobody is counted."""
     total = float(found.noisy.sum()) if records is None else float(records)
     if total <= 0:
         return None
@@ -320,16 +362,14 @@ def _raw_of_counts(found: _Collapsed, mechanism: object, records: int | None, gr
         counts[rest] = (total - counts[~rest].sum()) / rest.sum()
     part = found.cells / found.cells.sum() if records is not None and not rest.any() else np.zeros(len(counts))
     counts = counts - part * (counts.sum() - total)
-    shares = counts / total
 
-    def deviations(size: int, rng: np.random.Generator) -> Floats:
+    def noise_drawn(size: int, rng: np.random.Generator) -> Floats:
         noise = noise_of(mechanism, np.where(rest, 0, found.cells), size, rng)
         if rest.any():
             noise[:, rest] = -noise[:, ~rest].sum(axis=1, keepdims=True) / rest.sum()
-        noise = noise - noise.sum(axis=1, keepdims=True) * part
-        return _placed(noise / total + sampled(shares, total, size, rng), found.groups, groups)
+        return np.asarray(noise - noise.sum(axis=1, keepdims=True) * part)
 
-    return Raw(shares=_placed(shares[None, :], found.groups, groups)[0], deviations=deviations, people=total)
+    return counts, noise_drawn, total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

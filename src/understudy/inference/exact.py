@@ -121,6 +121,7 @@ def noisy_table(
     clamped: bool = False,
     measured: ArrayLike = True,
     total: tuple[int, Any] | None = None,
+    again: Sequence[tuple[Integers, Any, Integers]] = (),
 ) -> TablePosterior:
     """The table behind noisy counts of its cells, by the mechanism's own law.
 
@@ -128,6 +129,7 @@ def noisy_table(
     people is then equally likely beforehand, and ``total`` may hold a noisy total with its mechanism. ``cells``: how
     many noisy cells were added up in each number. ``clamped``: negative noisy counts were set to 0 (single cells only).
     ``measured`` is false for cells without a noisy count: with a known total, all but one cell tell everything.
+    ``again``: the same cells measured once more (counts, mechanism, cells) with noise of its own; likelihoods multiply.
     """
     from scipy.special import gammaln
 
@@ -151,7 +153,12 @@ def noisy_table(
     seen = np.broadcast_to(np.asarray(measured, bool), values.shape)
     if records is None and not seen.all():
         raise InputError("without a known total every cell needs a noisy count.")
-    distinct, classes = _classes(values[None, :], merged[None, :], weights[None, :], seen[None, :])
+    more = [part[None, :] for counts, _, sums in again for part in (counts, sums)]
+    distinct, classes = _classes(values[None, :], merged[None, :], weights[None, :], seen[None, :], *more)
+    later = [
+        _laws_again(distinct[:, place : place + 2], one[1])
+        for place, one in zip(range(4, 4 + 2 * len(again), 2), again, strict=True)
+    ]
     y, count, g = distinct[:, 0].astype(np.int64), distinct[:, 1].astype(np.int64), distinct[:, 2]
 
     def factor(index: Integers, x: Integers) -> Floats:
@@ -162,6 +169,8 @@ def noisy_table(
             law = laws[int(count[place])]
             at = x[0] if len(x) == 1 else x[row]
             value[row] += law.log_at_most(-at) if clamped and y[place] <= 0 else law.log_pmf(y[place] - at)
+            for found in later:
+                value[row] += found[int(place)](at)
         return value
 
     times = np.bincount(classes, minlength=len(distinct))
@@ -173,6 +182,16 @@ def noisy_table(
         return TablePosterior(latent=latent, prior=weights, constant=constant, top=top)
     latent = LatentTable(columns=columns, classes=classes, total_log=_total_law(whole, total))
     return TablePosterior(latent=latent, prior=weights, constant=0.0, top=top)
+
+
+def _laws_again(classes: Floats, mechanism: Any) -> list[Callable[[Integers], Floats]]:
+    """For every class the log likelihood of its second noisy count."""
+    laws = {int(count): SumOfNoise(mechanism=mechanism, count=int(count)) for count in np.unique(classes[:, 1])}
+
+    def law_of(noisy: int, law: SumOfNoise) -> Callable[[Integers], Floats]:
+        return lambda x: np.asarray(law.log_pmf(noisy - x))
+
+    return [law_of(int(noisy), laws[int(count)]) for noisy, count in classes]
 
 
 def _total_law(whole: float, total: tuple[int, Any] | None) -> Callable[[Integers], Floats]:

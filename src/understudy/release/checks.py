@@ -8,8 +8,9 @@ release names its checks. Those that all kinds share are here: plan, measurement
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from understudy.core.folders import as_path
 from understudy.core.measurement import Measurement
 from understudy.errors import InputError, UnderstudyError
 from understudy.privacy.promise.accountant import compose, satisfies, satisfies_definition_6
-from understudy.privacy.promise.definition import NonPrivate, ProbabilisticDP
+from understudy.privacy.promise.definition import ZCDP, Definition, NonPrivate, ProbabilisticDP, PureDP
 from understudy.privacy.promise.event import Event, Sensitivity
 from understudy.privacy.promise.plan import Plan
 from understudy.release.folder import NOT_COMPLETE, build_release, check_files
@@ -105,7 +106,7 @@ def plan_covers(plan: Plan, provenance: Provenance, statement: Statement, *, dom
         raise InputError(f"the plan was made for {named}.")
     if plan.unit != statement.unit:
         raise InputError("the plan protects a different unit from the one that the manifest states.")
-    events = provenance.events
+    events = provenance.planned_events
     if not plan.adaptive and Counter(events) != Counter(plan.events):
         raise InputError("the events recorded are not those the plan announces.")
     if not satisfies(compose(events, plan.unit, by=plan.by), plan.budget):
@@ -128,6 +129,45 @@ def measurements_are_charged(
     return f"{count} measurement(s), each charged with the noise it states"
 
 
+def additions_are_planned(provenance: Provenance, statement: Statement) -> None:
+    """Refuses additions that are not what their plans announce, or a guarantee that is not the sum of all budgets."""
+    if provenance.plan is None:
+        raise InputError("something joined a release that states no plan of its own.")
+    for one in provenance.added:
+        if one.plan.schema_fingerprint != provenance.plan.schema_fingerprint or one.plan.unit != statement.unit:
+            raise InputError("something joined the release that was planned for another schema or unit.")
+        if one.plan.adaptive or not satisfies(compose(one.plan.events, statement.unit), one.plan.budget):
+            raise InputError("something that joined the release costs more than its plan's budget.")
+    later = tuple(event for one in provenance.added for event in one.plan.events)
+    if provenance.events[len(provenance.events) - len(later) :] != later:
+        raise InputError("the events recorded are not those that the plans of the additions announce.")
+    together = sum_of_budgets([provenance.plan.budget, *(one.plan.budget for one in provenance.added)])
+    if statement.guarantee != together:
+        raise InputError(f"the release and what joined it guarantee {together}, not {statement.guarantee}.")
+
+
+def sum_of_budgets(budgets: Sequence[Definition]) -> ZCDP:
+    """The guarantee of several runs together, each chosen after the results of those before: their rho add up.
+
+    The filter of Feldman and Zrnic (2021, Theorem 3.1); docs/theory/validation.md. A pure run counts epsilon^2 / 2.
+
+    >>> sum_of_budgets([ZCDP(rho="0.1"), PureDP(epsilon="0.2")])
+    ZCDP(rho=Fraction(3, 25))
+    """
+    rho = Fraction(0)
+    for budget in budgets:
+        if isinstance(budget, ZCDP):
+            rho += budget.rho
+        elif isinstance(budget, PureDP):
+            rho += budget.epsilon**2 / 2
+        else:
+            raise InputError(
+                f"a release with {budget.title} cannot be added to: only zero-concentrated and pure guarantees add up "
+                "over measurements that are chosen later. Make the release with --guarantee zcdp."
+            )
+    return ZCDP(rho=rho)
+
+
 def events_add_up(provenance: Provenance, statement: Statement) -> str:
     """The recorded events compose to no more than what is stated."""
     stated = statement.guarantee
@@ -136,7 +176,9 @@ def events_add_up(provenance: Provenance, statement: Statement) -> str:
     if not provenance.events:
         raise InputError("a guarantee is stated but no event is recorded.")
     plan = provenance.plan
-    if plan is not None and plan.adaptive and stated != plan.budget:
+    if provenance.added:
+        additions_are_planned(provenance, statement)
+    elif plan is not None and plan.adaptive and stated != plan.budget:
         # What the run spent depends on its noisy answers, so a statement about it is not a guarantee.
         raise InputError(f"an adaptive run guarantees the budget of its plan, {plan.budget}, not {stated}.")
     if not satisfies(compose(provenance.events, statement.unit, by=provenance.by), stated):

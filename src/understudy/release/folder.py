@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,12 @@ def write_release(
     overwrite: bool,
     csv: bool,
     write_tables: Callable[[Path], WrittenTables] | None = None,
+    created: datetime | None = None,
 ) -> Path:
     """Write everything to a temporary sibling folder and rename it into place.
 
-    ``write_tables`` puts the table files there itself, where they do not fit the memory of this process.
+    ``write_tables`` puts the table files there itself, where they do not fit the memory of this process. ``created`` is
+    the time that manifest and files state, where the moment of writing says something that nobody outside may know.
     """
     kind = kind_of_release(release)
     if kind is None:
@@ -60,9 +63,17 @@ def write_release(
         (folder / README).write_text(kind.readme(release, written.rows), encoding="utf-8")
         files = {file.name: written.hashes.get(file.name) or hash_file(file) for file in sorted(folder.iterdir())}
         text = manifest_text(
-            release.statement, release.provenance, rows=written.rows, files=files, domain=kind.about(release)
+            release.statement,
+            release.provenance,
+            rows=written.rows,
+            files=files,
+            domain=kind.about(release),
+            created=created,
         )
         (folder / MANIFEST).write_text(text, encoding="utf-8")
+        if created is not None:
+            for file in folder.iterdir():
+                os.utime(file, (created.timestamp(), created.timestamp()))
 
     publish_folder(
         path, fill, replaces=require_replaceable if overwrite else None, private=release.statement.protects_nobody

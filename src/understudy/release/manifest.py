@@ -13,7 +13,7 @@ from understudy.errors import InputError
 from understudy.privacy.promise.definition import Unit, definition_from_json
 from understudy.privacy.promise.event import event_from_json
 from understudy.privacy.promise.plan import plan_from_json
-from understudy.release.statement import NOT_TRACKED, Provenance, Statement
+from understudy.release.statement import NOT_TRACKED, Addition, Provenance, Statement
 
 FORMAT, VERSION = "understudy release", 1
 MANIFEST = RELEASE_MARK  # the file by which every command knows a release
@@ -26,15 +26,19 @@ def manifest_text(
     rows: Sequence[int],
     files: Mapping[str, str],
     domain: Mapping[str, str],
+    created: datetime | None = None,
 ) -> str:
-    """The manifest of a release; ``domain`` says what its tables are about (a schema or places, by fingerprint)."""
+    """The manifest of a release; ``domain`` says what its tables are about (a schema or places, by fingerprint).
+
+    ``created`` stands for now, where the moment of writing says something that nobody outside may know.
+    """
     ledger: dict[str, Any] = {"tracked": False, "text": NOT_TRACKED}
     if statement.ledger is not None:
         ledger = {"tracked": True, **statement.ledger}
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": (created or datetime.now(UTC)).isoformat(timespec="seconds"),
         "package_version": provenance.package_version,
         "unit": statement.unit.to_json(),
         "unit_in_words": statement.protected,
@@ -52,6 +56,7 @@ def manifest_text(
         "rows_drawn": provenance.rows_drawn,
         "copies_share_measurements": provenance.copies_share_measurements,
         "notes": list(provenance.notes),
+        **({"added": [one.to_json() for one in provenance.added]} if provenance.added else {}),
         **domain,
         "files": dict(files),
     }
@@ -133,6 +138,9 @@ def provenance_of(
         copies_share_measurements=bool(manifest["copies_share_measurements"]),
         notes=tuple(text_in(note) for note in manifest["notes"]),
         records=None if manifest.get("records") is None else whole_in(manifest["records"]),
+        added=tuple(
+            Addition(plan=plan_from_json(one["plan"]), ledger=dict(one["ledger"])) for one in manifest.get("added", ())
+        ),
     )
 
 

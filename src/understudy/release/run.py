@@ -24,6 +24,7 @@ from understudy.core.mechanism import Stream
 from understudy.errors import BudgetError, InputError, UnderstudyError, UnsupportedError
 from understudy.privacy.gate.charge_first import ChargingGate
 from understudy.privacy.gate.journal import Journal
+from understudy.privacy.ledger.choosing import BY_NAME
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.accountant import compose, state
 from understudy.privacy.promise.definition import NonPrivate
@@ -60,8 +61,14 @@ class Destination:
     def to_json(self) -> dict[str, Any]:
         return {
             "out": None if self.out is None else str(self.out.absolute()), "overwrite": self.overwrite, "csv": self.csv,
-            "ledger": None if self.ledger is None else str(self.ledger.absolute()), "account": self.account,
+            "ledger": self._ledger_named(), "account": self.account,
         }  # fmt: skip
+
+    def _ledger_named(self) -> str | None:
+        """A file by its whole path, and a ledger that the environment names by that name."""
+        if self.ledger is None or str(self.ledger).startswith(BY_NAME):
+            return None if self.ledger is None else str(self.ledger)
+        return str(self.ledger.absolute())
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Destination:

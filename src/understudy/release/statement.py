@@ -75,6 +75,26 @@ def of_the_raw_draw(guarantee: Definition) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """A table that was measured after a release was made, and joined it: a confirmation that somebody asked for."""
+
+    plan: Plan
+    """The plan of the measurement: one step, with its cost."""
+    ledger: Mapping[str, Any]
+    """Account, run, head and sequence of its charge."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The addition as plain values, for manifests.
+
+        Returns
+        -------
+        dict[str, Any]
+            The fields.
+        """
+        return {"plan": self.plan.to_json(), "ledger": dict(self.ledger)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """How the tables were made, from public facts only."""
 
@@ -96,8 +116,17 @@ class Provenance:
     """Remarks about the run."""
     records: int | None = None
     """The exact number of confidential rows, only where the unit makes it public."""
+    added: tuple[Addition, ...] = ()
+    """What was measured later and joined the release; its events are the last of ``events``."""
 
     @property
     def by(self) -> Bound:
         """By which bound the loss of its events may be read."""
-        return "concentrated" if self.plan is None else self.plan.by
+        # What is added later is chosen after the release was seen, so only a bound that adds up adaptively holds.
+        return "concentrated" if self.plan is None or self.added else self.plan.by
+
+    @property
+    def planned_events(self) -> tuple[Event, ...]:
+        """What was charged for the release itself, before anything joined it."""
+        later = sum(len(one.plan.events) for one in self.added)
+        return self.events[: len(self.events) - later]

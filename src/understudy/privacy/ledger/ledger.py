@@ -15,12 +15,10 @@ from __future__ import annotations
 import datetime
 import os
 import secrets
-import sqlite3
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from understudy.core.folders import as_path
 from understudy.errors import BudgetError, InputError, UnsupportedError
 from understudy.privacy.ledger.account_book import (
     Account,
@@ -38,19 +36,15 @@ from understudy.privacy.ledger.account_book import (
     replay,
     write_amounts,
 )
+from understudy.privacy.ledger.choosing import create_store, open_store
 from understudy.privacy.ledger.store import (
     VERSION,
     Contents,
     Head,
-    LedgerFile,
-    append,
+    Store,
+    Writing,
     chain_problems,
-    contents_of,
-    head_of,
     head_problems,
-    keep_heads,
-    move_head,
-    start_head,
 )
 from understudy.privacy.promise.definition import Definition, ProbabilisticDP, Unit, read_unit
 
@@ -66,7 +60,7 @@ class Ledger:
         The opened file; given by :meth:`create` and :meth:`open`.
     """
 
-    def __init__(self, file: LedgerFile) -> None:
+    def __init__(self, file: Store) -> None:
         self._file = file
 
     @property
@@ -83,7 +77,7 @@ class Ledger:
         Parameters
         ----------
         path
-            The new file.
+            The new file; or ``env:NAME``, an environment variable that holds a ``postgresql://`` address.
 
         Returns
         -------
@@ -91,7 +85,7 @@ class Ledger:
             The ledger, ready for accounts.
         """
         body = {"kind": "ledger", "version": VERSION, "name": secrets.token_hex(16), "time": _now()}
-        return cls(LedgerFile.create(_absolute(path), body))
+        return cls(create_store(path, body))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, writable: bool = True) -> Ledger:
@@ -100,7 +94,7 @@ class Ledger:
         Parameters
         ----------
         path
-            The file.
+            The file; or ``env:NAME``, an environment variable that holds a ``postgresql://`` address.
         writable
             ``False`` is enough to show and verify a ledger, also on a read-only disk.
 
@@ -109,9 +103,7 @@ class Ledger:
         Ledger
             The ledger.
         """
-        file = LedgerFile(_absolute(path), writable=writable)
-        file.check()
-        return cls(file)
+        return cls(open_store(path, writable=writable))
 
     def create_account(self, name: str, *, unit: Unit | str, limit: Definition) -> Account:
         """Open an account: the steward's name for a data set, who is protected, and how much may ever be spent.
@@ -148,8 +140,8 @@ class Ledger:
                 "an account cannot be limited by probabilistic differential privacy, which later processing does not "
                 "preserve; use ApproxDP with the same epsilon and delta, and probabilistic runs are charged as that."
             )
-        with self._file.transaction() as connection:
-            book = _sound_book(connection, self.path)
+        with self._file.writing() as writing:
+            book = _sound_book(writing, self.path)
             for known in book.accounts:
                 # Two accounts for one data set would each allow the whole limit; near-identical names invite that.
                 if known.casefold() == name.casefold():
@@ -163,7 +155,7 @@ class Ledger:
                 "limit": limit.to_json(),
                 "time": _now(),
             }
-            append(connection, body)
+            writing.append(body)
         return self.account(name)
 
     def accounts(self) -> tuple[Account, ...]:
@@ -241,8 +233,8 @@ class Ledger:
         name, run, unit = _name(account, "account"), _name(run, "run"), read_unit(unit)
         plan_hash, method = _text(plan_hash, "plan_hash"), _text(method, "method")
         note = _text(note, "note", empty=True, longest=1000)
-        with self._file.transaction() as connection:
-            book = _sound_book(connection, self.path)
+        with self._file.writing() as writing:
+            book = _sound_book(writing, self.path)
             state = book.account(name)
             amounts = amounts_for(state, unit, cost)
             earlier = book.charges.get(run)
@@ -269,9 +261,9 @@ class Ledger:
             }
             if journal is not None:
                 body["journal"] = journal.to_json()
-                keep_heads(connection)
-                start_head(connection, run, journal)
-            row = append(connection, body)
+                writing.keep_heads()
+                writing.start_head(run, journal)
+            row = writing.append(body)
         return entry_of(row)
 
     def advance(self, *, run: str, known: Head, head: Head) -> None:
@@ -293,13 +285,13 @@ class Ledger:
         BudgetError
             If the run was never charged, or its journal is elsewhere: then another copy of the run folder has gone on.
         """
-        with self._file.transaction() as connection:
-            found = head_of(connection, run)
+        with self._file.writing() as writing:
+            found = writing.head_of(run)
             if found is None:
                 raise BudgetError(no_charge(self.path, run))
             if found != known:
                 raise BudgetError(moved_on(run))
-            move_head(connection, run, head)
+            writing.move_head(run, head)
 
     def take_up(
         self,
@@ -342,8 +334,8 @@ class Ledger:
         BudgetError
             If the charge is not there, or the run folder is another one.
         """
-        with self._file.transaction() as connection:
-            book = _sound_book(connection, self.path)
+        with self._file.writing() as writing:
+            book = _sound_book(writing, self.path)
             charge = book.charges.get(run)
             if charge is None:
                 raise BudgetError(no_charge(self.path, run))
@@ -358,15 +350,15 @@ class Ledger:
                     f"run '{run}' was charged to another ledger than {self.path}, or this one was rewritten. Put back "
                     "the ledger it was charged to, and resume again."
                 )
-            keep_heads(connection)
+            writing.keep_heads()
             head = Head(sequence=len(checksums) - 1, hash=checksums[-1])
-            known = head_of(connection, run)
+            known = writing.head_of(run)
             if known is None:  # charged by a version that did not follow journals
-                start_head(connection, run, head)
+                writing.start_head(run, head)
             elif known.sequence >= len(checksums) or checksums[known.sequence] != known.hash:
                 raise BudgetError(moved_on(run))
             elif known != head:
-                move_head(connection, run, head)
+                writing.move_head(run, head)
         return charge
 
     def check(self, account: str, *, unit: Unit | str, cost: Definition) -> None:
@@ -418,8 +410,8 @@ class Ledger:
         BudgetError
             If the run was never charged, or was settled with another amount.
         """
-        with self._file.transaction() as connection:
-            book = _sound_book(connection, self.path)
+        with self._file.writing() as writing:
+            book = _sound_book(writing, self.path)
             charge = book.charge(run)
             left = left_of(book, charge, spent)
             earlier = book.settled.get(run)
@@ -435,7 +427,7 @@ class Ledger:
                 "left": write_amounts(left),
                 "time": _now(),
             }
-            row = append(connection, body)
+            row = writing.append(body)
         return entry_of(row)
 
     def entries(self, account: str | None = None) -> tuple[Entry, ...]:
@@ -547,8 +539,8 @@ class Ledger:
         return _checked(self._file.read(), self.path)
 
 
-def _sound_book(connection: sqlite3.Connection, path: Path) -> Book:
-    return _checked(contents_of(connection), path)
+def _sound_book(writing: Writing, path: Path) -> Book:
+    return _checked(writing.contents(), path)
 
 
 def _read_book(contents: Contents) -> tuple[Book, list[str]]:
@@ -583,10 +575,6 @@ def _text(value: str, what: str, *, empty: bool = False, longest: int = 200) -> 
     if not value and not empty:
         raise InputError(f"{what} must not be empty.")
     return value
-
-
-def _absolute(path: str | os.PathLike[str]) -> Path:
-    return Path(os.path.abspath(as_path(path, "the ledger")))
 
 
 def _now() -> str:

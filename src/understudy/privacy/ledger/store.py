@@ -15,8 +15,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from understudy.core.folders import disk_error, scratch_path, sync_folder
 from understudy.errors import InputError
@@ -93,6 +95,73 @@ def chain_problems(rows: tuple[Row, ...]) -> list[str]:
     return problems
 
 
+class Writing(Protocol):
+    """One transaction of a ledger: everything it reads stays so until it ends, and an error leaves no trace."""
+
+    def contents(self) -> Contents:
+        """All of the ledger."""
+        ...
+
+    def append(self, body: Mapping[str, object]) -> Row:
+        """Add a row after the last one."""
+        ...
+
+    def keep_heads(self) -> None:
+        """Bring a ledger of an earlier version up to date."""
+        ...
+
+    def head_of(self, run: str) -> Head | None:
+        """How far the journal of a run has come."""
+        ...
+
+    def start_head(self, run: str, head: Head) -> None:
+        """Begin to follow the journal of a run."""
+        ...
+
+    def move_head(self, run: str, head: Head) -> None:
+        """Note that the journal of a run has gone on."""
+        ...
+
+
+class Store(Protocol):
+    """Where a ledger is kept: a file of SQLite, or tables of PostgreSQL. Both are tested by the same tests."""
+
+    path: Path
+
+    def read(self) -> Contents:
+        """A consistent snapshot of everything."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Writing]:
+        """The only way to write: other writers wait outside."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SqliteWriting:
+    """A transaction of a ledger's file."""
+
+    connection: sqlite3.Connection
+
+    def contents(self) -> Contents:
+        return contents_of(self.connection)
+
+    def append(self, body: Mapping[str, object]) -> Row:
+        return append(self.connection, body)
+
+    def keep_heads(self) -> None:
+        keep_heads(self.connection)
+
+    def head_of(self, run: str) -> Head | None:
+        return head_of(self.connection, run)
+
+    def start_head(self, run: str, head: Head) -> None:
+        start_head(self.connection, run, head)
+
+    def move_head(self, run: str, head: Head) -> None:
+        move_head(self.connection, run, head)
+
+
 class LedgerFile:
     """Reads and appends rows. Every SQLite failure becomes an ``InputError`` that says what to do."""
 
@@ -165,6 +234,11 @@ class LedgerFile:
             return contents_of(connection)
 
     @contextlib.contextmanager
+    def writing(self) -> Iterator[Writing]:
+        with self.transaction() as connection:
+            yield SqliteWriting(connection=connection)
+
+    @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """The only way to write: other writers wait outside, and an error leaves no trace."""
         with self._connection() as connection:
@@ -222,12 +296,18 @@ def rows_of(connection: sqlite3.Connection) -> tuple[Row, ...]:
     return tuple(Row(sequence=s, previous=str(p), hash=str(h), body=str(b)) for s, p, h, b in found)
 
 
-def append(connection: sqlite3.Connection, body: Mapping[str, object]) -> Row:
-    """Adds a row after the last one; call inside a transaction."""
-    last = connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
+def next_row(last: tuple[int, str] | None, body: Mapping[str, object]) -> Row:
+    """The row that follows another one (its number and hash), or the first."""
     sequence, previous = (last[0] + 1, last[1]) if last else (1, GENESIS)
     text = canonical({**body, "sequence": sequence})
-    row = Row(sequence=sequence, previous=previous, hash=chained_hash(previous, text), body=text)
+    return Row(sequence=sequence, previous=previous, hash=chained_hash(previous, text), body=text)
+
+
+def append(connection: sqlite3.Connection, body: Mapping[str, object]) -> Row:
+    """Adds a row after the last one; call inside a transaction."""
+    row = next_row(
+        connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone(), body
+    )
     connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (row.sequence, row.previous, row.hash, row.body))
     return row
 

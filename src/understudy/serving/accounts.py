@@ -1,0 +1,45 @@
+"""The account of a data set, as the web process sees it: read only, and without the moments of the worker's charges."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from understudy.errors import InputError
+from understudy.privacy.ledger.account_book import Account
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.privacy.promise.definition import ZCDP
+from understudy.serving.database.connecting import Database
+from understudy.serving.database.jobs import Means, job_runs
+from understudy.serving.settings import Dataset, Settings, ledger_target
+
+
+def open_account(settings: Settings, dataset: Dataset, *, writable: bool = False) -> tuple[Ledger, Account]:
+    """The ledger and the account of a data set; it must count zCDP, whose filter holds for concurrent jobs."""
+    ledger = Ledger.open(ledger_target(settings, dataset), writable=writable)
+    account = ledger.account(dataset.account)
+    if not isinstance(account.limit, ZCDP):
+        raise InputError(
+            f"account '{account.name}' counts {account.limit.title}; a served account counts zero-concentrated "
+            "differential privacy, whose filter allows questions that are chosen after answers were seen. Open one "
+            "with: understudy ledger limit LEDGER --account NAME --guarantee zcdp --rho 0.5."
+        )
+    return ledger, account
+
+
+def means_of(settings: Settings, dataset: Dataset, database: Database) -> Means:
+    """What all jobs together may cost: the limit without what was charged to others than jobs.
+
+    A job counts from its approval on, not from its charge: the moment of a charge tells how busy the worker was.
+    """
+    ledger, account = open_account(settings, dataset)
+    jobs = database.read(lambda session: job_runs(session, dataset.name))
+    others = sum(
+        (
+            entry.charged["rho"]
+            for entry in ledger.entries(account.name)
+            if entry.kind == "charge" and entry.run not in jobs
+        ),
+        Fraction(0),
+    )
+    limit: ZCDP = account.limit  # type: ignore[assignment]
+    return Means(dataset=dataset.name, allowed=max(limit.rho - others, Fraction(0)))

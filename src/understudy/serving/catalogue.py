@@ -1,0 +1,156 @@
+"""The releases that are served: folders ``releases/NAME/1``, ``2`` and so on, one for each version.
+
+A version is in the folder when it is written, and in the catalogue when its deadline has come.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import InputError, unknown_name
+from understudy.inference.answer import Answer
+from understudy.release.checks import verify
+from understudy.release.folder import read_release
+from understudy.release.growing import require_growing
+from understudy.release.table_release import Release
+from understudy.serving.asking import Asked
+from understudy.serving.database.connecting import Database, Session
+from understudy.serving.database.log import note
+from understudy.serving.settings import Settings
+
+KEPT_RELEASES, KEPT_ANSWERS = 8, 500
+FIRST = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One version of a served release."""
+
+    release: str
+    number: int
+    dataset: str
+    job: str | None
+    visible: float
+
+
+def versions_of(session: Session, release: str) -> list[Version]:
+    """All versions of a release, also those that nobody sees yet."""
+    found = session.rows(
+        "SELECT release, number, dataset, job, visible FROM versions WHERE release = ? ORDER BY number", (release,)
+    )
+    return [Version(release=r, number=n, dataset=d, job=j, visible=v) for r, n, d, j, v in found]
+
+
+def add_version(session: Session, version: Version) -> None:
+    session.run(
+        "INSERT INTO versions (release, number, dataset, job, visible) VALUES (?, ?, ?, ?, ?)",
+        (version.release, version.number, version.dataset, version.job, version.visible),
+    )
+
+
+def folder_of(settings: Settings, release: str, number: int) -> Path:
+    return settings.releases / release / str(number)
+
+
+def publish(settings: Settings, database: Database, folder: Path, *, name: str, dataset: str) -> Path:
+    """Serve a release: check it, copy it as version 1 and put it into the catalogue."""
+    settings.dataset(dataset)
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise InputError("the name of a served release has letters, digits, - and _ only.")
+    found = read_release(folder)
+    if not isinstance(found, Release):
+        raise InputError("only releases of tables can be served.")
+    require_growing(found)
+    stated = found.statement.ledger
+    if stated is None or stated.get("account") != settings.dataset(dataset).account:
+        raise InputError(
+            f"the release was not charged to the account '{settings.dataset(dataset).account}' of this data set; what "
+            "it spent would not be counted. Make it with --ledger and --account."
+        )
+    wrong = [check.detail for check in verify(folder) if not check.passed]
+    if wrong:
+        raise InputError(f"the release does not pass its checks: {wrong[0]}")
+    target = folder_of(settings, name, FIRST)
+    if target.exists():
+        raise InputError(f"a release '{name}' is served already; choose another name.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(folder, target)
+
+    def work(session: Session) -> None:
+        if versions_of(session, name):
+            raise InputError(f"a release '{name}' is served already; choose another name.")
+        add_version(session, Version(release=name, number=FIRST, dataset=dataset, job=None, visible=time.time()))
+        note(session, "published", release=name, dataset=dataset)
+
+    database.write(work)
+    return target
+
+
+class Catalogue:
+    """What may be read now, with answers that were computed before."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings, self._database = settings, database
+        self._releases: OrderedDict[tuple[str, int], Release] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, int, str], Answer] = OrderedDict()
+        self._lock = threading.Lock()
+        self._computing = threading.Lock()  # one answer at a time: pages stay quick while one is computed
+
+    def names(self) -> list[str]:
+        """The served releases."""
+        now = time.time()
+        found = self._database.read(
+            lambda session: session.rows("SELECT DISTINCT release FROM versions WHERE visible <= ?", (now,))
+        )
+        return sorted(row[0] for row in found)
+
+    def versions(self, name: str) -> list[Version]:
+        """The versions that may be seen now."""
+        now = time.time()
+        found = [one for one in self._database.read(lambda s: versions_of(s, name)) if one.visible <= now]
+        if not found:
+            raise unknown_name("release", name[:60], self.names())
+        return found
+
+    def newest(self, name: str) -> Version:
+        return self.versions(name)[-1]
+
+    def release(self, version: Version) -> Release:
+        """A version, read once."""
+        key = (version.release, version.number)
+        with self._lock:
+            if key not in self._releases:
+                found = read_release(folder_of(self._settings, *key))
+                if not isinstance(found, Release):
+                    raise InputError("only releases of tables can be served.")
+                self._releases[key] = found
+                if len(self._releases) > KEPT_RELEASES:
+                    self._releases.popitem(last=False)
+            self._releases.move_to_end(key)
+            return self._releases[key]
+
+    def answer(self, version: Version, asked: Asked) -> Answer:
+        """The free answer from a version; computed once."""
+        key = (version.release, version.number, asked.key)
+        with self._lock:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+                return self._answers[key]
+        release = self.release(version)
+        with self._computing:
+            found = asked.answered(release)
+        with self._lock:
+            self._answers[key] = found
+            if len(self._answers) > KEPT_ANSWERS:
+                self._answers.popitem(last=False)
+        return found
+
+    def computing(self) -> Any:
+        """Holds the place of the one computation."""
+        return self._computing

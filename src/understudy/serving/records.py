@@ -1,0 +1,72 @@
+"""The record of a confirmation: question, answer, guarantee, cost, version and hash. It is public and can be cited."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+
+from understudy.core.exact_numbers import to_text
+from understudy.core.measurement import Measurement
+from understudy.errors import UnderstudyError
+from understudy.inference.answer import Answer
+from understudy.privacy.ledger.store import canonical
+from understudy.release.table_release import Release
+from understudy.serving.asking import Asked, verdict, width_of
+from understudy.serving.database.jobs import Job
+
+FORMAT = "understudy confirmation"
+VERSION = 1
+
+
+def make_record(
+    job: Job, *, before: Release, after: Release, fresh: Measurement, number: int, ledger: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The record of a job from public values alone: the answer of all tables, of the release before, and of the fresh
+    table by itself."""
+    alone = replace(after, measurements=(fresh,))
+    body: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "id": job.id,
+        "release": job.release,
+        "release_version": number,
+        "asked": job.asked.to_json(),
+        "answer": _answer(job.asked, after),
+        "before": _answer(job.asked, before),
+        "fresh_alone": _answer(job.asked, alone),
+        "table": list(fresh.margin),
+        "noise": fresh.mechanism.to_json(),
+        "cost": {"guarantee": "zcdp", "rho": to_text(job.rho)},
+        "guarantee": after.statement.guarantee.to_json(),
+        "guarantee_in_words": str(after.statement.guarantee),
+        "protected": after.statement.protected,
+        "ledger": dict(ledger),
+        "plan_hash": job.plan.hash,
+        "approved": _time(job.approved),
+    }
+    return {**body, "hash": record_hash(body)}
+
+
+def record_hash(record: Mapping[str, Any]) -> str:
+    """SHA-256 of a record without its hash."""
+    body = {key: value for key, value in record.items() if key != "hash"}
+    return hashlib.sha256(canonical(body).encode()).hexdigest()
+
+
+def _answer(asked: Asked, release: Release) -> dict[str, Any]:
+    """An answer as plain values; a question without one says why. Both follow from public values."""
+    try:
+        found: Answer = asked.answered(release)
+    except UnderstudyError as problem:
+        return {"refused": str(problem)}
+    width, held = width_of(found), verdict(asked, found)
+    said = {} if held is None else {"verdict": held}
+    return {**found.to_json(), "width": width if isfinite(width) else None, **said}
+
+
+def _time(moment: float | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,156 @@
+"""One TOML file of settings. Secrets are never in it: the database is named by the environment or by a file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from understudy.core.folders import as_path
+from understudy.errors import InputError, unknown_name
+
+DATABASE, DATABASE_FILE = "UNDERSTUDY_DATABASE", "UNDERSTUDY_DATABASE_FILE"
+URLS = ("postgresql://", "postgres://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """One confidential table: its account, and where the worker finds it."""
+
+    name: str
+    ledger: str
+    account: str
+    data: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that the processes of one server share."""
+
+    folder: Path  # of the settings file; paths in it are relative to it
+    releases: Path
+    datasets: tuple[Dataset, ...]
+    title: str = "Validation server"
+    answer_seconds: float = 60.0
+    four_eyes: bool = False
+    secure_cookies: bool = True
+    requests_per_minute: int = 240
+    session_hours: float = 8.0
+
+    def dataset(self, name: str) -> Dataset:
+        for one in self.datasets:
+            if one.name == name:
+                return one
+        raise unknown_name("data set", name, [one.name for one in self.datasets])
+
+    def place(self, text: str) -> Path:
+        return self.folder / text
+
+
+SERVER = {field.name for field in fields(Settings)} - {"folder", "datasets"}
+DATASET = {field.name for field in fields(Dataset)}
+
+
+def read_settings(file: str | Path) -> Settings:
+    """Read the file; everything that is wrong with it is said here, before any process starts."""
+    path = as_path(file, "the settings")
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"the settings {path} do not exist; docs/guides/serving.md shows such a file.") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"the settings {path} cannot be read ({type(problem).__name__}).") from None
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{path} is not valid TOML: {problem}.") from None
+    return _settings(document, path)
+
+
+def _settings(document: dict[str, Any], path: Path) -> Settings:
+    unknown = set(document) - {"server", "dataset"}
+    if unknown:
+        raise InputError(f"{path} has an unknown part '{min(unknown)}'; there are [server] and [[dataset]].")
+    server = document.get("server", {})
+    if not isinstance(server, dict):
+        raise InputError(f"{path}: [server] must be a table.")
+    for name in server:
+        if name not in SERVER:
+            raise unknown_name(f"setting of [server] in {path}", name, SERVER)
+    listed = document.get("dataset", [])
+    if not isinstance(listed, list) or not listed:
+        raise InputError(f"{path} names no data set; add a [[dataset]] with name, ledger, account and data.")
+    folder = path.absolute().parent
+    datasets = tuple(_dataset(one, path) for one in listed)
+    if len({one.name for one in datasets}) != len(datasets):
+        raise InputError(f"{path} names a data set twice.")
+    values: dict[str, Any] = {
+        "title": _text(server.get("title", "Validation server"), "title", path),
+        "answer_seconds": _number(server.get("answer_seconds", 60), "answer_seconds", path, 0.1, 86_400),
+        "requests_per_minute": int(
+            _number(server.get("requests_per_minute", 240), "requests_per_minute", path, 1, 1e6)
+        ),
+        "session_hours": _number(server.get("session_hours", 8), "session_hours", path, 0.01, 720),
+        "four_eyes": _flag(server.get("four_eyes", False), "four_eyes", path),
+        "secure_cookies": _flag(server.get("secure_cookies", True), "secure_cookies", path),
+    }
+    releases = folder / _text(server.get("releases", "releases"), "releases", path)
+    return Settings(folder=folder, releases=releases, datasets=datasets, **values)
+
+
+def _dataset(given: object, path: Path) -> Dataset:
+    if not isinstance(given, dict):
+        raise InputError(f"{path}: [[dataset]] must be a table.")
+    for name in given:
+        if name not in DATASET:
+            raise unknown_name(f"setting of [[dataset]] in {path}", name, DATASET)
+    found = {name: _text(given.get(name, ""), f"{name} of a data set", path) for name in ("name", "account", "data")}
+    ledger = _text(given.get("ledger", ""), "ledger of a data set", path)
+    if ledger.startswith(URLS):
+        raise InputError(f'{path}: a ledger in PostgreSQL is named by the environment: ledger = "env:NAME".')
+    state = _text(given.get("state", f"worker-{found['name']}"), "state of a data set", path)
+    if not found["name"].replace("-", "").replace("_", "").isalnum() or not found["name"].isascii():
+        raise InputError(f"{path}: the name of a data set has letters, digits, - and _ only.")
+    return Dataset(**found, ledger=ledger, state=state)
+
+
+def _text(value: object, what: str, path: Path) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(f"{path}: {what} must be a text of one line.")
+    return value
+
+
+def _number(value: object, what: str, path: Path, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise InputError(f"{path}: {what} must be a number between {least:g} and {most:g}.")
+    return float(value)
+
+
+def _flag(value: object, what: str, path: Path) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{path}: {what} must be true or false.")
+    return value
+
+
+def database_target(settings: Settings) -> str:
+    """Where the database is: the environment says it, or a file that the environment names."""
+    if DATABASE_FILE in os.environ:
+        file = Path(os.environ[DATABASE_FILE])
+        try:
+            text = file.read_text(encoding="utf-8").strip()
+        except OSError as problem:
+            raise InputError(f"{DATABASE_FILE} names {file}, which cannot be read ({problem.strerror}).") from None
+    else:
+        text = os.environ.get(DATABASE, "").strip()
+    if not text:
+        raise InputError(
+            f"no database is named: set {DATABASE} to a file such as server.db or to a postgresql:// address, or "
+            f"{DATABASE_FILE} to a file that holds it."
+        )
+    return text if text.startswith(URLS) else str(settings.place(text))
+
+
+def ledger_target(settings: Settings, dataset: Dataset) -> str:
+    """Where the ledger of a data set is: a file, or an address that the environment holds."""
+    return dataset.ledger if dataset.ledger.startswith("env:") else str(settings.place(dataset.ledger))

@@ -1,0 +1,191 @@
+"""What pages and API share: who asks, and the steps from a question to a job. Nothing here can open the data."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from understudy.core.schema import Schema, level_text
+from understudy.errors import InputError
+from understudy.inference.answer import Answer
+from understudy.privacy.ledger.ledger import Ledger
+from understudy.serving.accounts import means_of, open_account
+from understudy.serving.asking import Asked
+from understudy.serving.catalogue import Catalogue, Version
+from understudy.serving.database.connecting import Database, Session
+from understudy.serving.database.jobs import (
+    DONE,
+    Job,
+    Left,
+    Means,
+    decide,
+    find_job,
+    job_name,
+    jobs_of,
+    left_of,
+    request,
+)
+from understudy.serving.database.people import Person
+from understudy.serving.pricing import Price, confirmation_plan, price, sale_note
+from understudy.serving.settings import Settings
+
+WORKER = "worker"
+ALIVE_SECONDS = 30.0
+COOKIE = "understudy_session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Somebody who signed in. ``csrf`` is the word that forms of their session carry; none for a token."""
+
+    person: Person
+    csrf: str | None = None
+    secret: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A price, what is left, and whether it is approved at once."""
+
+    price: Price
+    left: Left
+    automatic: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.price.to_json(),
+            "percent_of_allowance": percent(self.price.rho, self.left.allowance),
+            "percent_left": percent(self.left.automatic, self.left.allowance),
+            "approved_at_once": self.automatic,
+        }
+
+
+def words_of(schema: Schema) -> dict[str, list[str]]:
+    """Every attribute with its levels, or with the range of its numbers."""
+    return {
+        one.name: [level_text(level) for level in one.levels]
+        or [f"{level_text(one.edges[0])} to {level_text(one.edges[-1])}"]
+        for one in schema.attributes
+    }
+
+
+def percent(part: Fraction, whole: Fraction) -> float | None:
+    """A part as a percentage, with three digits; none of nothing."""
+    return float(f"{100 * float(part / whole):.3g}") if whole > 0 else None
+
+
+class Site:
+    """The server as the web process knows it."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings, self.database = settings, database
+        self.catalogue = Catalogue(settings, database)
+
+    def check(self) -> None:
+        """Says at the start what would fail later: the ledger of every data set can be read and counts zCDP."""
+        for one in self.settings.datasets:
+            open_account(self.settings, one)
+
+    def means(self, dataset: str) -> Means:
+        return means_of(self.settings, self.settings.dataset(dataset), self.database)
+
+    def answer(self, release: str, asked: Asked) -> tuple[Version, Answer]:
+        """The free answer from the newest version that may be seen."""
+        version = self.catalogue.newest(release)
+        return version, self.catalogue.answer(version, asked)
+
+    def left(self, person: Person, dataset: str) -> Left:
+        if person.project is None:
+            raise InputError("only an analyst with a project has an allowance.")
+        project, means = person.project, self.means(dataset)
+        return self.database.read(lambda session: left_of(session, project, means))
+
+    def quote(self, person: Person, release: str, asked: Asked, width: float) -> Quote:
+        """What a width costs, from public facts."""
+        version = self.catalogue.newest(release)
+        left = self.left(person, version.dataset)
+        served = self.catalogue.release(version)
+        with self.catalogue.computing():
+            found = price(served, asked, width, most=left.account)
+        return Quote(price=found, left=left, automatic=found.rho <= left.automatic)
+
+    def confirm(
+        self, person: Person, release: str, asked: Asked, width: float, *, most: Fraction | None, once: str | None
+    ) -> Job | Quote:
+        """Ask the data. The price is computed again: one above ``most`` is refused, and what is free needs no job."""
+        quote = self.quote(person, release, asked, width)
+        if quote.price.free:
+            return quote
+        if most is not None and quote.price.rho > most:
+            raise InputError("the price has changed since it was shown; ask for it again. Nothing was charged.")
+        version = self.catalogue.newest(release)
+        served = self.catalogue.release(version)
+        word = once or secrets.token_urlsafe(16)
+        plan = confirmation_plan(
+            served.schema, served.statement.unit, quote.price.margin, quote.price.rho,
+            label=f"confirmation {job_name(person.name, word)}: {' x '.join(quote.price.margin)}",
+            notes=(sale_note(asked, width),),
+        )  # fmt: skip
+        return request(
+            self.database, person=person, release=release, asked=asked, plan=plan, once=word,
+            means=self.means(version.dataset),
+        )  # fmt: skip
+
+    def decide(self, person: Person, job: str, *, approve: bool) -> Job:
+        found = self.database.read(lambda session: find_job(session, job))
+        if found is None:
+            raise InputError("there is no such job.")
+        return decide(
+            self.database, person=person, job=job, approve=approve, four_eyes=self.settings.four_eyes,
+            means=self.means(found.dataset),
+        )  # fmt: skip
+
+    def jobs(self, person: Person) -> list[Job]:
+        """An analyst sees the jobs of the own project; stewards, approvers and auditors see all."""
+        project = person.project if person.role == "analyst" else None
+        if person.role == "analyst" and project is None:
+            return []
+        return self.database.read(lambda session: jobs_of(session, project=project))
+
+    def job(self, person: Person, name: str) -> Job:
+        """A job that this person may see; for others there is none."""
+        found = self.database.read(lambda session: find_job(session, name))
+        if found is None or (person.role == "analyst" and found.project != person.project):
+            raise InputError("there is no such job.")
+        return found
+
+    def record(self, name: str) -> dict[str, Any] | None:
+        """The public record of a job, once its deadline has come."""
+        found = self.database.read(lambda session: find_job(session, name))
+        if found is None or found.shown(time.time()) != DONE or found.record is None:
+            return None
+        return dict(found.record)
+
+    def job_json(self, job: Job) -> dict[str, Any]:
+        """A job as anybody of its project may see it now."""
+        now = time.time()
+        shown = job.shown(now)
+        found: dict[str, Any] = {
+            "id": job.id, "release": job.release, "project": job.project, "person": job.person,
+            "asked": job.asked.to_json(), "state": shown, "rho": f"{float(job.rho):.6g}",
+        }  # fmt: skip
+        if shown == "approved":
+            found["answer_expected"] = job.next_look(now, self.settings.answer_seconds)
+        if shown == DONE and job.record is not None:
+            found["record"] = dict(job.record)
+        return found
+
+    def worker_is_there(self, dataset: str) -> bool:
+        """Whether a worker said something lately."""
+
+        def work(session: Session) -> bool:
+            rows = session.rows("SELECT value FROM meta WHERE name = ?", (f"{WORKER} {dataset}",))
+            return bool(rows) and time.time() - float(rows[0][0]) < ALIVE_SECONDS
+
+        return self.database.read(work)
+
+    def ledger(self, dataset: str) -> Ledger:
+        return open_account(self.settings, self.settings.dataset(dataset))[0]

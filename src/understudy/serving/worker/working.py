@@ -1,0 +1,175 @@
+"""The worker of one data set: it alone opens the data, takes approved jobs one after the other, and answers them.
+
+What goes wrong with the data is said on the worker's own standard error, by its kind alone; everybody else sees, at
+the deadline, that the job failed and that its charge stands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from understudy.core.counts import Source
+from understudy.core.mechanism import Stream
+from understudy.engines.opening import open_source
+from understudy.errors import BudgetError, InputError
+from understudy.privacy.randomness.streams import SecureStream
+from understudy.release.folder import read_release, write_release
+from understudy.release.growing import add_measurement
+from understudy.release.table_release import Release
+from understudy.serving.accounts import open_account
+from understudy.serving.catalogue import Version, add_version, folder_of, versions_of
+from understudy.serving.database.connecting import Database, Session
+from understudy.serving.database.jobs import DONE, FAILED, REFUSED, Job, find_job, finish, next_approved
+from understudy.serving.records import make_record
+from understudy.serving.settings import Settings
+from understudy.serving.worker.confirming import Confirmation
+
+BEAT = "worker"  # in the table meta, with the name of the data set
+BEAT_SECONDS = 5.0
+Say = Callable[[str], None]
+
+
+class Worker:
+    """Takes jobs of one data set. ``say`` is the worker's own voice, inside the building."""
+
+    def __init__(
+        self, settings: Settings, dataset: str, database: Database, *, say: Say, stream: Stream | None = None
+    ) -> None:
+        self._settings, self._database, self._say = settings, database, say
+        self._dataset = settings.dataset(dataset)
+        self._stream = SecureStream() if stream is None else stream
+        self._folder = settings.place(self._dataset.state)
+        self._sources: dict[str, Source] = {}
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the data set's place: a second worker is refused. The place is free as soon as a worker dies."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self._folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"another worker has the data set '{self._dataset.name}' already.") from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def check(self) -> None:
+        """Refuses to start with data, a ledger or releases that cannot be used: nothing is charged for that."""
+        open_account(self._settings, self._dataset, writable=True)
+        names = self._database.read(
+            lambda session: session.rows(
+                "SELECT DISTINCT release FROM versions WHERE dataset = ?", (self._dataset.name,)
+            )
+        )
+        for (name,) in names:
+            release = self._newest(name)[1]
+            source = self._source(release)
+            source.count([(one,) for one in release.schema.names])  # reads every value once
+
+    def run(self, *, stop: Callable[[], bool], pause: float = 0.5) -> None:
+        """Take jobs until told to stop."""
+        ended = threading.Event()
+
+        def beat() -> None:
+            # At its own pace, whatever the jobs do: how busy the worker is, is nobody's business.
+            while not ended.is_set():
+                with contextlib.suppress(InputError):  # a database that is away for a while
+                    self._beat(time.time())
+                ended.wait(BEAT_SECONDS)
+
+        threading.Thread(target=beat, daemon=True).start()
+        try:
+            while not stop():
+                if not self.run_once():
+                    time.sleep(pause)
+        finally:
+            ended.set()
+
+    def run_once(self) -> bool:
+        """Carry out the job that waits longest; false if there is none."""
+        job = self._database.read(lambda session: next_approved(session, self._dataset.name))
+        if job is None:
+            return False
+        try:
+            self._carry_out(job)
+        except BudgetError:
+            self._end(job, REFUSED)
+        except Exception as problem:  # a bug, or the machine: it must end like any failure, at the deadline
+            if os.environ.get("UNDERSTUDY_DEBUG") == "1":
+                traceback.print_exception(problem)
+            self._say(
+                f"job {job.id} failed ({type(problem).__name__}). Its charge, if it was made, stands; `understudy "
+                "serve retry` takes it up without another one. UNDERSTUDY_DEBUG=1 shows more, inside the building only"
+            )
+            self._end(job, FAILED)
+        return True
+
+    def _carry_out(self, job: Job) -> None:
+        number, before = self._newest(job.release)
+        ledger, account = open_account(self._settings, self._dataset, writable=True)
+        confirmation = Confirmation(
+            job=job.id, plan=job.plan, schema=before.schema, source=self._source(before), ledger=ledger,
+            account=account.name, stream=self._stream, folder=self._folder,
+        )  # fmt: skip
+        fresh, block = confirmation.charge_and_measure()
+        after = add_measurement(before, fresh, plan=job.plan, ledger=block, stream=self._stream)
+        target = folder_of(self._settings, job.release, number + 1)
+        # A worker that died here wrote the same tables; only the rows, which cost nothing, are drawn again.
+        # The folder states the time of the approval: when it was written tells how long the job took.
+        approved = datetime.fromtimestamp(job.approved or 0.0, UTC)
+        write_release(after, target, overwrite=target.exists(), csv=False, created=approved)
+        record = make_record(job, before=before, after=after, fresh=fresh, number=number + 1, ledger=block)
+
+        def work(session: Session) -> None:
+            found = find_job(session, job.id)
+            if found is None or found.state != job.state:
+                return
+            visible = finish(session, job, DONE, every=self._settings.answer_seconds, record=record)
+            add_version(
+                session,
+                Version(release=job.release, number=number + 1, dataset=job.dataset, job=job.id, visible=visible),
+            )
+
+        self._database.write(work)
+        confirmation.discard_journal()
+        self._say(f"job {job.id} is answered")
+
+    def _end(self, job: Job, state: str) -> None:
+        self._database.write(lambda session: finish(session, job, state, every=self._settings.answer_seconds))
+
+    def _newest(self, release: str) -> tuple[int, Release]:
+        """The last version, also one that is not shown yet: what joined it stays in it."""
+        known = self._database.read(lambda session: versions_of(session, release))
+        if not known:
+            raise InputError(f"no release '{release}' is served.")
+        found = read_release(folder_of(self._settings, release, known[-1].number))
+        if not isinstance(found, Release):
+            raise InputError("only releases of tables can be served.")
+        return known[-1].number, found
+
+    def _source(self, release: Release) -> Source:
+        key = release.schema.fingerprint
+        if key not in self._sources:
+            data = self._dataset.data
+            self._sources[key] = open_source(str(self._settings.place(data)), release.schema)
+        if release.statement.unit.unit_id is not None:
+            raise InputError("data with several rows of a person cannot be served yet.")
+        return self._sources[key]
+
+    def _beat(self, now: float) -> None:
+        name = f"{BEAT} {self._dataset.name}"
+
+        def work(session: Session) -> None:
+            if not session.run("UPDATE meta SET value = ? WHERE name = ?", (str(now), name)):
+                session.run("INSERT INTO meta VALUES (?, ?)", (name, str(now)))
+
+        self._database.write(work)

@@ -1,0 +1,315 @@
+"""Pages and API: who may do what, and what strange requests get: an answer without a traceback, and no charge."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from fractions import Fraction
+from statistics import NormalDist
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from tests.conftest import full_run
+from tests.unit.serving.conftest import QUESTION, Served
+from understudy.serving.database.jobs import committed
+from understudy.serving.database.people import revoke
+from understudy.serving.web.application import make_application
+from understudy.serving.web.guarding import MOST_BODY, POLICY, Rates
+
+NASTY = ("' OR 1=1 --", "'; DROP TABLE jobs; --", "{{ 7*7 }}", "<script>alert(1)</script>", "../../etc/passwd", "\x00",
+         "%00", "__import__('os').system('true')", "proportion(", "a" * 3000, "🧪" * 50, "${jndi:x}")  # fmt: skip
+
+
+@pytest.fixture
+def client(served: Served) -> TestClient:
+    return TestClient(make_application(served.settings, served.database), follow_redirects=False)
+
+
+def signed_in(client: TestClient, served: Served, name: str) -> str:
+    """Sign in; the word that forms of this session carry."""
+    answer = client.post("/sign-in", data={"token": served.tokens[name]})
+    assert answer.status_code == 303
+    page = client.get("/jobs")
+    return re.search(r'name="csrf" value="([^"]+)"', page.text)[1]
+
+
+def bearer(served: Served, name: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {served.tokens[name]}"}
+
+
+def spent(served: Served) -> Fraction:
+    return served.database.read(lambda session: committed(session, dataset="people"))
+
+
+def test_the_whole_way_on_pages(client, served):
+    csrf = signed_in(client, served, "ana")
+    for path in (
+        "/",
+        "/releases/people",
+        "/releases/people/codebook",
+        "/jobs",
+        "/releases/people/files/1/manifest.json",
+    ):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+        assert answer.headers["content-security-policy"] == POLICY
+    asked = {"csrf": csrf, "question": QUESTION, "width": "0.12"}
+    price = client.post("/releases/people/price", data=asked)
+    assert price.status_code == 200, price.text
+    assert "percent of the project" in price.text
+    assert "epsilon" not in price.text
+    hidden = dict(re.findall(r'name="(most|once|width)" value="([^"]+)"', price.text))
+    made = client.post("/releases/people/confirm", data={**asked, **hidden})
+    assert made.status_code == 303
+    again = client.post("/releases/people/confirm", data={**asked, **hidden})
+    assert again.headers["location"] == made.headers["location"]
+    assert spent(served) == Fraction(hidden["most"])
+    job = made.headers["location"]
+    assert "The answer can appear at" in client.get(job).text
+    name = job.rpartition("/")[2]
+    assert client.get(f"/records/{name}").status_code == 400  # not before its time
+    served.worker().run_once()
+    time.sleep(2 * served.settings.answer_seconds)
+    page = client.get(job)
+    assert "Release and data together" in page.text
+    client.cookies.clear()
+    record = client.get(f"/records/{name}/record.json").json()  # public: it is there to be cited
+    assert record["asked"]["question"] == QUESTION
+    assert record["hash"][:16] in client.get(f"/records/{name}").text
+
+
+def test_a_question_asked_twice_costs_nothing(client, served):
+    asked = {"question": QUESTION, "width": 0.12}
+    made = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, "ana")).json()
+    assert made["free"] is False
+    served.worker().run_once()
+    time.sleep(2 * served.settings.answer_seconds)
+    before = spent(served)
+    for name in ("ana", "ben"):
+        again = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, name)).json()
+        assert again["free"] is True
+    assert spent(served) == before
+
+
+def test_a_claim_is_verified_for_less_than_a_narrow_interval_costs(client, served):
+    claim = {"question": QUESTION, "at_least": 0.1, "margin": 0.1}
+    headers = bearer(served, "ana")
+    cheap = client.post("/api/releases/people/price", json=claim, headers=headers).json()
+    dear = client.post("/api/releases/people/price", json={"question": QUESTION, "width": 0.1}, headers=headers).json()
+    assert 0 < Fraction(cheap["rho"]) < Fraction(dear["rho"])
+    made = client.post("/api/releases/people/confirm", json=claim, headers=headers).json()
+    served.worker().run_once()
+    time.sleep(2 * served.settings.answer_seconds)
+    answer = client.get(f"/api/jobs/{made['id']}", headers=headers).json()["record"]["answer"]
+    verdict = answer["verdict"]
+    said = client.get(f"/records/{made['id']}").text
+    if answer["validity"] == "valid":
+        assert verdict["holds"] is (answer["estimate"] >= 0.1)
+        assert verdict["wrong_at_most"] == pytest.approx(NormalDist().cdf(-0.1 / answer["standard_error"]))
+        assert "is wrong with probability at most" in said
+    else:  # the noise is random
+        assert verdict["holds"] is None
+        assert "no verdict" in said
+    for wrong in ({"at_least": 0.1}, {"at_least": 0.1, "margin": 0}, {"at_least": "x", "margin": 1}):
+        asked = client.post("/api/releases/people/price", json={"question": QUESTION, **wrong}, headers=headers)
+        assert asked.status_code == 400
+
+
+def test_nobody_comes_in_without_a_token_that_is_valid_now(client, served):
+    assert client.get("/").headers["location"] == "/sign-in"
+    assert client.post("/sign-in", data={"token": "guess"}).status_code == 401
+    for header in ("", "Bearer", "Bearer x", "Basic " + served.tokens["ana"], "bearer " + served.tokens["ana"][:-1]):
+        assert client.get("/api/me", headers={"authorization": header}).status_code == 401
+    assert client.get("/api/me", headers=bearer(served, "ana")).json()["name"] == "ana"
+    signed_in(client, served, "ana")
+    cookie = dict(client.cookies)
+    revoke(served.database, "ana")
+    assert client.get("/api/me", headers=bearer(served, "ana")).status_code == 401
+    client.cookies.update(cookie)
+    assert client.get("/").status_code == 303  # a replayed cookie
+
+
+def test_a_session_ends_when_its_person_signs_out(client, served):
+    csrf = signed_in(client, served, "ana")
+    cookie = dict(client.cookies)
+    assert client.post("/sign-out", data={"csrf": csrf}).status_code == 303
+    client.cookies.clear()
+    client.cookies.update(cookie)
+    assert client.get("/").status_code == 303
+
+
+def test_a_form_from_another_site_is_refused(client, served):
+    signed_in(client, served, "ana")
+    asked = {"question": QUESTION, "width": "0.12", "most": "0.5", "once": "x"}
+    for word in ("", "guess"):
+        for path in ("/releases/people/price", "/releases/people/confirm", "/sign-out"):
+            assert client.post(path, data={**asked, "csrf": word}).status_code == 403
+    as_json = client.post("/releases/people/confirm", json={**asked, "csrf": ""})
+    assert as_json.status_code == 400
+    assert spent(served) == 0
+
+
+@pytest.mark.parametrize("name", ["sue", "app", "aud"])
+def test_only_analysts_ask_the_data(client, served, name):
+    asked = {"question": QUESTION, "width": 0.12}
+    for path in ("price", "confirm"):
+        assert client.post(f"/api/releases/people/{path}", json=asked, headers=bearer(served, name)).status_code == 403
+
+
+def test_an_analyst_sees_the_jobs_of_the_own_project_and_no_audit(client, served):
+    job = served.ask("0.01", "a")
+    assert client.get(f"/api/jobs/{job.id}", headers=bearer(served, "ana")).status_code == 200
+    assert client.get(f"/api/jobs/{job.id}", headers=bearer(served, "ben")).status_code == 400
+    assert client.get("/api/jobs", headers=bearer(served, "ben")).json() == {"jobs": []}
+    for name, status in (("ana", 403), ("app", 403), ("sue", 200), ("aud", 200)):
+        signed = TestClient(client.app, follow_redirects=False)
+        signed.post("/sign-in", data={"token": served.tokens[name]})
+        assert signed.get("/audit").status_code == status
+    denied = client.post(f"/api/jobs/{job.id}/decision", json={"approve": True}, headers=bearer(served, "ana"))
+    assert denied.status_code == 403
+
+
+def test_a_dearer_price_than_was_shown_is_not_charged(client, served):
+    asked = {"question": QUESTION, "width": 0.12, "most": "1/1000000"}
+    answer = client.post("/api/releases/people/confirm", json=asked, headers=bearer(served, "ana"))
+    assert answer.status_code == 400
+    assert "price has changed" in answer.json()["error"]
+    assert spent(served) == 0
+
+
+def test_an_impossible_width_says_what_can_be_had_from_public_facts(client, served):
+    asked = {"question": QUESTION, "width": 1e-6}
+    answer = client.post("/api/releases/people/price", json=asked, headers=bearer(served, "ana"))
+    assert answer.status_code == 422
+    assert "cannot be had" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("width", [0, -1, "wide", None, True, [], 1e400, 10**400])
+def test_a_strange_width_is_refused(client, served, width):
+    import json
+
+    body = json.dumps({"question": QUESTION, "width": width})
+    answer = client.post("/api/releases/people/price", content=body, headers=bearer(served, "ana"))
+    assert answer.status_code == 400
+
+
+def test_injection_finds_nothing(client, served):
+    csrf = signed_in(client, served, "ana")
+    for text in NASTY:
+        check_injection(client, served, csrf, text)
+    assert spent(served) == 0
+    assert served.catalogue.names() == ["people"]
+
+
+def check_injection(client, served, csrf, text):
+    for answer in (
+        client.get("/releases/people/ask", params={"question": text, "where": text}),
+        client.get(f"/releases/{quote(text, safe='')}"),
+        client.get(f"/releases/people/files/1/{quote(text, safe='')}"),
+        client.get(f"/releases/people/finished/{quote(text, safe='')}"),
+        client.get(f"/jobs/{quote(text, safe='')}"),
+        client.get(f"/records/{quote(text, safe='')}"),
+        client.post("/sign-in", data={"token": text}),
+        client.post("/releases/people/price", data={"csrf": csrf, "question": text, "width": "0.1"}),
+        client.post("/api/releases/people/ask", json={"question": text}, headers=bearer(served, "ana")),
+    ):
+        assert answer.status_code < 500
+        assert "Traceback" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-type"] == "application/json" or "<script>alert" not in answer.text
+        assert ">49<" not in answer.text
+        assert "root:" not in answer.text
+
+
+def test_paths_lead_nowhere_else(client, served):
+    signed_in(client, served, "ana")
+    for path in ("/releases/people/files/1/..%2f..%2f..%2fbudget.db", "/releases/people/files/1/%2e%2e/2/manifest.json",
+                 "/releases/people/files/2/manifest.json", "/static/..%2fpages.py", "/static/../pages.py",
+                 "/releases/people/finished/site.toml", "/releases/..%2f/files/1/manifest.json"):  # fmt: skip
+        assert client.get(path).status_code in (303, 400, 404), path
+
+
+def test_large_bodies_and_many_requests_are_refused(client, served):
+    large = client.post("/api/releases/people/ask", content=b"x" * (MOST_BODY + 1), headers=bearer(served, "ana"))
+    assert large.status_code == 413
+
+    def pieces():
+        for _ in range(40):
+            yield b"y" * 4096
+
+    streamed = client.post("/api/releases/people/ask", content=pieces(), headers=bearer(served, "ana"))
+    assert streamed.status_code == 413
+    rates = Rates(3)
+    assert [rates.allow("a", now) for now in (0, 1, 2, 3, 61.5)] == [True, True, True, False, True]
+    assert rates.allow("b", 3)
+
+
+def test_the_api_describes_itself(client):
+    described = client.get("/api").json()
+    paths = {route.path for route in client.app._app.routes if route.path.startswith("/api/")}
+    assert set(described["paths"]) == paths
+
+
+def test_a_bug_is_answered_without_its_text(served, monkeypatch, capsys):
+    application = make_application(served.settings, served.database)
+    client = TestClient(application, raise_server_exceptions=False, follow_redirects=False)
+    monkeypatch.setattr("understudy.serving.web.site.Site.answer", lambda *_: 1 / 0)
+    answer = client.post("/api/releases/people/ask", json={"question": "secret"}, headers=bearer(served, "ana"))
+    assert answer.status_code == 500
+    assert "nothing was charged" in answer.json()["error"]
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+FUZZED = int(os.environ.get("FUZZED", "10000" if full_run() else "150"))
+PATHS = ("/", "/sign-in", "/releases/people", "/releases/people/ask", "/releases/people/price", "/api/jobs",
+         "/releases/people/confirm", "/api/releases/people/ask", "/api/releases/people/price",
+         "/api/releases/people/confirm", "/jobs/x/decision", "/api/jobs/x/decision", "/records/x",
+         "/audit")  # fmt: skip
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.integers()
+    | st.text(max_size=60)
+    | st.sampled_from((QUESTION, "mean(age)")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+DOCUMENTS = st.dictionaries(
+    st.sampled_from(
+        ("question", "where", "by", "family", "event", "level", "width", "most", "once", "approve", "csrf", "x")
+    ),
+    VALUES,
+    max_size=6,
+)
+
+
+def test_fuzzed_requests_meet_no_traceback_and_charge_nothing(served):
+    """Nothing random is a valid purchase: a charge needs a readable question and a possible width."""
+    application = make_application(served.settings, served.database)
+    client = TestClient(application, raise_server_exceptions=True, follow_redirects=False)
+    signed_in(client, served, "sue")
+
+    @settings(max_examples=FUZZED, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(path=st.sampled_from(PATHS), document=DOCUMENTS, form=st.booleans(), method=st.sampled_from(("GET", "POST")))
+    def run(path, document, form, method):
+        kwargs = {"params": {k: str(v)[:200] for k, v in document.items()}} if method == "GET" else {}
+        if method == "POST":
+            import json
+
+            kwargs = (
+                {"data": {key: str(value) for key, value in document.items()}}
+                if form
+                else {"content": json.dumps(document)}
+            )
+        answer = client.request(method, path, headers={} if form else bearer(served, "sue"), **kwargs)
+        assert answer.status_code < 500
+        assert "Traceback" not in answer.text
+
+    run()
+    assert spent(served) == 0
