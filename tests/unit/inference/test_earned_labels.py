@@ -274,7 +274,7 @@ def test_a_public_number_of_records_takes_its_part_of_the_noise_away():
             cells=np.ones(5, np.int64),
             measured=np.ones(5, bool),
         )
-        raw = _raw_of_counts(collapsed, noise, 1000, 5)
+        raw = _raw_of_counts([(collapsed, noise)], 1000, 5)
         assert raw.shares.sum() == pytest.approx(1)
         found.append(raw.shares)
         spread.append(raw.deviations(100, rng).std(axis=0))

@@ -19,6 +19,8 @@ ADDRESSES = ("postgresql://", "postgres://")
 
 def address_of(target: str | os.PathLike[str]) -> str | None:
     """The address of a ledger in PostgreSQL, if that is what is named."""
+    if not isinstance(target, str | os.PathLike):
+        return None  # it is refused where a file is opened
     text = os.fspath(target)
     if not isinstance(text, str):
         return None
