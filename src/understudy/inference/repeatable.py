@@ -10,7 +10,7 @@ import numpy as np
 def generator_for(*texts: str) -> np.random.Generator:
     """A generator that is decided by some texts. Posterior draws protect nobody, so this reveals nothing.
 
-    >>> generator_for("a").integers(1000) == generator_for("a").integers(1000)
+    >>> int(generator_for("a").integers(1000)) == int(generator_for("a").integers(1000))
     True
     """
     digest = hashlib.sha256("\n".join(texts).encode()).digest()
