@@ -30,7 +30,7 @@ def as_number(edge: object) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bins:
-    """The bins of a numeric or date attribute with their public density."""
+    """The bins of a numeric or date attribute with their public density. A level that is a number is a bin of one value."""
 
     name: str
     low: Floats
@@ -111,7 +111,7 @@ class Bins:
         elif self.log:
             part = np.log(np.maximum(values, low) / low) / np.log(high / low)
         else:
-            part = (values - low) / (high - low)
+            part = (values - low) / np.maximum(high - low, np.finfo(float).tiny)  # a level is one point
         rows = np.arange(len(shares))
         inside = shares[rows, bins]
         below = cumulative[rows, bins] - inside + np.clip(part, 0, 1) * inside
@@ -134,9 +134,17 @@ class Bins:
 
 
 def bins_of(attribute: Attribute) -> Bins:
-    """The bins of an attribute with edges."""
+    """The bins of an attribute with edges, or one for each level where the levels are numbers."""
     if attribute.kind == "levels":
-        raise InputError(f"'{attribute.name}' has levels, not numbers; ask for proportions of its levels.")
+        numbers = attribute.level_numbers
+        if numbers is None:
+            raise InputError(
+                f"'{attribute.name}' has levels, not numbers; ask for proportions of its levels. (Levels are numbers "
+                "if the schema lists whole numbers in increasing order, or such texts with ordered = true.)"
+            )
+        points = np.array(numbers)
+        whole = not isinstance(attribute.levels[0], str)
+        return Bins(name=attribute.name, low=points, high=points + whole, whole=whole, log=False)
     edges = np.array([as_number(edge) for edge in attribute.edges])
     low, high = edges[:-1].copy(), edges[1:].copy()
     whole = attribute.integer or attribute.kind == "date"

@@ -352,7 +352,9 @@ def _regression(text: str, schema: Schema, family: str | None, event: Level | No
             family = "linear" if not categories else "ordered" if outcome.ordered else "multinomial"
     if family not in FAMILIES:
         raise unknown_name("family", family, FAMILIES)
-    numeric = not outcome.levels and formula.outcome.function != "C"
+    # Levels that are numbers are an outcome of numbers only where a family of numbers is named.
+    in_numbers = family in ("linear", "poisson") and outcome.level_numbers is not None
+    numeric = (in_numbers or not outcome.levels) and formula.outcome.function != "C"
     if formula.outcome.function == "bs" or (formula.outcome.detail and not numeric):
         raise InputError(f"'{text}': {formula.outcome} is no outcome.")
     if family in ("linear", "poisson") and not numeric:

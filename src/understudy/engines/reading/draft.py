@@ -457,10 +457,12 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
     levels: list[Level] | list[str] | list[int] | list[bool]
     if profile.boolean:
         levels = [False, True]
-    elif all(re.fullmatch(r"-?(0|[1-9]\d{0,14})", text) and text != "-0" for text in found):
-        levels = sorted(map(int, found))
+    elif all(re.fullmatch(r"-?(0|[1-9]\d{0,14})(\.0)?", text) and text not in ("-0", "-0.0") for text in found):
+        levels = sorted({int(text.removesuffix(".0")) for text in found})
     else:
         levels = [*sorted(found, key=_order)]
+        if profile.numbers and not profile.words and not texts:
+            common = {**common, "ordered": True}  # 17.5, 22.0, 27.0: questions take them as the numbers they are
     remarks = []
     if len(counts) == 1:
         remarks.append("constant: every row that is filled has the same value; is it needed?")

@@ -278,3 +278,15 @@ def test_a_draft_is_for_its_owner_alone(tmp_path):
     with pytest.raises(DisclosureError, match="confidential and stays out"):
         write_draft("other", tmp_path / "release" / "people.toml")
     assert os.listdir(tmp_path / "release") == ["manifest.json"]
+
+
+def test_few_numbers_are_levels_that_questions_take_as_numbers(tmp_path):
+    rng = np.random.default_rng(3)
+    kids, age = rng.integers(0, 4, 400).astype(float), rng.choice([17.5, 22, 30], 400)
+    frame = pd.DataFrame({"kids": kids, "age": age})
+    frame.loc[::9, "kids"] = np.nan  # so that a data frame writes 2.0
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    schema = reviewed(draft_schema(tmp_path / "few.csv"))
+    assert schema["kids"].levels == (0, 1, 2, 3)
+    assert schema["age"].levels == ("17.5", "22.0", "30.0")
+    assert schema["age"].level_numbers == (17.5, 22, 30)
