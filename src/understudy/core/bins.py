@@ -30,7 +30,7 @@ def as_number(edge: object) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bins:
-    """The bins of a numeric or date attribute with their public density. A level that is a number is a bin of one value."""
+    """Bins of numbers or dates with their public density. A level that is a number is a bin of one value."""
 
     name: str
     low: Floats

@@ -67,14 +67,14 @@ def release(people):
 )
 def test_without_much_noise_the_answer_is_that_of_the_data(release, people, question, truth):
     (estimate,) = us.infer(release, question).estimates
-    assert estimate.value == pytest.approx(truth(people), rel=2e-3, abs=2e-3)
+    assert estimate.value == pytest.approx(truth(people), rel=4e-3, abs=4e-3)
 
 
 def test_a_linear_model_of_numbers_that_are_levels_is_that_of_least_squares(release, people):
     answer = us.infer(release, "children ~ sex", family="linear")
     known = people.dropna()
     men, women = (known[known.sex == sex].children.astype(float).mean() for sex in ("M", "F"))
-    assert [one.value for one in answer.estimates] == pytest.approx([women, men - women], abs=0.01)
+    assert [one.value for one in answer.estimates] == pytest.approx([women, men - women], abs=0.02)
 
 
 @pytest.mark.parametrize("question", ["mean(region)", "mean(sex)", "mean(code)"])
