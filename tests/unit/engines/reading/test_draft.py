@@ -290,3 +290,28 @@ def test_few_numbers_are_levels_that_questions_take_as_numbers(tmp_path):
     assert schema["kids"].levels == (0, 1, 2, 3)
     assert schema["age"].levels == ("17.5", "22.0", "30.0")
     assert schema["age"].level_numbers == (17.5, 22, 30)
+
+
+@pytest.mark.parametrize(
+    "name", ["weight", "WTMEC2YR", "PWGTP", "fnlwgt", "pspwght", "perwt", "pw", "Gewicht", "poids"]
+)
+def test_a_survey_weight_is_proposed_with_the_section_that_declares_it(name, tmp_path):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({name: np.round(rng.lognormal(6, 1, 300), 2) + 1, "sex": rng.choice(["F", "M"], 300)})
+    frame.to_csv(tmp_path / "survey.csv", index=False)
+    text = draft_schema(tmp_path / "survey.csv")
+    block = next(part for part in text.split("\n\n") if f'name = "{name}"' in part)
+    section = "\n".join(
+        line[2:] for line in block.splitlines() if line.startswith(("# [weight]", "# column", "# bounds"))
+    )
+    as_told = text.replace(block, section).replace("draft = true\n", "", 1)
+    schema = parse_schema(as_told)
+    assert schema.weight.column == name
+    assert schema.weight.bounds[0] <= frame[name].min()
+    assert frame[name].max() <= schema.weight.bounds[1] <= 10 * frame[name].max()
+
+
+@pytest.mark.parametrize("name", ["height", "growth", "width", "two"])
+def test_other_amounts_are_not_taken_for_weights(name):
+    frame = pd.DataFrame({name: np.random.default_rng(4).lognormal(6, 1, 300)})
+    assert "survey weight" not in draft_schema(frame)
