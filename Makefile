@@ -23,7 +23,7 @@ PROVING ?= proving-results
 DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use; with FULL=1 all of them (Spark and numpyro are large), so that nothing is left out.
 comma := ,
-EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report$(comma)serve$(comma)postgres)
+EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report$(comma)serve$(comma)postgres$(comma)openid)
 # One mark per set of extras: FULL=1 after a plain run installs what is missing.
 DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
