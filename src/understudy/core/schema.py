@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -304,20 +303,6 @@ class Attribute:
         if self.levels:
             return "levels"
         return "date" if isinstance(self.edges[0], datetime.date) else "numeric"
-
-    @property
-    def level_numbers(self) -> tuple[float, ...] | None:
-        """The levels as numbers: whole numbers in increasing order, or ``ordered`` texts that are such numbers.
-
-        ``None`` if the levels are no numbers, or in another order.
-        """
-        first = self.levels[0] if self.levels else True
-        if isinstance(first, bool) or (isinstance(first, str) and not self.ordered):
-            return None
-        numbers = [as_number(level) if isinstance(level, str) else float(level) for level in self.levels]
-        found = tuple(number for number in numbers if number is not None and math.isfinite(number))
-        rising = all(low < high for low, high in pairwise(found))
-        return found if len(found) == len(numbers) and rising else None
 
     @property
     def bins(self) -> int:

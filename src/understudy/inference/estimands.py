@@ -444,10 +444,9 @@ def _regression(
         for factor in (atom.formula.outcome, *(factor for term in atom.formula.terms for factor in term))
         if not schema[factor.name].levels and factor.function != "C"
     }
-    if atom.kind in ("linear", "poisson"):
-        numeric.add(atom.formula.outcome.name)
     if atom.event is not None:
         numeric.discard(atom.formula.outcome.name)
+    numeric |= {atom.formula.outcome.name} if atom.kind in ("linear", "poisson") else set()
     for name in numeric:  # a code that is no number cannot be a term
         missing = missing | (usable & (codes[name] >= schema[name].bins))
     usable = keep & ~missing

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyreadstat
 import pytest
 
+from understudy.core.bins import level_numbers
 from understudy.core.schema_file import parse_schema, read_schema
 from understudy.engines.reading import drafted_column as profile
 from understudy.engines.reading.draft import HEAD, draft_schema, write_draft
@@ -289,7 +290,7 @@ def test_few_numbers_are_levels_that_questions_take_as_numbers(tmp_path):
     schema = reviewed(draft_schema(tmp_path / "few.csv"))
     assert schema["kids"].levels == (0, 1, 2, 3)
     assert schema["age"].levels == ("17.5", "22.0", "30.0")
-    assert schema["age"].level_numbers == (17.5, 22, 30)
+    assert level_numbers(schema["age"]) == (17.5, 22, 30)
 
 
 @pytest.mark.parametrize(
