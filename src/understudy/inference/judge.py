@@ -19,6 +19,7 @@ from understudy.inference.by_rule import SEVERAL_ROWS
 from understudy.inference.chosen_tables import joined
 from understudy.inference.estimands import FIRST, Estimand, Part
 from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence, listed, nearest_question
+from understudy.inference.joined_tables import QUESTIONS, half_width
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
 from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix, is_share
 from understudy.inference.validity import NOT_SHOWN, unproved
@@ -296,6 +297,30 @@ class Judged:
             "tables were chosen by noisy looks at the data: intervals are up to "
             f"{float(times[kept].max()):.2f} times as long, to allow for the bias that such a choice can cause"
         )
+
+    def allow_for_question(
+        self, seen: Floats, level: float, bounds: tuple[float, float]
+    ) -> tuple[tuple[float, float], ...]:
+        """Lengthen each interval for a question that was chosen after others had seen part of the sample.
+
+        ``seen``: the standard deviation of that part of the sampling error. Returns the standard deviations of both
+        parts of each error: that which nobody could see, and that which was seen.
+        """
+        spread = np.where(np.isfinite(self.spread), self.spread, 0.0)
+        seen = np.minimum(np.where(np.isfinite(seen), seen, spread), spread)
+        own = np.sqrt(spread**2 - seen**2)
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        moved = np.maximum(half_width(own, seen, level) - z * spread, 0.0)
+        self.low = np.where(moved > 0, np.maximum(self.low - moved, bounds[0]), self.low)
+        self.high = np.where(moved > 0, np.minimum(self.high + moved, bounds[1]), self.high)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            times = np.where(spread > 0, 1 + moved / (z * spread), 1.0)
+        self.spread = self.spread * times
+        self.warnings.append(
+            f"this is from a table that was measured after the question was asked, and it holds for the choice of any "
+            f"of {QUESTIONS} questions: its intervals are up to {float(times.max()):.2f} times as long for that"
+        )
+        return tuple(zip(own.tolist(), seen.tolist(), strict=True))
 
     def lower_all(self, release: Release, question: Question, status: str) -> None:
         """Lower all labels to the best that the method of the release allows."""
