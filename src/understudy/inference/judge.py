@@ -106,9 +106,10 @@ class Judged:
         found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone, self.by_prior = found.alone, found.by_prior
-        few = 0 < self.by_prior.sum() <= MOST_SHARES
-        if few and evidence.raw is not None and is_subgroup_share(estimand):
-            self._not_rejected(estimand, evidence.raw, level, rng)
+        if evidence.raw is not None and is_subgroup_share(estimand):
+            self.by_prior = self.by_prior | hidden_groups(estimand, evidence.raw, level, rng)
+            if 0 < self.by_prior.sum() <= MOST_SHARES:
+                self._not_rejected(estimand, evidence.raw, level, rng)
         self.earned = ~self.by_prior
         self.lower(self.by_prior, MODEL, BY_PRIOR)
 
@@ -121,6 +122,7 @@ class Judged:
         z = NormalDist().inv_cdf((1 + level) / 2)
         self.spread = np.where(which, np.maximum(self.spread, (high - low) / (2 * z)), self.spread)
         self.alone, self.by_prior = self.alone | which, np.zeros_like(which)
+        self.lower(which & (low <= 0) & (high >= 1), RANGE, "noise hides how many people this share is of")
 
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
@@ -471,6 +473,17 @@ def numerators(part: Part, kind: str) -> list[tuple[Floats, Floats]]:
     return [((among == own).astype(np.float64), one) for own, one in zip(among, eye, strict=True)]
 
 
+def hidden_groups(estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator) -> Flags:
+    """The shares whose subgroup does not stand out from its noise, so that they are no smooth function of anything."""
+    away = raw.deviations(2 * PAIRS, rng)
+    found = np.zeros(len(estimand.names), bool)
+    for part, member, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True):
+        inside = np.array([one for one, _ in numerators(part, atom.kind)]).T
+        size, moved = raw.shares @ member[:, FIRST:] @ inside, np.abs(away @ member[:, FIRST:] @ inside)
+        found |= size <= np.quantile(moved, level, axis=0, method="weibull")
+    return found
+
+
 def not_rejected(
     estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator, *, which: Flags | None = None
 ) -> tuple[Floats, Floats]:
@@ -498,6 +511,10 @@ def _interval(
     points = np.linspace(0, 1, POINTS)
     a, b = float(shares @ having), float(shares @ inside)
     of_a, of_b = deviations @ having, deviations @ inside
+    # Where the subgroup does not stand out from its noise, what is not rejected is no interval around an estimate: it
+    # can be a small piece of the shares far from the truth. Then every share is left open.
+    if b <= np.quantile(np.abs(of_b), level, method="weibull"):
+        return 0.0, 1.0
     moved = np.abs(of_a[:, None] - points * of_b[:, None])  # (simulations, points)
     spread = np.sqrt(np.mean(moved**2, axis=0))
     reach = np.quantile(moved, level, axis=0, method="weibull")
