@@ -67,6 +67,7 @@ def test_the_whole_way_on_pages(client, served):
     made = client.post("/releases/people/confirm", data={**asked, **hidden})
     assert made.status_code == 303
     again = client.post("/releases/people/confirm", data={**asked, **hidden})
+    assert again.status_code == 303, again.text
     assert again.headers["location"] == made.headers["location"]
     assert spent(served) == Fraction(hidden["most"])
     job = made.headers["location"]
