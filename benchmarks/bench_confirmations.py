@@ -60,7 +60,9 @@ LEVELS = tuple(
 )
 TWENTY = (
     LEVELS
-    + tuple(f"proportion(smokes == 'yes', where=education == '{one}')" for one in ("secondary", "vocational", "tertiary"))
+    + tuple(
+        f"proportion(smokes == 'yes', where=education == '{one}')" for one in ("secondary", "vocational", "tertiary")
+    )
     + tuple(
         f"proportion(education == '{one}', where=region == '{name}')"
         for name in ("Capital", "Coast", "East", "Lakes", "West")
