@@ -17,6 +17,7 @@ from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
 from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
 from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records
+from understudy.inference.joined_tables import as_first_made, tables_that_joined
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
 from understudy.inference.validity import validity_of
@@ -217,7 +218,8 @@ def _label(release: Release, wanted: Margin, status: str) -> str:
     if status != SELECTION:
         return status
     fixed = any(set(wanted) <= set(one.margin) for one in fixed_beforehand(release))
-    return VALID if fixed or tables_after_choosing(release, wanted) is not None else SELECTION
+    later = tables_that_joined(release, wanted)
+    return VALID if fixed or later or tables_after_choosing(as_first_made(release), wanted) is not None else SELECTION
 
 
 def _width(release: Release, wanted: Margin) -> float | None:
