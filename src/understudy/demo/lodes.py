@@ -22,6 +22,10 @@ STATE, NEIGHBOURS = "44", ("25", "09", "36")  # Rhode Island; Massachusetts, Con
 FROM_OUTSIDE = 0.25  # part of the jobs whose workers live in another state
 TOWNS = ("Northport", "Eastfield", "Millbrook", "Harbour Point")
 SEGMENTS = ("SA01", "SA02", "SA03", "SE01", "SE02", "SE03", "SI01", "SI02", "SI03")
+CROSSWALK = (
+    "tabblk2020", "st", "stname", "cty", "ctyname", "trct", "trctname", "cbsa", "cbsaname", "zcta", "zctaname", "stplc",
+    "stplcname", "blklatdd", "blklondd",
+)  # fmt: skip
 
 
 def write_state(folder: str | Path, *, size: str = "town", year: int = 2019, seed: int = 1) -> tuple[Path, Path, Path]:
@@ -51,12 +55,11 @@ def write_state(folder: str | Path, *, size: str = "town", year: int = 2019, see
     away = rng.binomial(jobs, FROM_OUTSIDE)
     miles = world.places.miles(origins, destinations)
     main, aux = Path(folder) / f"xx_od_main_JT00_{year}.csv.gz", Path(folder) / f"xx_od_aux_JT00_{year}.csv.gz"
-    _write_jobs(main, ids[destinations], ids[origins], jobs - away, _shares(miles, destinations), rng)
-    homes = np.char.add(
-        rng.choice(NEIGHBOURS, len(away), p=(0.6, 0.3, 0.1)),
-        np.char.zfill(rng.integers(1, 30, len(away)).astype("U"), 13),
-    )
-    _write_jobs(aux, ids[destinations], homes, away, _shares(np.full(len(away), 30.0), destinations), rng)
+    _write_jobs(main, ids[destinations], ids[origins], jobs=jobs - away, shares=_shares(miles, destinations), rng=rng)
+    blocks = np.char.zfill(rng.integers(1, 30, len(away)).astype("U"), 13)
+    homes = np.char.add(rng.choice(NEIGHBOURS, len(away), p=(0.6, 0.3, 0.1)), blocks)
+    far = _shares(np.full(len(away), 30.0), destinations)
+    _write_jobs(aux, ids[destinations], homes, jobs=away, shares=far, rng=rng)
     return main, aux, _write_crosswalk(Path(folder) / "xx_xwalk.csv.gz", world.places, ids)
 
 
@@ -83,6 +86,7 @@ def _write_jobs(
     file: Path,
     works: NDArray[np.str_],
     homes: NDArray[np.str_],
+    *,
     jobs: NDArray[Any],
     shares: list[NDArray[np.float64]],
     rng: np.random.Generator,
@@ -105,25 +109,7 @@ def _write_jobs(
 def _write_crosswalk(file: Path, places: Places, ids: NDArray[np.str_]) -> Path:
     with gzip.open(file, "wt", newline="") as out:
         table = csv.writer(out)
-        table.writerow(
-            [
-                "tabblk2020",
-                "st",
-                "stname",
-                "cty",
-                "ctyname",
-                "trct",
-                "trctname",
-                "cbsa",
-                "cbsaname",
-                "zcta",
-                "zctaname",
-                "stplc",
-                "stplcname",
-                "blklatdd",
-                "blklondd",
-            ]
-        )
+        table.writerow(CROSSWALK)
         for place, block in enumerate(ids.tolist()):
             tract = int(block[5:11])
             zip_code, town = f"02{800 + tract // 3:03d}", TOWNS[tract % len(TOWNS)]

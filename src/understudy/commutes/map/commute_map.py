@@ -305,8 +305,8 @@ def _kept_places(count: int, tables: list[Jobs]) -> tuple[NDArray[np.int64], NDA
 def _map_places(places: Places, kept: NDArray[np.int64]) -> MapPlaces:
     return MapPlaces(
         ids=[value.decode() for value in places.ids[kept]],
-        latitude=places.latitude[kept],
-        longitude=places.longitude[kept],
+        latitude=np.where(places.inside, places.latitude, np.nan)[kept],  # of homes outside only rough ones are known
+        longitude=np.where(places.inside, places.longitude, np.nan)[kept],
         names=None if places.names is None else [str(name) for name in places.names[kept]],
         areas={level: [value.decode() for value in areas[kept]] for level, areas in places.areas.items()},
     )

@@ -240,8 +240,8 @@ class _Lookup:
         self._lock = threading.Lock()  # the table of numbers is made once, whichever thread needs it first
 
     def codes(self, column: pa.Array, name: str, bad: Problems, *, homes: bool = False) -> Codes:
-        """The codes of a column; rows without a known place are counted in ``bad``, and their codes mean nothing. A home
-        that is not among the places may be at a place outside."""
+        """The codes of a column; rows without a known place are counted in ``bad``, and their codes mean nothing. A
+        home that is not among the places may be at a place outside."""
         unknown_here = NO_KNOWN_HOME if homes and not len(self._outside) else NO_KNOWN_PLACE
         if column.null_count:
             bad[NO_PLACE.format(name=name)] += column.null_count

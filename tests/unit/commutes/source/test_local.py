@@ -229,7 +229,7 @@ def test_homes_in_other_states_are_refused_unless_they_are_asked_for(tmp_path):
     main, aux, crosswalk = a_state(tmp_path)
     with pytest.raises(InputError, match=r"say outside=state \(--outside state\)"):
         us.open_commutes([main, aux], places=crosswalk).total()
-    with pytest.raises(InputError, match="outside .* must be 'state'"):
+    with pytest.raises(InputError, match=r"outside .* must be 'state'"):
         us.open_commutes([main, aux], places=crosswalk, outside="ring")
     with pytest.raises(InputError, match="begin with the code of a state"):
         us.read_places(PLACES, outside="state")
