@@ -106,11 +106,10 @@ class Places:
         """What each place weighs in a gravity model: its residents, or one where that is not known.
 
         A place without residents keeps a small weight: nothing rules out that somebody moves in. A home outside begins
-        like any other place; what is measured gives it the weight it has.
+        with the weight of all places inside, as it is a whole state or county; what is measured corrects that.
         """
-        if self.population is None:
-            return np.ones(len(self))
-        return np.asarray(self.population + 0.1, dtype=np.float64)
+        mass = np.ones(len(self)) if self.population is None else np.asarray(self.population + 0.1, dtype=np.float64)
+        return mass if self.outside is None else np.where(self.outside, mass[~self.outside].sum(), mass)
 
     def id_texts(self, codes: NDArray[Any]) -> list[str]:
         """The ids of some places as text; ``elsewhere`` for its code.

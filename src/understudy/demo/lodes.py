@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.places import Places
-from understudy.demo.commuters import make_world
+from understudy.demo.commuters import World, make_world
 
 STATE, NEIGHBOURS = "44", ("25", "09", "36")  # Rhode Island; Massachusetts, Connecticut, New York
+MIDDLE = (41.7, -71.5)
 FROM_OUTSIDE = 0.25  # part of the jobs whose workers live in another state
 TOWNS = ("Northport", "Eastfield", "Millbrook", "Harbour Point")
 SEGMENTS = ("SA01", "SA02", "SA03", "SE01", "SE02", "SE03", "SI01", "SI02", "SI03")
@@ -47,7 +49,7 @@ def write_state(folder: str | Path, *, size: str = "town", year: int = 2019, see
     tuple[Path, Path, Path]
         The main file, the aux file and the crosswalk.
     """
-    world = make_world(size, seed=seed)
+    world = _moved(make_world(size, seed=seed))
     ids = _block_ids(world.places)
     rng = np.random.default_rng((seed, year))
     origins, destinations, jobs = (np.concatenate(part) for part in zip(*world.codes(), strict=True))
@@ -61,6 +63,18 @@ def write_state(folder: str | Path, *, size: str = "town", year: int = 2019, see
     far = _shares(np.full(len(away), 30.0), destinations)
     _write_jobs(aux, ids[destinations], homes, jobs=away, shares=far, rng=rng)
     return main, aux, _write_crosswalk(Path(folder) / "xx_xwalk.csv.gz", world.places, ids)
+
+
+def _moved(world: World) -> World:
+    """The same world where the state lies whose code it has, so that its neighbours are near."""
+    places, (latitude, longitude) = world.places, MIDDLE
+    narrower = np.cos(np.radians(places.latitude.mean())) / np.cos(np.radians(latitude))
+    moved = replace(
+        places,
+        latitude=places.latitude - places.latitude.mean() + latitude,
+        longitude=(places.longitude - places.longitude.mean()) * narrower + longitude,
+    )
+    return replace(world, places=moved)
 
 
 def _block_ids(places: Places) -> NDArray[np.str_]:

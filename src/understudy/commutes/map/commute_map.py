@@ -205,6 +205,9 @@ def render(
                 "promise": promise_text(one.statement),
                 "noRanges": one.flows.why_no_law,
                 "off": None if one.flows.law is None or one.flows.law.off is None else asdict(one.flows.law.off),
+                "offOutside": None
+                if one.flows.law is None or one.flows.law.off_outside is None
+                else asdict(one.flows.law.off_outside),
                 "pairs": None if one.flows.pairs is None else asdict(one.flows.pairs),
             }
             for one in shown
@@ -268,7 +271,10 @@ def _map_flows(
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
-        law = replace(law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy))
+        law = replace(
+            law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy),
+            off_outside=off_alike(release, copy, outside=True),
+        )  # fmt: skip
     pairs = pair_noise(release, copy)
     if pairs is not None:
         why = whole_areas_only(list(release.places.areas)[pairs.level])
