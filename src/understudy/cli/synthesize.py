@@ -39,6 +39,12 @@ PlacesFile = Annotated[
     Path | None,
     typer.Option("--places", help="For commutes: the public places (id, latitude, longitude, area_*, population)."),
 ]
+Outside = Annotated[
+    str | None,
+    typer.Option(
+        "--outside", metavar="state", help="For commutes: other states are homes too, as in a LODES aux file."
+    ),
+]
 Out = Annotated[
     Path, typer.Option("--out", help="The release folder to make.", rich_help_panel=RESULT, show_default=False)
 ]
@@ -79,6 +85,7 @@ def plan(
     *,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     method: Method = None,
     budget: Budget,
     i_know: IKnow = False,
@@ -109,7 +116,7 @@ def plan(
     """
     asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, must=must,
                      option=option)  # fmt: skip
-    public = _domain(schema, places)
+    public = _domain(schema, places, outside)
     demanded = None if criteria is None else api.read_criteria(criteria)
     made = us.plan(public, records=records, i_know=i_know, criteria=demanded, **asked)
     advice = us.plan_advice(made, public)
@@ -151,6 +158,7 @@ def synthesize(
     data: DataOrTable = None,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     out: Out,
     method: Method = None,
     budget: Budget,
@@ -181,13 +189,15 @@ def synthesize(
     is drawn.
 
     Commutes: `understudy synthesize od.parquet --method commute --places places.parquet --guarantee approx --epsilon
-    8.6 --delta 1e-5 --out release/`. Without --unit the destination is fixed and the unit is a job.
+    8.6 --delta 1e-5 --out release/`. A state as LODES publishes it: `understudy synthesize dc_od_main_JT00_2019.csv.gz
+    dc_od_aux_JT00_2019.csv.gz --places dc_xwalk.csv.gz --outside state --epsilon 2 --out release/`. Without --unit the
+    destination is fixed and the unit is a job.
     """
     target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
     asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, must=must,
                      option=option)  # fmt: skip
-    public = _domain(schema, places)
+    public = _domain(schema, places, outside)
     agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
@@ -203,11 +213,13 @@ def synthesize(
         show_release(release, out)
 
 
-def _domain(schema: Path | None, places: Path | None) -> Schema | Places:
+def _domain(schema: Path | None, places: Path | None, outside: str | None) -> Schema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
-    return us.read_schema(schema) if schema is not None else us.read_places(places)
+    if outside is not None and places is None:
+        raise InputError("--outside is for commutes, and goes with --places.")
+    return us.read_schema(schema) if schema is not None else us.read_places(places, outside=outside)
 
 
 def _agreed_plan(file: Path, asked: dict[str, Any]) -> us.Plan:
@@ -232,6 +244,7 @@ def resume(
     ] = None,
     reading: Reading,
     places: PlacesFile = None,
+    outside: Outside = None,
     cluster: Cluster,
     as_json: AsJson = False,
 ) -> None:
@@ -246,10 +259,11 @@ def resume(
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
     how = {**reading.options(), **cluster.options(), "unit_id": stated.unit_id}
+    given = places if outside is None else _domain(None, places, outside)
     with working("resuming") as progress:
         in_catalogue: list[str] | None = [] if cluster.engine == "spark" and (reading.table or reading.query) else None
         release = us.resume(
-            run, source=files_of(data) if data else in_catalogue, places=places, out=target, progress=progress,
+            run, source=files_of(data) if data else in_catalogue, places=given, out=target, progress=progress,
             **how,
         )  # fmt: skip
     if as_json:

@@ -60,7 +60,9 @@ class Commutes:
 
     name: ClassVar[str] = "commutes"
     record: ClassVar[str] = "job"
-    uses: ClassVar[str] = "a release of commutes is read with flows(), evaluated, verified and mapped"
+    uses: ClassVar[str] = (
+        "a release of commutes is read with flows(), asked, exported by area, evaluated, verified and mapped"
+    )
     other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
     domain_file: ClassVar[str] = PLACES
     resumed_with: ClassVar[str] = " --places FILE"
@@ -258,6 +260,18 @@ class Commutes:
             )
         source = confidential if self.is_source(confidential) else self.open(confidential, release.places)
         return Evaluation(utility=evaluate_commutes(release, source))
+
+    def ask(self, release: CommuteRelease, question: str, *, level: float, before: CommuteRelease | None) -> Any:
+        from understudy.commutes.answers.asking import ask_commutes
+
+        return ask_commutes(release, question, level=level, before=before)
+
+    def export(self, release: CommuteRelease, folder: Path, asked: Mapping[str, Any]) -> Path:
+        from understudy.commutes.answers.area_files import export_areas
+
+        if asked.get("population") is not None:
+            raise InputError("population is for tables of people with weights; leave it out for a release of commutes.")
+        return export_areas(release, folder, to=asked["to"], by=asked.get("by"), outlines=asked.get("outlines"))
 
     def compared(self, results: Sequence[tuple[str, CommuteRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
         return {}

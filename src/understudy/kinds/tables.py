@@ -364,6 +364,18 @@ class Tables:
             risk=evaluate_risk(comparison, progress=attacking) if "risk" in asked.parts else Section(),
         )
 
+    def ask(self, release: Release, question: str, *, level: float, before: Release | None) -> None:  # noqa: ARG002
+        """The questions of tables are those of ``inference``."""
+        if before is not None:
+            raise InputError("before is for releases of commutes; compare tables of people by their answers.")
+
+    def export(self, release: Release, folder: Path, asked: Mapping[str, Any]) -> Path:
+        from understudy.release.export import export_table
+
+        if asked.get("by") is not None or asked.get("outlines") is not None:
+            raise InputError("by and outlines are for releases of commutes; leave them out for a table of people.")
+        return export_table(release, folder, to=asked["to"], population=asked.get("population"))
+
     def compared(self, results: Sequence[tuple[str, Release, Evaluation]]) -> dict[str, pa.Table]:
         """``tradeoff`` (utility against epsilon) and, where all were attacked, ``risk_by_epsilon``."""
         from understudy.evaluation.risk import risk_against_epsilon

@@ -7,7 +7,6 @@ its own: a release folder holds what its manifest lists and nothing else.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +16,17 @@ from typing import Any, Literal, TypeGuard
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.core.folders import as_path, publish_folder, release_above
+from understudy.core.folders import publish_folder, release_above
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.survey_design import calibrated_column
 from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
-from understudy.release.folder import NO_PERSON, read_release
+from understudy.release.folder import NO_PERSON
 from understudy.release.population import population as of_people
 from understudy.release.readme import one_line
-from understudy.release.table_release import Release, require_table
+from understudy.release.table_release import Release
 
 README = "README.txt"
 EMPTY_LEVEL = "(empty text)"  # a value label cannot be empty
@@ -110,69 +109,15 @@ LIMITS = {
 }
 
 
-def export(
-    release: Release | str | os.PathLike[str],
-    *,
-    to: str,
-    out: str | os.PathLike[str] | None = None,
-    population: int | None = None,
-) -> Path:
-    """Write a release as files for other programs, into a new folder.
-
-    CSV holds the values as they are and an empty field for missing. Stata and SPSS get codes with value labels: a level
-    that is a whole number is its own code, a text level gets its number in the schema's order (from 1) with the text as
-    label, false and true are 0 and 1. Dates are dates, and missing is the format's own missing value. Names that the
-    format cannot hold are shortened by a rule that README.txt in the folder states with every name it changed.
-
-    Parameters
-    ----------
-    release
-        The release, or its folder.
-    to
-        The format: ``csv``, ``dta`` (Stata) or ``sav`` (SPSS).
-    out
-        The new folder; by default ``RELEASE-csv`` and the like, beside the release.
-    population
-        For a release with weights: write so many rows that stand for equally many people each, without a weight (see
-        ``understudy.population``).
-
-    Returns
-    -------
-    Path
-        Where the folder is.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such format.
-    InputError
-        If the folder exists or cannot be written, or the format cannot hold the table.
-
-    Examples
-    --------
-    >>> import tempfile, understudy as us
-    >>> from understudy.demo.people import make_people, small_schema
-    >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())
-    >>> sorted(file.name for file in us.export(table, to="csv", out=tempfile.mkdtemp() + "/csv").iterdir())
-    ['README.txt', 'synthetic_1.csv']
-    """
+def export_table(release: Release, folder: Path, *, to: str, population: int | None = None) -> Path:
+    """Write a table of people into a new folder; see ``understudy.export``."""
     if to not in WRITERS:
         raise unknown_name("format", str(to), WRITERS)
-    if isinstance(release, Release):
-        found = release
-        if out is None:
-            raise InputError("say where the export goes: out= names a new folder.")
-        folder = Path(out)
-    else:
-        place = Path(os.path.abspath(as_path(release, "the release")))
-        found = require_table(read_release(place), "export")
-        folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
     if (inside := release_above(folder)) is not None:
         raise InputError(
             f"{folder} lies in the release {inside}, which holds nothing but its own files; choose another."
         )
-    if population is not None:
-        found = of_people(found, rows=population)
+    found = release if population is None else of_people(release, rows=population)
     columns = all_attributes(found.schema)
     names = {attribute.name: attribute.name for attribute in columns}
     length = LIMITS[to].name if to in LIMITS else 0

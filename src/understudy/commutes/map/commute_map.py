@@ -205,6 +205,9 @@ def render(
                 "promise": promise_text(one.statement),
                 "noRanges": one.flows.why_no_law,
                 "off": None if one.flows.law is None or one.flows.law.off is None else asdict(one.flows.law.off),
+                "offOutside": None
+                if one.flows.law is None or one.flows.law.off_outside is None
+                else asdict(one.flows.law.off_outside),
                 "pairs": None if one.flows.pairs is None else asdict(one.flows.pairs),
             }
             for one in shown
@@ -268,7 +271,10 @@ def _map_flows(
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
-        law = replace(law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy))
+        law = replace(
+            law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy),
+            off_outside=off_alike(release, copy, outside=True),
+        )  # fmt: skip
     pairs = pair_noise(release, copy)
     if pairs is not None:
         why = whole_areas_only(list(release.places.areas)[pairs.level])
@@ -305,8 +311,8 @@ def _kept_places(count: int, tables: list[Jobs]) -> tuple[NDArray[np.int64], NDA
 def _map_places(places: Places, kept: NDArray[np.int64]) -> MapPlaces:
     return MapPlaces(
         ids=[value.decode() for value in places.ids[kept]],
-        latitude=places.latitude[kept],
-        longitude=places.longitude[kept],
+        latitude=np.where(places.inside, places.latitude, np.nan)[kept],  # of homes outside only rough ones are known
+        longitude=np.where(places.inside, places.longitude, np.nan)[kept],
         names=None if places.names is None else [str(name) for name in places.names[kept]],
         areas={level: [value.decode() for value in areas[kept]] for level, areas in places.areas.items()},
     )

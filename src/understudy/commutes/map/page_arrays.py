@@ -55,12 +55,14 @@ class SharedError:
 class MapLaw:
     """How the counts of each place as a workplace came about: the share of its jobs that follows the public model, the
     variance of a count in units of a binomial one, and how many zones of homes it tells apart. ``off`` is the possible
-    error of the model that all workplaces share, where the release has measured it."""
+    error of the model that all workplaces share, where the release has measured it; ``off_outside`` that of homes
+    outside."""
 
     model: Floats
     noise: Floats
     cells: Integers
     off: SharedError | None = None
+    off_outside: SharedError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
