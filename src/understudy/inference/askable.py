@@ -16,7 +16,14 @@ from typing import Any
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
 from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
-from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records, whole_prior
+from understudy.inference.evidence import (
+    is_partial,
+    is_plain,
+    nothing_known,
+    possible_cells,
+    public_records,
+    whole_prior,
+)
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
 from understudy.inference.validity import validity_of
@@ -229,7 +236,7 @@ def _width(release: Release, wanted: Margin) -> float | None:
     if release.provenance.draws:
         if not records:
             return None
-        if is_plain(release):
+        if is_plain(release) or is_partial(release):
             return Z * sqrt(chance * (1 / records + 1 / sum(release.rows)))
         copies = [draw["mechanisms"][0] for draw in release.provenance.draws]
         noise = 0.0

@@ -125,6 +125,10 @@ def by_rule(
     if estimand.of_counts and chosen.startswith("T_s"):
         # A count is of the records themselves, not of the population they are a sample of.
         combined = replace(combined, variance=combined.variance - kappa * combined.within)
+    if estimand.of_counts and chosen == "T_p":
+        # For the same reason. What is left is the difference between copies, with its own degrees of freedom.
+        left, freedom = combined.variance - combined.within, np.full_like(combined.freedom, release.copies - 1)
+        combined = replace(combined, variance=left, freedom=freedom)
     low, high = np.clip(combined.interval(level), *estimand.bounds)
     value = combined.value
     if estimand.whole:

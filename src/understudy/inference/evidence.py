@@ -115,6 +115,12 @@ def is_plain(release: Release) -> bool:
     return bool(mechanisms) and all(name == "plain_multinomial" for name in mechanisms)
 
 
+def is_partial(release: Release) -> bool:
+    """Whether the tables hold real values beside drawn ones, so that rule T_p reads them."""
+    mechanisms = [one["mechanism"] for draw in release.provenance.draws for one in draw["mechanisms"]]
+    return bool(mechanisms) and all(name == "partial" for name in mechanisms)
+
+
 def public_records(release: Release) -> int | None:
     """The number of records behind a release, if the release makes it public."""
     provenance = release.provenance

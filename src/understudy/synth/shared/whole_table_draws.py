@@ -15,6 +15,7 @@ from understudy.core.table import CodedTable
 from understudy.errors import InputError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.cart_draw import CartDraw
+from understudy.privacy.mechanisms.partial_draw import PartialDraw
 from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
 from understudy.privacy.mechanisms.saturated_draw import SaturatedDraw
 from understudy.privacy.promise.event import NoNoise
@@ -44,7 +45,7 @@ def draw_copies(
     plan: Plan,
     schema: Schema,
     gate: Gate,
-    mechanism: CartDraw | SaturatedDraw | ReverseMappedDraw,
+    mechanism: CartDraw | SaturatedDraw | ReverseMappedDraw | PartialDraw,
     *,
     rows_drawn: str,
     warning: str,
