@@ -21,6 +21,7 @@ from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
 from understudy.privacy.mechanisms.saturated_draw import SaturatedDraw
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
+from understudy.privacy.mechanisms.uniques_removed import UniquesRemoved
 
 NOISE_ON_TABLES: tuple[type, ...] = (Geometric, DiscreteGaussian, SparseGeometric, Exact)
 CODES_FOUND: tuple[type, ...] = (StabilityThreshold,)
@@ -31,6 +32,7 @@ TABLE_DRAWS: tuple[type, ...] = (
     CartDraw,
     SaturatedDraw,
     PartialDraw,
+    UniquesRemoved,
 )
 FLOW_DRAWS: tuple[type, ...] = (CellUrn, ShrunkUrn, AcceptingUrn, NoisyCells, MixedCells)
 

@@ -18,7 +18,14 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.partial_draw import PartialDraw
 from understudy.privacy.promise.plan import Option, Plan
 from understudy.synth.shared.method import Request, Synthesis, check_request, synthesizers
-from understudy.synth.shared.whole_table_draws import draw_copies, plan_draws, require_rows
+from understudy.synth.shared.whole_table_draws import (
+    check_sdc,
+    draw_copies,
+    plan_draws,
+    require_rows,
+    sdc_notes,
+    sdc_option,
+)
 
 WARNING = (
     "NO GUARANTEE: partially synthetic. Kept values, and how many people have each combination of them, are those of "
@@ -51,8 +58,11 @@ class Partial:
     prior: str = "0"
     """Prior strength in records of each group of people who share the kept values, spread over its possible cells. With
     0 every combination that comes out is that of a real person."""
+    sdc: str = ""
+    """``uniques`` removes rows that repeat a person who is unique in the data. It is no guarantee."""
 
     def __post_init__(self) -> None:
+        check_sdc(self.sdc)
         self._mechanism()  # which checks the options
 
     def _mechanism(self, rows: int | None = None) -> PartialDraw:
@@ -67,8 +77,8 @@ class Partial:
         if kept == schema.names:
             raise InputError("keep names every attribute: nothing is left to draw, and the release would be the data.")
         require_rows(request)
-        options: dict[str, Option] = {"keep": self.keep, "real": self.real, "prior": self.prior}
-        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING,))
+        options: dict[str, Option] = {"keep": self.keep, "real": self.real, "prior": self.prior, **sdc_option(self.sdc)}
+        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING, *sdc_notes(self.sdc)))
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         return draw_copies(
@@ -78,4 +88,5 @@ class Partial:
             self._mechanism(plan.rows),
             rows_drawn="kept values are real, the others drawn among the people who share them (each copy anew)",
             warning=WARNING,
+            sdc=self.sdc,
         )
