@@ -21,6 +21,7 @@ from understudy.cli.options import (
     MethodOptions,
     Must,
     Rows,
+    Sdc,
     files_of,
     read_method_options,
 )
@@ -63,6 +64,7 @@ def _request(
     rows: int | None,
     must: Path | None,
     option: list[str] | None,
+    sdc: bool = False,
 ) -> dict[str, Any]:
     """What was asked for, under the names of ``api.plan``; whatever was not said is left out."""
     asked = {
@@ -73,7 +75,7 @@ def _request(
         "rows": rows,
         "must": None if must is None else api.read_must(must),
     }
-    options = read_method_options(option)
+    options = read_method_options(option) | ({"sdc": "uniques"} if sdc else {})
     for name in options:
         if name in (*asked, "records", "schema"):
             raise InputError(f"--option {name} is not a setting of a method; say --{name}.")
@@ -97,6 +99,7 @@ def plan(
         int | None, typer.Option(help="Rows of the confidential table, where that number is public and needed.")
     ] = None,
     option: MethodOptions = None,
+    sdc: Sdc = False,
     criteria: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="What you demand of the release (TOML); the report says what is met."),
@@ -115,7 +118,7 @@ def plan(
     people.toml --plan plan.toml --out release/`
     """
     asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option)  # fmt: skip
+                     option=option, sdc=sdc)  # fmt: skip
     public = _domain(schema, places, outside)
     demanded = None if criteria is None else api.read_criteria(criteria)
     made = us.plan(public, records=records, i_know=i_know, criteria=demanded, **asked)
@@ -168,6 +171,7 @@ def synthesize(
     rows: Rows = None,
     must: Must = None,
     option: MethodOptions = None,
+    sdc: Sdc = False,
     plan_file: Annotated[
         Path | None, typer.Option("--plan", help="Run exactly this reviewed plan; it settles method, budget and unit.")
     ] = None,
@@ -196,7 +200,7 @@ def synthesize(
     target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
     asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option)  # fmt: skip
+                     option=option, sdc=sdc)  # fmt: skip
     public = _domain(schema, places, outside)
     agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":

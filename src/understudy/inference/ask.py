@@ -22,7 +22,7 @@ from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_meth
 from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling, without_selection
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
-from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
+from understudy.inference.evidence import Drawn, Evidence, check_prior, is_partial, is_plain, public_records
 from understudy.inference.joined_tables import (
     ANY_QUESTION,
     APART,
@@ -133,10 +133,15 @@ def _answered(
         return by_rule(release, estimand, level=level, synthesis=synthesis, records=records, rule=rule, outside=True)
     if synthesis is not None or records is not None:
         raise InputError("this release states how it was made; leave out synthesis and records.")
-    if is_plain(release):
+    if is_plain(release) or is_partial(release):
         _check_nothing_drawn(prior, draws)
-        known = public_records(release)
-        return by_rule(release, estimand, level=level, synthesis="simple", records=known, rule=rule, outside=False)
+        known, made = public_records(release), "simple" if is_plain(release) else "partial"
+        if made == "partial" and set(release.rows) != {known}:
+            raise UnsupportedError(
+                "rule T_p is for partially synthetic tables with one row for each record; this release is a sample of "
+                "such tables, or its number of records is not public. Synthesize without rows, under unit replace."
+            )
+        return by_rule(release, estimand, level=level, synthesis=made, records=known, rule=rule, outside=False)
     if rule in OF_POSTERIOR_DRAWS and has_posterior_draws(release):
         _check_nothing_drawn(prior, draws)
         known = public_records(release)

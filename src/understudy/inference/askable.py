@@ -16,7 +16,14 @@ from typing import Any
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
 from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
-from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records
+from understudy.inference.evidence import (
+    is_partial,
+    is_plain,
+    nothing_known,
+    possible_cells,
+    public_records,
+    whole_prior,
+)
 from understudy.inference.joined_tables import as_first_made, tables_that_joined
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
@@ -231,14 +238,12 @@ def _width(release: Release, wanted: Margin) -> float | None:
     if release.provenance.draws:
         if not records:
             return None
-        if is_plain(release):
+        if is_plain(release) or is_partial(release):
             return Z * sqrt(chance * (1 / records + 1 / sum(release.rows)))
-        from understudy.core.exact_numbers import from_text
-
         copies = [draw["mechanisms"][0] for draw in release.provenance.draws]
         noise = 0.0
         for law, rows in zip(copies, release.rows, strict=True):
-            whole = float(from_text(law["prior"], "prior")) * schema.cells()
+            whole = whole_prior(law, schema)
             noise += chance * (1 / max(rows, 1) + 1 / (whole + records)) * ((whole + records) / records) ** 2
         return Z * sqrt(noise / len(copies) ** 2 + chance / records)
     people = float(records) if records else estimated_records(release)

@@ -495,7 +495,7 @@ def _draws_are_charged(release: Release) -> str:
                     "does not have."
                 )
             mechanism = DirichletDraw.from_json(stated, loss)
-            facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
+            facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size, domain=domain)
             asked.append((mechanism, facts))
         if asked:
             _require_drawn(release, copy, draw, strata, records)

@@ -63,6 +63,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "split": ("equal",),
     "rows_by": ("multinomial",),
     "prior": ("40",),
+    "weights": ("sex = 1 3",),
     "coarsen": ("none", "area:row", "areas:place:2,row"),
     "cut_miles": ("6",),
     "rule": ("accept_reject", "theorem"),

@@ -515,7 +515,7 @@ class Gate(DiscoveringGate):
             records = [self.records if self.unit.public_total and not strata else None] * len(domains)
         unit = row_unit(self.unit, strata)
         return [
-            TableFacts(unit=unit, cells=domain.possible, records=size)
+            TableFacts(unit=unit, cells=domain.possible, records=size, domain=domain)
             for domain, size in zip(domains, records, strict=True)
         ]
 
