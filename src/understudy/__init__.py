@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from understudy.release import read_release as read_release
     from understudy.release import sign as sign
     from understudy.release import wrap as wrap
-    from understudy.release.export import export as export
+    from understudy.api.exports import export as export
     from understudy.release.manifest import read_manifest as read_manifest
     from understudy.release.population import population as population
     from understudy.reporting.build import report as report
@@ -144,7 +144,7 @@ _HOME = {
     "understudy.auditing.transition_matrix": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.promise.plan": ("Plan", "read_plan", "write_plan"),
-    "understudy.release.export": ("export",),
+    "understudy.api.exports": ("export",),
     "understudy.release.manifest": ("read_manifest",),
     "understudy.release.population": ("population",),
     "understudy.reporting.build": ("report",),
