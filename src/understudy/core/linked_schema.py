@@ -27,7 +27,7 @@ REFERENCE, PARTNER, CHILD, OTHER, MEMBER = "reference", "partner", "child", "oth
 ROLES = (REFERENCE, PARTNER, CHILD, OTHER)
 ONE = (REFERENCE, PARTNER)  # roles that one member has at most
 SECOND = {CHILD: "sibling", MEMBER: "fellow"}  # the slot of a second member of the same role
-SIZE, COMPOSITION, ROLE = "size", "composition", "role"
+SIZE, COMPOSITION, CHILDREN, ROLE = "size", "composition", "children", "role"
 NONE = "none"  # what a slot holds that nobody fills
 LARGEST_HOUSEHOLD = 1000
 MOST_COMPOSITIONS = 5000
@@ -244,7 +244,7 @@ class LinkedSchema:
         _ = self.wide  # raises where a rule cannot be carried out
 
     def _check_names(self) -> None:
-        taken = [self.household_id, SIZE, COMPOSITION, *self.households.names, *(one.name for one in self.derived)]
+        taken = [self.household_id, SIZE, COMPOSITION, CHILDREN, *self.households.names, *(one.name for one in self.derived)]
         for name in taken:
             if taken.count(name) > 1:
                 raise SchemaError(f"households have two columns called '{name}'; give each a name of its own.")
@@ -345,6 +345,9 @@ class LinkedSchema:
             Attribute(name=SIZE, levels=tuple(range(1, self.at_most + 1)), ordered=True),
             Attribute(name=COMPOSITION, levels=tuple(self.composition_name(kind) for kind in self.kinds)),
         ]
+        if self.numbers_of(CHILD):
+            levels = tuple(range(max(self.numbers_of(CHILD)) + 1))
+            attributes.append(Attribute(name=CHILDREN, levels=levels, ordered=True))
         for slot in self.slots:
             for name in self.attributes_of(slot):
                 attributes.append(_slot_attribute(self.members[name], slot.column(name), self.always_filled(slot)))
@@ -357,6 +360,13 @@ class LinkedSchema:
         zeros += self._zeros_across(named)
         return Schema(attributes=tuple(attributes), impossible=tuple(zeros))
 
+    def numbers_of(self, role: str) -> tuple[int, ...]:
+        """How many members of a role each composition has; nothing where no household has any."""
+        if role not in self.role_names:
+            return ()
+        place = self.role_names.index(role)
+        return tuple(one[place] for one in self.kinds) if any(one[place] for one in self.kinds) else ()
+
     def none_code(self, attribute: str) -> int:
         """The code of an empty slot."""
         one = self.members[attribute]
@@ -364,10 +374,14 @@ class LinkedSchema:
 
     def _zeros_of_size(self) -> Iterator[Impossible]:
         names = [self.composition_name(kind) for kind in self.kinds]
-        for size in range(1, self.at_most + 1):
-            others = tuple(name for name, count in zip(names, self.sizes, strict=True) if count != size)
-            if others:
-                yield _zero(SIZE, (str(size),), COMPOSITION, others)
+        counted = [(SIZE, self.sizes.tolist(), range(1, self.at_most + 1))]
+        if children := self.numbers_of(CHILD):
+            counted.append((CHILDREN, list(children), range(max(children) + 1)))
+        for column, counts, numbers in counted:
+            for number in numbers:
+                others = tuple(name for name, count in zip(names, counts, strict=True) if count != number)
+                if others:
+                    yield _zero(column, (str(number),), COMPOSITION, others)
 
     def _zeros_of_slots(self, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
         """A slot is empty exactly where the composition says so: told by its anchor, which the others follow."""
@@ -427,6 +441,10 @@ class LinkedSchema:
                 yield from _pairs(
                     named, column, reference, lambda a, b, w=within: a[0] - b[1] > w or b[0] - a[1] > w
                 )
+                if roles.partner_sex == "other":
+                    mine, theirs = slot.column(roles.sex), f"{REFERENCE}_{roles.sex}"
+                    for name in named[theirs].code_names:
+                        yield _zero(mine, (name,), theirs, (name,))
                 early = tuple(
                     name for name, (_, high) in zip(named[column].code_names, _ranges(named[column]), strict=False)
                     if high < roles.adult

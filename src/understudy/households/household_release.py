@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.folders import as_path
-from understudy.core.linked_schema import COMPOSITION, ROLE, SIZE, HouseholdDerived, LinkedSchema
+from understudy.core.linked_schema import (
+    CHILD,
+    CHILDREN,
+    COMPOSITION,
+    MEMBER,
+    ROLE,
+    SIZE,
+    HouseholdDerived,
+    LinkedSchema,
+)
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute
@@ -22,6 +31,7 @@ from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError
 from understudy.households.linked_table import LinkedTable
+from understudy.households.shared.family_method import base_method
 from understudy.households.source import impossible_households
 from understudy.models.published_model import Fitted
 from understudy.release.folder import write_release
@@ -151,13 +161,18 @@ class HouseholdRelease:
 
         The member in a slot is chosen at random among those of its role, by words that everybody can repeat.
         """
+        schema = self.schema
+        numbers = {MEMBER: (SIZE, tuple(range(1, schema.at_most + 1)))}
+        if children := schema.numbers_of(CHILD):
+            numbers[CHILD] = (CHILDREN, tuple(range(max(children) + 1)))
         return Release(
-            schema=self.schema.wide,
+            schema=schema.wide,
             tables=tuple(_wide_frame(self.linked(copy), copy) for copy in range(1, self.copies + 1)),
             measurements=self.measurements,
             statement=self.statement,
-            provenance=self.provenance,
+            provenance=replace(self.provenance, method=base_method(self.provenance.plan)),
             fitted=self.fitted,
+            numbers=numbers,
         )
 
     def write(self, path: str | Path, *, overwrite: bool = False, csv: bool = False) -> Path:

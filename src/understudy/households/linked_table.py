@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.linked_schema import COMPOSITION, SIZE, LinkedSchema
+from understudy.core.linked_schema import CHILD, CHILDREN, COMPOSITION, SIZE, LinkedSchema
 from understudy.core.table import CodedTable, Codes
 from understudy.errors import InputError
 
@@ -83,6 +83,8 @@ class LinkedTable:
         columns: dict[str, Codes] = dict(self.households.columns)
         columns[SIZE] = (schema.sizes[self.compositions] - 1).astype(np.int64)
         columns[COMPOSITION] = self.compositions
+        if children := schema.numbers_of(CHILD):
+            columns[CHILDREN] = np.array(children)[self.compositions]
         in_slots = self.in_slots(words)
         for slot in schema.slots:
             chosen, always = in_slots[slot.name], schema.always_filled(slot)

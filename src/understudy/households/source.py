@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import Counts, SparseCounts
 from understudy.core.linked_schema import (
+    CHILDREN,
     COMPOSITION,
     PARTNER,
     REFERENCE,
@@ -464,5 +465,5 @@ def impossible_households(linked: LinkedTable) -> int:
 
 
 def _is_built_in(names: tuple[str, ...]) -> bool:
-    """Whether a structural zero only says which slots are empty."""
-    return SIZE in names and COMPOSITION in names
+    """Whether a structural zero only says which sizes and numbers a composition has."""
+    return COMPOSITION in names and bool({SIZE, CHILDREN} & set(names))

@@ -15,7 +15,7 @@ from understudy.models.published_model import Fitted
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Plan
-from understudy.synth.shared.method import Request
+from understudy.synth.shared.method import Request, configure_from
 
 HOUSEHOLD, PERSON = "household", "person"
 
@@ -52,6 +52,11 @@ class FamilySynthesizer(Protocol):
     inference: ClassVar[str]
     """What ``infer`` may call its answers at best."""
 
+    @property
+    def base(self) -> str:
+        """The method of tables that measures the rows of households."""
+        ...
+
     def plan(self, schema: LinkedSchema, request: Request) -> Plan:
         """Plan everything that the run will do, from public facts only."""
         ...
@@ -62,6 +67,14 @@ class FamilySynthesizer(Protocol):
 
 
 family_synthesizers: Registry[type[FamilySynthesizer]] = Registry("method", "understudy.households.methods")
+
+
+def base_method(plan: Plan | None) -> str:
+    """The method of tables that measured the rows of households, for what may be concluded from them."""
+    if plan is None or plan.method not in family_synthesizers:
+        return ""
+    made: FamilySynthesizer = configure_from(family_synthesizers, plan.method, plan.options)
+    return made.base
 
 
 def unit_of(schema: LinkedSchema, unit: Unit | str) -> Unit:
