@@ -244,7 +244,8 @@ class LinkedSchema:
         _ = self.wide  # raises where a rule cannot be carried out
 
     def _check_names(self) -> None:
-        taken = [self.household_id, SIZE, COMPOSITION, CHILDREN, *self.households.names, *(one.name for one in self.derived)]
+        derived = [one.name for one in self.derived]
+        taken = [self.household_id, SIZE, COMPOSITION, CHILDREN, *self.households.names, *derived]
         for name in taken:
             if taken.count(name) > 1:
                 raise SchemaError(f"households have two columns called '{name}'; give each a name of its own.")
@@ -438,9 +439,7 @@ class LinkedSchema:
                 yield from _pairs(named, column, reference, lambda a, b, y=younger: b[1] - a[0] < y)
             elif slot.role == PARTNER:
                 within = roles.partner_within
-                yield from _pairs(
-                    named, column, reference, lambda a, b, w=within: a[0] - b[1] > w or b[0] - a[1] > w
-                )
+                yield from _pairs(named, column, reference, lambda a, b, w=within: a[0] - b[1] > w or b[0] - a[1] > w)
                 if roles.partner_sex == "other":
                     mine, theirs = slot.column(roles.sex), f"{REFERENCE}_{roles.sex}"
                     for name in named[theirs].code_names:
@@ -507,7 +506,7 @@ def _slot_attribute(attribute: Attribute, name: str, always: bool) -> Attribute:
     """An attribute of a member in a slot, with a code for an empty slot unless the slot is always filled."""
     common = {"name": name, "missing": attribute.missing, "label": attribute.label}
     if NONE in attribute.code_names:
-        raise SchemaError(f"attribute '{attribute.name}' has the value '{NONE}', which means no member here; rename it.")
+        raise SchemaError(f"attribute '{attribute.name}' has the value '{NONE}', which stands for nobody; rename it.")
     if attribute.kind == "numeric" and not any(isinstance(code, str) for code, _ in attribute.special):
         special = attribute.special if always else (*attribute.special, (NONE, NONE))
         return Attribute(
@@ -534,7 +533,9 @@ def _ranges(attribute: Attribute) -> list[Range]:
     return [(low, high if place == last else high - step) for place, (low, high) in enumerate(pairwise(edges))]
 
 
-def _pairs(named: Mapping[str, Attribute], first: str, second: str, wrong: Callable[[Range, Range], bool]) -> Iterator[Impossible]:
+def _pairs(
+    named: Mapping[str, Attribute], first: str, second: str, wrong: Callable[[Range, Range], bool]
+) -> Iterator[Impossible]:
     """Structural zeros of two numeric columns, bin by bin, where ``wrong`` says so of their ranges."""
     if first not in named or second not in named:
         return
@@ -543,5 +544,3 @@ def _pairs(named: Mapping[str, Attribute], first: str, second: str, wrong: Calla
         bad = [number for number, theirs in enumerate(_ranges(other)) if wrong(mine, theirs)]
         if bad:
             yield _zero(first, _names(one, (place,)), second, _names(other, bad))
-
-

@@ -157,8 +157,7 @@ def _linked(data: Mapping[str, Any], folder: Path) -> LinkedSchema:
         beyond=child.get("beyond", "error"),
         roles=_roles(data["roles"]) if "roles" in data else None,
         across=tuple(
-            Impossible(conditions=schema_file.conditions_of(table, "impossible across members"))
-            for table in rules[""]
+            Impossible(conditions=schema_file.conditions_of(table, "impossible across members")) for table in rules[""]
         ),
         orders=orders,
         derived=tuple(_derived(table, parent["name"]) for table in schema_file.tables_in(data, "derived")),

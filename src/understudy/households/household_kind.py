@@ -28,6 +28,7 @@ from understudy.households.household_release import (
     no_draw,
     readme_text,
 )
+from understudy.households.more_households import export_households, sample_households
 from understudy.households.shared.family_method import FamilySynthesizer, family_synthesizers, unit_of
 from understudy.households.source import HomesSource, HouseholdSource, open_households
 from understudy.privacy.gate.gate import Gate
@@ -47,7 +48,6 @@ from understudy.synth.shared.method import Request, configure_from
 
 SCHEMA = "schema.toml"
 DEFAULT_METHOD = "families"
-WHOLE = "A household is protected with all its members, and so is every member"
 
 
 class Households:
@@ -249,6 +249,16 @@ class Households:
 
         source = confidential if isinstance(confidential, HouseholdSource) else self.open(confidential, release.schema)
         return evaluate_households(release, source, asked)
+
+    # What only this kind does in its own way.
+
+    def sample_again(self, release: HouseholdRelease, *, rows: int, copies: int, stream: Stream) -> HouseholdRelease:
+        """More households from the model of a release, at no cost; ``rows`` are households."""
+        return sample_households(release, rows=rows, copies=copies, stream=stream)
+
+    def export(self, release: HouseholdRelease, folder: Path, *, to: str) -> Path:
+        """Both tables, and both joined, as files for other programs."""
+        return export_households(release, folder, to=to)
 
     def compared(self, results: Sequence[tuple[str, HouseholdRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
         return {}

@@ -211,7 +211,7 @@ class PublicWords:
 
     def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
         seed = [ord(letter) for letter in "/".join(map(str, purpose))]
-        return np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)  # noqa: NPY002 - no privacy in it
+        return np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)
 
 
 def _wide_frame(linked: LinkedTable, copy: int) -> pa.Table:

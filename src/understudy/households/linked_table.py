@@ -68,9 +68,7 @@ class LinkedTable:
         """For each slot the member that stands in it, -1 where nobody does."""
         place, found = self.numbered(words), {}
         for slot in self.schema.slots:
-            here = np.flatnonzero(
-                (self.role == self.schema.role_names.index(slot.role)) & (place == int(slot.second))
-            )
+            here = np.flatnonzero((self.role == self.schema.role_names.index(slot.role)) & (place == int(slot.second)))
             found[slot.name] = np.full(self.households.rows, -1, dtype=np.int64)
             found[slot.name][self.owner[here]] = here
         return found

@@ -164,7 +164,9 @@ def open_households(data: Any, schema: LinkedSchema, **reading: Any) -> Househol
     given = {name: value for name, value in reading.items() if value not in (None, "", False) and name != "unit_id"}
     for name in given:
         if name not in READING:
-            raise UnsupportedError(f"{name} is not offered for linked tables; files and frames are read on this machine.")
+            raise UnsupportedError(
+                f"{name} is not offered for linked tables; files and frames are read on this machine."
+            )
     tables = _tables_of(data, schema)
     readers = {name: _reader(tables[name], described, given) for name, described in _parts(schema, tables).items()}
     for name, described in _parts(schema, tables).items():

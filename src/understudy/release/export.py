@@ -25,6 +25,7 @@ from understudy.engines.reading.statfiles import pyreadstat_module
 from understudy.errors import InputError, MissingExtraError, unknown_name
 from understudy.release.csv_file import write_csv
 from understudy.release.folder import NO_PERSON, read_release
+from understudy.release.kind import kind_of_release
 from understudy.release.population import population as of_people
 from understudy.release.readme import one_line
 from understudy.release.table_release import Release, require_table
@@ -158,15 +159,18 @@ def export(
     """
     if to not in WRITERS:
         raise unknown_name("format", str(to), WRITERS)
-    if isinstance(release, Release):
-        found = release
-        if out is None:
-            raise InputError("say where the export goes: out= names a new folder.")
-        folder = Path(out)
-    else:
-        place = Path(os.path.abspath(as_path(release, "the release")))
-        found = require_table(read_release(place), "export")
-        folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
+    place = Path(os.path.abspath(as_path(release, "the release"))) if isinstance(release, str | os.PathLike) else None
+    read = release if place is None else read_release(place)
+    if place is None and out is None:
+        raise InputError("say where the export goes: out= names a new folder.")
+    folder = place.with_name(f"{place.name}-{to}") if place is not None and out is None else Path(out or "")
+    own = getattr(kind_of_release(read), "export", None)
+    if own is not None:  # a kind whose tables belong together
+        if population is not None:
+            raise InputError("population goes with a weight, which this kind of release does not have.")
+        made: Path = own(read, folder, to=to)
+        return made
+    found = require_table(read, "export")
     if (inside := release_above(folder)) is not None:
         raise InputError(
             f"{folder} lies in the release {inside}, which holds nothing but its own files; choose another."

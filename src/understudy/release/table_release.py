@@ -7,7 +7,7 @@ wants all of it, and ``batches`` gives it piece by piece, which is how ``verify`
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path

@@ -123,6 +123,8 @@ def public_tables(schema: LinkedSchema, most_cells: int) -> list[tuple[str, ...]
         wanted += [(CHILDREN, slots[CHILD].column(anchor)), *((name, CHILDREN) for name in own)]
     wanted += [(slot.column(anchor), slot.column(name)) for slot in slots.values() if not slot.second
                for name in members[1:]]  # fmt: skip
+    for slot in (main, slots.get(PARTNER)):
+        wanted += [] if slot is None else [tuple(map(slot.column, pair)) for pair in combinations(members[1:], 2)]
     for other in (PARTNER, CHILD):
         if other in slots:
             wanted += [(main.column(name), slots[other].column(name)) for name in members[1:]]

@@ -91,5 +91,3 @@ def _another(
         changed |= drawn
     # Where the model has no such household, the new member is like the first, which is possible.
     return {name: np.where(there, codes, given[name]).astype(np.int64) for name, codes in changed.items()}
-
-
