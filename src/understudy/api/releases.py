@@ -335,7 +335,7 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     release
         A release whose model or noisy tables are public.
     rows
-        Rows of each new table.
+        Rows of each new table; of a release of households, how many households.
     copies
         How many tables.
 
@@ -360,9 +360,12 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     2000
     """
     from understudy.privacy.randomness.streams import SecureStream
+    from understudy.release.kind import kind_of_release
     from understudy.release.sampling import sample_again
 
-    return sample_again(release, rows=rows, copies=copies, stream=SecureStream())
+    own = getattr(kind_of_release(release), "sample_again", sample_again)  # a kind may draw in its own way
+    larger: Release = own(release, rows=rows, copies=copies, stream=SecureStream())
+    return larger
 
 
 def write_sample(
@@ -426,10 +429,15 @@ def write_sample(
     2000
     """
     from understudy.privacy.randomness.streams import SecureStream
+    from understudy.release.kind import kind_of_release
     from understudy.release.sampling import sample_to
 
     if engine not in (None, DEFAULT_ENGINE, "spark"):
         raise unknown_name("engine", str(engine), (DEFAULT_ENGINE, "spark"))
+    own = getattr(kind_of_release(release), "sample_again", None)
+    if own is not None and engine != "spark":  # a kind that draws in its own way
+        larger = own(release, rows=rows, copies=copies, stream=SecureStream())
+        return Path(larger.write(out, overwrite=overwrite, csv=csv))
     if engine != "spark":
         if master is not None or allow_insecure_cluster:
             raise InputError("master and allow_insecure_cluster go with engine 'spark'.")

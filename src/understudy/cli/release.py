@@ -154,8 +154,8 @@ def export(
     """
     with working("writing"):
         target = us.export(
-            folder, to=to, out=None if out is None else output_path(out), population=population, by=by, outlines=outlines,
-            unverified=unverified,
+            folder, to=to, out=None if out is None else output_path(out), population=population, by=by,
+            outlines=outlines, unverified=unverified,
         )  # fmt: skip
     files = sorted(file.name for file in target.iterdir())
     if as_json:

@@ -27,6 +27,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.folders import explained_disk_errors, output_path
+from understudy.core.linked_schema import LinkedSchema
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError
@@ -59,7 +60,7 @@ def _request(
     *,
     method: str | None,
     budget: Definition | None,
-    unit: us.Unit | None,
+    unit: us.Unit | str | None,
     copies: int | None,
     rows: int | None,
     must: Path | None,
@@ -117,8 +118,8 @@ def plan(
     The file can be reviewed and then run exactly as it is: `understudy synthesize people.parquet --schema
     people.toml --plan plan.toml --out release/`
     """
-    asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option, sdc=sdc)  # fmt: skip
+    asked = _request(method=method, budget=budget.read(), unit=who.of_linked() or who.read(), copies=copies, rows=rows,
+                     must=must, option=option, sdc=sdc)  # fmt: skip
     public = _domain(schema, places, outside)
     demanded = None if criteria is None else api.read_criteria(criteria)
     made = us.plan(public, records=records, i_know=i_know, criteria=demanded, **asked)
@@ -196,11 +197,14 @@ def synthesize(
     8.6 --delta 1e-5 --out release/`. A state as LODES publishes it: `understudy synthesize dc_od_main_JT00_2019.csv.gz
     dc_od_aux_JT00_2019.csv.gz --places dc_xwalk.csv.gz --outside state --epsilon 2 --out release/`. Without --unit the
     destination is fixed and the unit is a job.
+
+    Households: a schema with [[table]] reads one flat file, or two linked ones: `understudy synthesize
+    households=h.csv persons=p.csv --schema homes.toml --unit household --epsilon 1 --delta 1e-6 --out release/`
     """
     target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
-    asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option, sdc=sdc)  # fmt: skip
+    asked = _request(method=method, budget=spending, unit=who.of_linked() or who.read(), copies=copies, rows=rows,
+                     must=must, option=option, sdc=sdc)  # fmt: skip
     public = _domain(schema, places, outside)
     agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":
@@ -217,13 +221,13 @@ def synthesize(
         show_release(release, out)
 
 
-def _domain(schema: Path | None, places: Path | None, outside: str | None) -> Schema | Places:
+def _domain(schema: Path | None, places: Path | None, outside: str | None) -> Schema | LinkedSchema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
     if outside is not None and places is None:
         raise InputError("--outside is for commutes, and goes with --places.")
-    return us.read_schema(schema) if schema is not None else us.read_places(places, outside=outside)
+    return us.read_any_schema(schema) if schema is not None else us.read_places(places, outside=outside)
 
 
 def _agreed_plan(file: Path, asked: dict[str, Any]) -> us.Plan:

@@ -47,7 +47,7 @@ from understudy.inference.weighting import (
 from understudy.inference.weighting import weighted as population_of
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
-from understudy.release.table_release import Release
+from understudy.release.table_release import Release, asked_table
 
 __all__ = ["ask", "delta_method"]
 
@@ -85,6 +85,7 @@ def ask(
     ``use`` says what to do with tables that joined the release later: never put them together with earlier ones
     (``apart``), answer from the newest one (``newest``), or use all tables, whoever chose the question (``together``).
     """
+    release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("infer needs a release; read one with understudy.read_release, or wrap a table.")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
@@ -98,7 +99,7 @@ def ask(
     rng = np.random.default_rng() if rng is None else rng
     how: dict[str, Any] = {
         "level": level, "draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule,
-        "rng": rng, "shared": shared, "weight": chosen_weight(release.schema, weighted), "use": use,
+        "rng": rng, "shared": shared, "weight": chosen_weight(release, weighted), "use": use,
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None

@@ -29,7 +29,7 @@ from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
 from understudy.inference.validity import validity_of
 from understudy.release.kind import AnyRelease
-from understudy.release.table_release import Release
+from understudy.release.table_release import Release, asked_table
 
 Z = 1.96
 SHOWN = 40
@@ -163,6 +163,7 @@ class Askables:
 
 def askable(release: AnyRelease, *names: str) -> Askables:
     """What a release can be asked; see ``understudy.questions``."""
+    release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("questions needs a release; read one with understudy.read_release.")
     schema = release.schema

@@ -118,7 +118,7 @@ LIMITS = {
 class Opened:
     """A release that is to be exported, and where the files go."""
 
-    release: AnyRelease
+    release: Any  # of whatever kind
     folder: Path
     source: Path | None  # its folder; None: it was never written
     verified: bool  # whether it passed every check of ``understudy verify``; one that was never written has none
