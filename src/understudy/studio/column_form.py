@@ -117,8 +117,9 @@ def column_from(column: Column, fields: Mapping[str, str]) -> Column:
     if kept.density == "log" and (said.get("bounds") or _not_positive(said.get("edges", ()))):
         kept = replace(kept, density="uniform")
     # Bounds and edges exclude each other, and what goes with bounds has no meaning beside edges.
-    without = {} if kind == LEVELS or said["bounds"] else {"spikes": (), "cuts": (), "scale": None, "measured_in": ""}
-    return replace(column, attribute=replace(kept, **without, **said), reviewed=True)
+    if kind != LEVELS and not said["bounds"]:
+        said |= {"spikes": (), "cuts": (), "scale": None, "measured_in": ""}
+    return replace(column, attribute=replace(kept, **said), reviewed=True)
 
 
 def _levels(name: str, fields: Mapping[str, str], before: Attribute | None) -> dict[str, Any]:

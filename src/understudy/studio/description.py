@@ -47,7 +47,8 @@ class Description:
             base=draft.schema,
             columns=_columns(draft.schema, reviewed=False),
             remarks=draft.remarks,
-            about_file=draft.about_file,
+            # What is said of a column is said again in its own remarks.
+            about_file=tuple(one for one in draft.about_file if one.text.partition(":")[0] not in draft.schema.names),
             offers={
                 str(number): Offer(text=f"{where}{one.text.partition('. If ')[0]}.", lines=one.lines)
                 for number, (where, one) in enumerate(rules)

@@ -77,9 +77,8 @@ class Pages:
 
     def __init__(self, desk: Desk, entry: Entry) -> None:
         self._desk, self._entry = desk, entry
-        self._templates = environment(
-            HERE / "templates", steps=STEPS, root=entry.room, internal=INTERNAL, epsilon_text=epsilon_text
-        )
+        self._templates = environment(HERE / "templates", steps=STEPS, root=entry.room, internal=INTERNAL)
+        self._templates.filters["epsilon_text"] = self._templates.globals["epsilon_text"] = epsilon_text
 
     # Who comes in.
 
@@ -131,8 +130,9 @@ class Pages:
         return endpoint
 
     async def _own_form(self, request: Request) -> Form:
-        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
-        foreign = (origin is not None and not self._entry.own_origin(origin)) or site not in (None, "same-origin")
+        # Pages send no referrer, so browsers say that their forms come from "null"; what they say of the site counts.
+        origin, site = request.headers.get("origin", "null"), request.headers.get("sec-fetch-site", "same-origin")
+        foreign = site != "same-origin" or (origin != "null" and not self._entry.own_origin(origin))
         try:
             form = await form_of(request, most_fields=MOST_FIELDS)
         except InputError as problem:
@@ -225,12 +225,14 @@ class Pages:
         judged, release = self._desk.evaluation, self._desk.release
         assert release is not None  # noqa: S101 - a step before
         if judged is None:
-            return {"release": release, "said": (), "warned": (), "good": ()}
+            return {"release": release}
         frame = judged.risk.frames.get("first_screen")
-        said = () if frame is None else frame.to_pylist()
-        warned = [one for one in judged.findings if one.severity in ("problem", "warning")]
-        good = [one for one in judged.findings if one.severity == "good"]
-        return {"release": release, "said": said, "warned": warned, "good": good}
+        order = {"problem": 0, "warning": 1, "good": 2}
+        risks, uses = (
+            sorted((one for one in part.findings if one.severity in order), key=lambda one: order[one.severity])
+            for part in (judged.risk, judged.utility)
+        )
+        return {"release": release, "said": () if frame is None else frame.to_pylist(), "risks": risks, "uses": uses}
 
     def _about_release(self, _: Request) -> dict[str, Any]:
         desk = self._desk
