@@ -75,7 +75,7 @@ class Running:
         )
         self._thread.start()
         assert ready.wait(60)
-        self.url = self.addresses[0].partition("/open")[0]
+        self.url = re.match(r"http://[^/]+", self.addresses[0])[0]
 
     def close(self) -> None:
         self._stop.set()

@@ -21,18 +21,18 @@ class Entry:
     def __init__(self, *, port: int, say: Callable[[str], None]) -> None:
         """``say`` prints an address where only the person who started the studio sees it."""
         self.port = port
-        self.room = f"/{secrets.token_urlsafe(18)}"
+        self.room = f"/{secrets.token_urlsafe(12)}"
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._say = say
         self._lock = threading.Lock()
-        self._token = secrets.token_urlsafe(32)
+        self._token = secrets.token_urlsafe(24)
         self._used: list[str] = []
         self._session = ""
         self.csrf = ""
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}/open?token={self._token}"
+        return f"http://127.0.0.1:{self.port}{self.room}/open?token={self._token}"
 
     def use(self, token: str) -> str | None:
         """The word for a new session, if the token is the one that was printed last; it is worthless from then on.
@@ -43,7 +43,7 @@ class Entry:
         with self._lock:
             if same(token, self._token):
                 self._used = [*self._used[-20:], self._token]
-                self._token = secrets.token_urlsafe(32)
+                self._token = secrets.token_urlsafe(24)
                 self._session, self.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
                 return self._session
             known = any([same(token, one) for one in self._used])  # noqa: C419 - all of them, whatever is found

@@ -49,7 +49,7 @@ class NotInsideError(InputError):
 
 
 def routes(desk: Desk, entry: Entry) -> list[Route]:
-    """The routes of all pages. All but the first are below a path that nobody can guess."""
+    """The routes of all pages. All of them are below a path that nobody can guess."""
     pages = Pages(desk, entry)
     room = entry.room
     gets: dict[str, Page] = {
@@ -66,7 +66,7 @@ def routes(desk: Desk, entry: Entry) -> list[Route]:
         "/again": pages.begin_again,
     }  # fmt: skip
     return [
-        Route("/open", pages.enter, methods=["GET"]),
+        Route(f"{room}/open", pages.enter, methods=["GET"]),
         *(Route(room + path, pages.shown(page), methods=["GET"]) for path, page in gets.items()),
         *(Route(room + path, pages.sent(page, path), methods=["POST"]) for path, page in posts.items()),
     ]

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import understudy as us
-from tests.unit.studio.conftest import Walk, write_small
+from tests.unit.studio.conftest import Walk, said_of
 from understudy.cli.main import app
 from understudy.privacy.gate.gate import Gate
 from understudy.studio import desk as desks
@@ -71,23 +71,17 @@ def test_the_description_must_be_called_public(walk):
     walk.do_file()
     for number in range(4):
         column = list(walk.desk.described.columns.values())[number]
-        fields = desks_fields(column)
+        fields = said_of(column)
         walk.post(f"columns/{number}", **fields)
     assert "public knowledge" in walk.post("columns").text
     assert not walk.desk.done("columns")
-
-
-def desks_fields(column):
-    from understudy.studio.column_form import fields_of
-
-    return {key: text for key, text in fields_of(column).items() if text}
 
 
 def test_rows_that_do_not_fit_are_told_without_a_value(walk):
     walk.do_file()
     names = list(walk.desk.described.columns)
     for number, column in enumerate(list(walk.desk.described.columns.values())):
-        walk.post(f"columns/{number}", **desks_fields(column))
+        walk.post(f"columns/{number}", **said_of(column))
     walk.post(
         f"columns/{names.index('age')}", kind="numbers", edges="16, 30, 50", integer="yes", special="999 | no answer"
     )
@@ -242,14 +236,15 @@ def test_a_run_that_is_stopped_before_its_charge_spends_nothing(walk, monkeypatc
 
     def stopped(data, *, progress, **how):
         walk.desk.task.stop()
+        progress(0, 1)
         return real(data, progress=progress, **how)
 
     monkeypatch.setattr(us, "synthesize", stopped)
     walk.do_spend()
     assert walk.desk.task.state == STOPPED
-    charged = len(walk.spent)
-    assert walk.desk.charged is bool(charged)
-    assert ("Nothing was spent" in walk.get("working").text) is not bool(charged)
+    assert walk.spent == []
+    assert "Nothing was spent" in walk.get("working").text
+    assert walk.desk.open_steps()[-1] == "spend"
 
 
 def test_a_fault_of_ours_is_told_without_its_message(walk, monkeypatch, capsys):
@@ -303,7 +298,6 @@ def test_the_internal_report_stays_in_memory(walk):
 
 
 def test_several_rows_of_a_person_are_protected_together(folder):
-    write_small(folder / "people.csv")
     walk = Walk(folder).enter().to("people")
     assert walk.post("people", who="several", records="400", rows_per_unit="x").status_code == 400
     walk.post("people", who="several", records="400", rows_per_unit="3", unit_id="name", hide_presence="yes")
