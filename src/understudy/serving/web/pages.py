@@ -7,11 +7,9 @@ import io
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -26,6 +24,7 @@ from understudy.serving.catalogue import folder_of
 from understudy.serving.database.log import entries, problems
 from understudy.serving.database.people import close_session, open_session
 from understudy.serving.web import openid
+from understudy.serving.web.forms import form_of
 from understudy.serving.web.guarding import OWN_POLICY
 from understudy.serving.web.interface import analyst_only, exact, status_of
 from understudy.serving.web.signing_in import (
@@ -33,34 +32,17 @@ from understudy.serving.web.signing_in import (
     NotSignedInError,
     caller_of,
     cookie,
-    form_of,
     own_form,
     required,
 )
 from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent, words_of
+from understudy.serving.web.templating import environment
 
 HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "help.js": "text/javascript"}
 FINISHED = ("report.html", "map.html")  # beside the versions, if the steward put them there
 FIELDS = ("question", "where", "by", "family", "event")
 Page = Callable[[Request], Awaitable[Response]]
-
-
-def environment(site: Site) -> Environment:
-    """The templates. Everything that is put into a page is escaped; an unknown name is an error."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    made.globals["title"] = site.settings.title
-    made.globals["openid"] = site.settings.openid is not None
-    made.filters["moment"] = _moment
-    made.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
-    return made
-
-
-def _moment(seconds: float | None) -> str:
-    return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def routes(site: Site) -> list[Route]:
@@ -108,7 +90,8 @@ class Pages:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._templates = environment(site)
+        self._templates = environment(HERE / "templates", title=site.settings.title)
+        self._templates.globals["openid"] = site.settings.openid is not None
 
     def page(self, template: str, caller: Caller | None, /, *, status: int = 200, **values: Any) -> HTMLResponse:
         person = None if caller is None else caller.person
