@@ -257,16 +257,9 @@ class Households:
         """More households from the model of a release, at no cost; ``rows`` are households."""
         return sample_households(release, rows=rows, copies=copies, stream=stream)
 
-    def ask(
-        self,
-        release: HouseholdRelease,
-        question: str,
-        *,
-        level: float,
-        before: HouseholdRelease | None,  # noqa: ARG002
-    ) -> None:
+    def ask(self, release: HouseholdRelease, question: str, **how: Any) -> None:  # noqa: ARG002
         """The questions of linked tables are those of ``inference``."""
-        if before is not None:
+        if how.get("before") is not None:
             raise InputError("before is for releases of commutes; compare tables of people by their answers.")
 
     def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:

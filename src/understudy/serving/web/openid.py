@@ -27,8 +27,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from understudy.errors import InputError, MissingExtraError
-from understudy.serving.database.people import open_session_of, same
+from understudy.serving.database.people import open_session_of
 from understudy.serving.settings import OpenId, openid_secret, safe_address
+from understudy.serving.web.forms import same
 from understudy.serving.web.signing_in import cookie
 from understudy.serving.web.site import Site
 
