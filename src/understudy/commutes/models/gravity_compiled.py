@@ -1,7 +1,8 @@
 """Loops over a tree of places that numba compiles: what its nodes weigh, and looking at it from one destination.
 
 The tree is that of ``place_tree_compiled``: a node is a range of positions in its order. Imported only by
-``gravity``.
+``gravity``. numba compiles a loop anew for every type of its arguments, and a number in the source has a type of its
+own: callers write ``np.int64(1)``.
 """
 
 from __future__ import annotations
@@ -287,7 +288,7 @@ def view(  # noqa: PLR0917
     now, other = spare[0], spare[1]
     now[0, 0], now[0, 1], now[0, 2], now[0, 3] = 1, 0, len(points), 0.0
     now[0, 4] = np.inf if len(points) > 1 else 0.0
-    count = _open_nodes(position, points, mass, nodes, openness, 1, now, other)
+    count = _open_nodes(position, points, mass, nodes, openness, np.int64(1), now, other)
     now, other = other, now
     for _ in range(MOST_LOOKS - 1):
         seen = 0
