@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.privacy.compiling import compiled
-from understudy.privacy.mechanisms.place_tree_compiled import is_beyond
+from understudy.privacy.mechanisms.place_tree_compiled import is_beyond, node_ranges
 
 LEAF = 8  # places below which a node's centre is computed when it is needed instead of being kept
 KNOTS_PER_OCTAVE = 8
@@ -44,12 +44,7 @@ def node_centres(points: NDArray[Any], mass: NDArray[Any], depth: int) -> NDArra
     The smallest nodes are added up from their places, all others from their halves.
     """
     nodes = np.zeros((1 << depth, 4), np.float32)
-    lows, highs = np.zeros(1 << depth, np.int32), np.zeros(1 << depth, np.int32)
-    highs[1] = len(points)
-    for node in range(2, 1 << depth):
-        middle = (lows[node // 2] + highs[node // 2]) // 2
-        lows[node] = lows[node // 2] if node % 2 == 0 else middle
-        highs[node] = middle if node % 2 == 0 else highs[node // 2]
+    lows, highs = node_ranges(len(points), depth)
     exact = np.zeros((1 << depth, 5))  # mass, centre and mean squared radius
     for node in range((1 << depth) - 1, 0, -1):
         into = exact[node]
@@ -156,7 +151,7 @@ def look_around(  # noqa: PLR0917
     opened node is the sum of its halves'.
     """
     heaps[0], lows[0], highs[0] = 1, 0, len(points)
-    pulls[0], squared, radius = _look(1, 0, len(points), x, y, z, points, mass, sums, nodes, decay)
+    pulls[0], squared, radius = _look(np.int64(1), np.int64(0), len(points), x, y, z, points, mass, sums, nodes, decay)
     opened = np.empty(len(heaps), np.bool_)
     opened[0] = len(points) > 1
     halves[0] = -1
