@@ -141,9 +141,8 @@ class Auto:
         """
         if Musts(must=self.must).read(schema, request.unit).needs or self.refine:
             return method(**self._shared).plan(schema, request)
-        concentrated = not isinstance(request.budget, PureDP)
-        asked = ordinary_needs(schema, request.unit, concentrated=concentrated)
-        share = ANSWERS_OF_RHO if concentrated else ANSWERS_OF_EPSILON
+        asked = ordinary_needs(schema, request)
+        share = ANSWERS_OF_EPSILON if isinstance(request.budget, PureDP) else ANSWERS_OF_RHO
         if asked:
             options = {**self._shared, "must": asked, "must_share": share, "must_rows": False}
             plan = method(**options).plan(schema, request)
