@@ -317,7 +317,7 @@ def _from_draws(
     warnings = [*evidence.warnings, *estimand.losses, *([allowed.note] if allowed.note else [])]
     judged = Judged.begin(estimand.names, found, warnings)
     tell("comparing the answer with the noisy values", 3, STAGES)
-    if not estimand.of_counts and not stated_prior:
+    if not stated_prior and (not estimand.of_counts or estimand.question.kind == "sum"):
         judged.hold_against_noisy_values(estimand, evidence, level, rng)
     if isinstance(evidence, NoiseAware):
         judged.hold_against_tables(estimand, evidence, drawn, level, rng)

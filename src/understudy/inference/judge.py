@@ -103,7 +103,11 @@ class Judged:
         )
         inside = 1.0 if evidence.raw is None else float(estimand.inside(evidence.raw.shares[None, :])[0][0])
         inside /= estimand.variability
-        found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside)
+        quantity: Quantity = estimand.evaluate
+        if estimand.of_counts and evidence.raw is not None:  # a sum over all records, of numbers known by many bins
+            people = evidence.raw.people
+            quantity = lambda shares: np.asarray(people * estimand.evaluate(shares))  # noqa: E731
+        found = settle(found, evidence.raw, quantity, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone, self.by_prior = found.alone, found.by_prior
         if evidence.raw is not None and is_subgroup_share(estimand):
