@@ -260,7 +260,10 @@ def million(households: int) -> None:
     table = make_families(households, seed=1)
     begun = time.process_time()
     release: Any = us.synthesize(
-        table, schema=schema, unit="household", budget=us.ApproxDP(epsilon=1, delta="1e-9")  # type: ignore[arg-type]
+        table,
+        schema=schema,
+        unit="household",
+        budget=us.ApproxDP(epsilon=1, delta="1e-9"),  # type: ignore[arg-type]
     )
     spent = time.process_time() - begun
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
