@@ -225,7 +225,7 @@ def _width(release: Release, wanted: Margin) -> float | None:
     """Half the interval of the share of one cell of a table, with noise and the sampling of people."""
     records = public_records(release)
     schema = release.schema
-    share = 1 / max(int((possible_cells(schema, wanted) > 0).sum()), 2)
+    share = 1 / max(_possible(schema, wanted), 2)
     chance = share * (1 - share)
     if release.provenance.draws:
         if not records:
@@ -242,7 +242,7 @@ def _width(release: Release, wanted: Margin) -> float | None:
         return Z * sqrt(noise / len(copies) ** 2 + chance / records)
     people = float(records) if records else estimated_records(release)
     precision = 0.0
-    cells = int((possible_cells(schema, wanted) > 0).sum())
+    cells = _possible(schema, wanted)
     for one in release.measurements:
         variance = float(one.mechanism.variance)
         if one.margin and set(wanted) <= set(one.margin) and variance > 0:
@@ -250,3 +250,11 @@ def _width(release: Release, wanted: Margin) -> float | None:
     noise = 1 / precision if precision else 0.0
     found = Z * sqrt(noise / people**2 + chance / people) if people > 0 else float("inf")
     return found if isfinite(found) else None
+
+
+def _possible(schema: Schema, margin: tuple[str, ...]) -> int:
+    """How many cells of a margin rules allow; rules that reach far beyond it count only inside it."""
+    try:
+        return int((possible_cells(schema, margin) > 0).sum())
+    except UnsupportedError:
+        return int(schema.allowed(margin).sum())

@@ -6,6 +6,7 @@ import pytest
 
 import understudy as us
 from understudy.core.linked_schema_file import parse_any_schema, write_linked_schema
+from understudy.core.schema_file import parse_schema
 from understudy.demo.families import FAMILIES_SCHEMA
 from understudy.errors import SchemaError, UnsupportedError
 
@@ -51,8 +52,6 @@ def test_a_schema_of_one_table_stays_valid_and_says_what_it_is():
     plain = 'version = 1\n[[attribute]]\nname = "sex"\nlevels = ["F", "M"]\n'
     assert isinstance(parse_any_schema(plain), us.Schema)
     with pytest.raises(SchemaError, match="read_linked_schema"):
-        from understudy.core.schema_file import parse_schema
-
         parse_schema(FAMILIES_SCHEMA)
 
 
