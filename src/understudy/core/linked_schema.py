@@ -216,9 +216,8 @@ class LinkedSchema:
             raise SchemaError(f"at_most ({at_most!r}) must be a whole number from 1 to {LARGEST_HOUSEHOLD}.")
         if self.beyond not in ("error", "sample"):
             raise unknown_name("beyond", str(self.beyond), ("error", "sample"), error=SchemaError)
-        for name, table in ((self.household_table, "households"), (self.member_table, "members")):
-            if not name:
-                raise SchemaError(f"the table of {table} needs a name.")
+        if not (self.household_table and self.member_table):
+            raise SchemaError("both tables need a name.")
         if self.household_table == self.member_table:
             raise SchemaError(f"both tables are called '{self.member_table}'; give each a name of its own.")
         for schema in (self.households, self.members):

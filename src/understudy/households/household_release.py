@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,6 +36,7 @@ from understudy.households.shared.ages_by_rule import ages_by_rule
 from understudy.households.shared.family_method import base_method
 from understudy.households.source import impossible_households
 from understudy.models.published_model import Fitted
+from understudy.privacy.randomness.draws import KeyedStream
 from understudy.release.folder import write_release
 from understudy.release.readme import code, markdown
 from understudy.release.statement import Provenance, Statement
@@ -205,18 +207,13 @@ class HouseholdRelease:
         return f"HouseholdRelease({self.provenance.method}; {self.statement.guarantee}; {made})"
 
 
-class PublicWords:
+def public_words() -> Any:
     """Words that anybody can repeat, for a choice that protects nobody: which child stands in a row."""
-
-    secure = False
-
-    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
-        seed = [ord(letter) for letter in "/".join(map(str, purpose))]
-        return np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)
+    return KeyedStream(key=hashlib.sha256(b"rows of a release of households").digest())
 
 
 def _wide_frame(linked: LinkedTable, copy: int) -> pa.Table:
-    stream: Any = PublicWords()
+    stream = public_words()
     return decode(linked.wide(stream.words(len(linked.owner), "homes", copy)), stream, "homes", copy)
 
 

@@ -13,6 +13,7 @@ from itertools import combinations
 from math import isfinite, sqrt
 from typing import Any
 
+from understudy.core.schema import Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
 from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
