@@ -34,7 +34,7 @@ from understudy.core.table import CodedTable
 from understudy.demo.families import FAMILIES_SCHEMA, make_families
 from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
-from understudy.households.household_release import PublicWords, numbers
+from understudy.households.household_release import numbers, public_words
 from understudy.households.linked_table import LinkedTable
 from understudy.households.pair_tables import pair_tables, total_variation
 from understudy.households.source import impossible_households, open_households, roles_by_rule
@@ -75,7 +75,7 @@ def families(source: Any, budget: us.ApproxDP, unit: str, choose: str) -> Linked
 def linked_by_rule(schema: LinkedSchema, own: dict[str, Any], members: dict[str, Any], owner: Any) -> LinkedTable:
     """Households of a flattened alternative; roles by the rule, from ages drawn inside their bins."""
     table = CodedTable(schema=schema.members.without_rules, columns=members)
-    stream: Any = PublicWords()
+    stream = public_words()
     age = numbers(schema.members["age"], decode(table, stream, "ages")["age"], members["age"])
     roles = schema.roles
     assert roles is not None
@@ -124,7 +124,7 @@ def flattened(truth: LinkedTable, budget: us.ApproxDP, unit: str) -> LinkedTable
             codes = np.full(count, one.size)
             codes[truth.owner[here]] = truth.members.columns[one.name][here]
             columns[f"m{number}_{one.name}"] = codes
-    stream: Any = PublicWords()
+    stream = public_words()
     frame = decode(CodedTable(schema=flat, columns=columns), stream, "flat")
     who = us.Unit(kind="replace", fixed=(*schema.households.names, "size") if unit == "person" else ())
     release = us.synthesize(frame, schema=flat, budget=budget, unit=who, method="aim")
@@ -141,20 +141,19 @@ def flattened(truth: LinkedTable, budget: us.ApproxDP, unit: str) -> LinkedTable
 
 def independent(truth: LinkedTable, budget: us.ApproxDP, unit: str) -> LinkedTable:
     """Members who know nothing of each other, put into households of the released sizes."""
-    schema, stream = truth.schema, PublicWords()
-    any_stream: Any = stream
+    schema, stream = truth.schema, public_words()
     half = us.ApproxDP(epsilon=budget.epsilon / 2, delta=budget.delta / 2)
     size = Attribute(name="size", levels=tuple(range(1, schema.at_most + 1)))
     own = Schema(attributes=(*schema.households.attributes, size))
     columns = {**truth.households.columns, "size": truth.by_role.sum(axis=1) - 1}
-    homes = decode(CodedTable(schema=own, columns=columns), any_stream, "own")
+    homes = decode(CodedTable(schema=own, columns=columns), stream, "own")
     if unit == "person":
         drawn, spent, who = CodedTable(schema=own, columns=columns).columns, budget, us.Unit(kind="replace")
     else:
         made = us.synthesize(homes, schema=own, budget=half, method="aim")
         drawn, spent = encode_table(made.frame(), own).columns, half
         who = us.Unit(kind="replace", rows_per_unit=schema.at_most, unit_id="household")
-    people = decode(truth.members, any_stream, "people")
+    people = decode(truth.members, stream, "people")
     people = people.append_column("household", pa.array(truth.owner.astype(str)))
     listed = us.Schema(attributes=schema.members.attributes, impossible=schema.members.impossible,
                        ignore=("household",))  # fmt: skip
@@ -260,7 +259,10 @@ def million(households: int) -> None:
     table = make_families(households, seed=1)
     begun = time.process_time()
     release: Any = us.synthesize(
-        table, schema=schema, unit="household", budget=us.ApproxDP(epsilon=1, delta="1e-9")  # type: ignore[arg-type]
+        table,
+        schema=schema,
+        unit="household",
+        budget=us.ApproxDP(epsilon=1, delta="1e-9"),  # type: ignore[arg-type]
     )
     spent = time.process_time() - begun
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -210,7 +210,7 @@ def synthesize(
     if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
     with working("reading and measuring") as progress:
-        release = us.synthesize(
+        release: AnyRelease = us.synthesize(  # type: ignore[call-overload]  # whatever kind the public domain says
             files_of(data) if data else None, schema=public, reading={**reading.options(), **cluster.options()},
             plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv, progress=progress,
             i_know=i_know, **asked,

@@ -216,9 +216,8 @@ class LinkedSchema:
             raise SchemaError(f"at_most ({at_most!r}) must be a whole number from 1 to {LARGEST_HOUSEHOLD}.")
         if self.beyond not in ("error", "sample"):
             raise unknown_name("beyond", str(self.beyond), ("error", "sample"), error=SchemaError)
-        for name, table in ((self.household_table, "households"), (self.member_table, "members")):
-            if not name:
-                raise SchemaError(f"the table of {table} needs a name.")
+        if not (self.household_table and self.member_table):
+            raise SchemaError("both tables need a name.")
         if self.household_table == self.member_table:
             raise SchemaError(f"both tables are called '{self.member_table}'; give each a name of its own.")
         for schema in (self.households, self.members):
@@ -428,31 +427,36 @@ class LinkedSchema:
 
     def _zeros_of_rule(self, roles: Roles, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
         """What the rule on age makes impossible for whole bins, whatever the exact ages inside them."""
-        age = roles.age
-        reference = f"{REFERENCE}_{age}"
+        within, younger = roles.partner_within, roles.child_younger
+
+        def too_old(mine: Range, reference: Range) -> bool:
+            return reference[1] - mine[0] < younger
+
+        def too_far(mine: Range, reference: Range) -> bool:
+            return mine[0] - reference[1] > within or reference[0] - mine[1] > within
+
+        def too_young(mine: Range, reference: Range) -> bool:
+            return reference[0] - mine[1] >= younger
+
+        wrong = {CHILD: too_old, PARTNER: too_far, OTHER: too_young}
         for slot in self.slots:
-            column = slot.column(age)
-            if column not in named or slot.role == REFERENCE:
-                continue
-            if slot.role == CHILD:
-                younger = roles.child_younger
-                yield from _pairs(named, column, reference, lambda a, b, y=younger: b[1] - a[0] < y)
-            elif slot.role == PARTNER:
-                within = roles.partner_within
-                yield from _pairs(named, column, reference, lambda a, b, w=within: a[0] - b[1] > w or b[0] - a[1] > w)
-                if roles.partner_sex == "other":
-                    mine, theirs = slot.column(roles.sex), f"{REFERENCE}_{roles.sex}"
-                    for name in named[theirs].code_names:
-                        yield _zero(mine, (name,), theirs, (name,))
-                early = tuple(
-                    name for name, (_, high) in zip(named[column].code_names, _ranges(named[column]), strict=False)
-                    if high < roles.adult
-                )  # fmt: skip
-                if early:
-                    yield Impossible(conditions=((column, Condition(levels=early)),))
-            elif slot.role == OTHER:
-                younger = roles.child_younger
-                yield from _pairs(named, column, reference, lambda a, b, y=younger: b[0] - a[1] >= y)
+            column = slot.column(roles.age)
+            if column in named and slot.role in wrong:
+                yield from _pairs(named, column, f"{REFERENCE}_{roles.age}", wrong[slot.role])
+            if column in named and slot.role == PARTNER:
+                yield from self._zeros_of_partner(roles, named, slot)
+
+    def _zeros_of_partner(self, roles: Roles, named: Mapping[str, Attribute], slot: Slot) -> Iterator[Impossible]:
+        if roles.partner_sex == "other":
+            mine, theirs = slot.column(roles.sex), f"{REFERENCE}_{roles.sex}"
+            for name in named[theirs].code_names:
+                yield _zero(mine, (name,), theirs, (name,))
+        ages = named[slot.column(roles.age)]
+        early = tuple(
+            name for name, (_, high) in zip(ages.code_names, _ranges(ages), strict=False) if high < roles.adult
+        )
+        if early:
+            yield Impossible(conditions=((ages.name, Condition(levels=early)),))
 
     def _told(self, name: str, named: Mapping[str, Attribute]) -> Attribute:
         if name not in named:
@@ -504,17 +508,26 @@ class LinkedSchema:
 
 def _slot_attribute(attribute: Attribute, name: str, always: bool) -> Attribute:
     """An attribute of a member in a slot, with a code for an empty slot unless the slot is always filled."""
-    common = {"name": name, "missing": attribute.missing, "label": attribute.label}
     if NONE in attribute.code_names:
         raise SchemaError(f"attribute '{attribute.name}' has the value '{NONE}', which stands for nobody; rename it.")
     if attribute.kind == "numeric" and not any(isinstance(code, str) for code, _ in attribute.special):
-        special = attribute.special if always else (*attribute.special, (NONE, NONE))
         return Attribute(
-            **common, edges=attribute.edges, integer=attribute.integer, special=special, decimals=attribute.decimals,
-        )  # type: ignore[arg-type]  # fmt: skip
+            name=name,
+            missing=attribute.missing,
+            label=attribute.label,
+            edges=attribute.edges,
+            integer=attribute.integer,
+            special=attribute.special if always else (*attribute.special, (NONE, NONE)),
+            decimals=attribute.decimals,
+        )
     names = attribute.code_names[: attribute.bins + len(attribute.special)]
-    ordered = attribute.ordered or (attribute.kind != "levels" and not attribute.special)
-    return Attribute(**common, levels=names if always else (*names, NONE), ordered=ordered)  # type: ignore[arg-type]
+    return Attribute(
+        name=name,
+        missing=attribute.missing,
+        label=attribute.label,
+        levels=names if always else (*names, NONE),
+        ordered=attribute.ordered or (attribute.kind != "levels" and not attribute.special),
+    )
 
 
 def _names(attribute: Attribute, codes: Sequence[int]) -> tuple[str, ...]:

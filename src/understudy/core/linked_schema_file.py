@@ -27,7 +27,7 @@ SLOT_NAMES = (*ROLES, "member")
 
 
 def read_any_schema(path: str | os.PathLike[str]) -> Schema | LinkedSchema:
-    """Read a schema file, of one table or of linked tables.
+    r"""Read a schema file, of one table or of linked tables.
 
     Parameters
     ----------
@@ -45,6 +45,14 @@ def read_any_schema(path: str | os.PathLike[str]) -> Schema | LinkedSchema:
         If there is no such file or it cannot be read.
     SchemaError
         If the file does not describe a schema.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "people.toml")
+    >>> _ = file.write_text('version = 1\n[[attribute]]\nname = "sex"\nlevels = ["F", "M"]\n')
+    >>> type(read_any_schema(file)).__name__
+    'Schema'
     """
     text, where = schema_file.schema_text(path)
     return parse_any_schema(text, where, folder=Path(path).parent)
@@ -273,6 +281,13 @@ def write_linked_schema(schema: LinkedSchema) -> str:
     -------
     str
         The text of a schema file.
+
+    Examples
+    --------
+    >>> from understudy.demo.families import FAMILIES_SCHEMA
+    >>> schema = parse_any_schema(FAMILIES_SCHEMA)
+    >>> parse_any_schema(write_linked_schema(schema)).fingerprint == schema.fingerprint
+    True
     """
     text = schema_file.toml_value
     lines = [f"version = {schema_file.VERSION}"]

@@ -145,10 +145,7 @@ def parse_schema(text: str, where: str = "schema", *, folder: Path | None = None
     data = toml_of(text, where)
     try:
         if "table" in data:
-            raise SchemaError(
-                "it describes linked tables ([[table]]), and one table is expected here; read it with "
-                "read_linked_schema."
-            )
+            raise SchemaError("it describes linked tables ([[table]]); read it with read_linked_schema.")
         return schema_of(data, folder or Path())
     except (SchemaError, UnknownNameError) as problem:  # the latter: an impossible combination of unknown attributes
         raise SchemaError(f"{where}: {problem}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,9 +32,11 @@ from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError
 from understudy.households.linked_table import LinkedTable
+from understudy.households.shared.ages_by_rule import ages_by_rule
 from understudy.households.shared.family_method import base_method
 from understudy.households.source import impossible_households
 from understudy.models.published_model import Fitted
+from understudy.privacy.randomness.draws import KeyedStream
 from understudy.release.folder import write_release
 from understudy.release.readme import code, markdown
 from understudy.release.statement import Provenance, Statement
@@ -204,18 +207,13 @@ class HouseholdRelease:
         return f"HouseholdRelease({self.provenance.method}; {self.statement.guarantee}; {made})"
 
 
-class PublicWords:
+def public_words() -> Any:
     """Words that anybody can repeat, for a choice that protects nobody: which child stands in a row."""
-
-    secure = False
-
-    def words(self, count: int, *purpose: str | int) -> NDArray[np.uint64]:
-        seed = [ord(letter) for letter in "/".join(map(str, purpose))]
-        return np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)
+    return KeyedStream(key=hashlib.sha256(b"rows of a release of households").digest())
 
 
 def _wide_frame(linked: LinkedTable, copy: int) -> pa.Table:
-    stream: Any = PublicWords()
+    stream = public_words()
     return decode(linked.wide(stream.words(len(linked.owner), "homes", copy)), stream, "homes", copy)
 
 
@@ -224,6 +222,7 @@ def family_tables(linked: LinkedTable, stream: Stream, *purpose: str | int) -> F
     schema = linked.schema
     members = decode(linked.members, stream, *purpose, "members")
     households = decode(linked.households, stream, *purpose, "households")
+    members = _with_ages(linked, members, stream, *purpose, "ages")
     ids = np.arange(1, linked.households.rows + 1)
     number = np.arange(len(linked.owner)) - np.searchsorted(linked.owner, linked.owner) + 1
     names = pa.array(schema.role_names, pa.string())
@@ -235,6 +234,20 @@ def family_tables(linked: LinkedTable, stream: Stream, *purpose: str | int) -> F
     for name, column in derived_columns(linked, members).items():
         households = households.append_column(name, column)
     return FamilyTables(households=households, members=members)
+
+
+def _with_ages(linked: LinkedTable, members: pa.Table, stream: Stream, *purpose: str | int) -> pa.Table:
+    """Members whose ages agree with the rule that gave them their roles, where ages are whole years."""
+    roles = linked.schema.roles
+    if roles is None or not roles.age or not linked.schema.members[roles.age].integer:
+        return members
+    column = members[roles.age]
+    if not pa.types.is_integer(column.type):
+        return members
+    filled = pc.fill_null(column, 0).to_numpy().astype(np.int64)
+    years = ages_by_rule(linked, filled, stream, *purpose)
+    array = pa.array(years, column.type, mask=column.is_null().to_numpy(zero_copy_only=False))
+    return members.set_column(members.column_names.index(roles.age), members.schema.field(roles.age), array)
 
 
 def derived_columns(linked: LinkedTable, members: pa.Table) -> dict[str, pa.Array]:
@@ -257,15 +270,15 @@ def _derived(one: HouseholdDerived, linked: LinkedTable, members: pa.Table) -> N
     owner = linked.owner
     total = np.bincount(owner[known], weights=values[known], minlength=count)
     if one.function == "sum":
-        return np.round(total, 2)
+        return np.asarray(np.round(total, 2))
     if one.function == "equivalised":
         age = numbers(linked.schema.members[one.age], members[one.age], linked.members.columns[one.age])
         first = np.append(True, owner[1:] != owner[:-1])
         weight = np.where(first, FIRST, np.where(age < CHILD_AGE, YOUNG, ADULT))
-        return np.round(total / np.bincount(owner, weights=weight, minlength=count), 2)
+        return np.asarray(np.round(total / np.bincount(owner, weights=weight, minlength=count), 2))
     if one.function == "mean":
         there = np.bincount(owner[known], minlength=count)
-        return np.round(np.divide(total, there, out=np.full(count, np.nan), where=there > 0), 2)
+        return np.asarray(np.round(np.divide(total, there, out=np.full(count, np.nan), where=there > 0), 2))
     largest = one.function == "max"
     found = np.full(count, -np.inf if largest else np.inf)
     (np.maximum if largest else np.minimum).at(found, owner[known], values[known])

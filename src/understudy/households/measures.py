@@ -24,7 +24,7 @@ from understudy.engines.reading.decode import decode
 from understudy.errors import InputError
 from understudy.evaluation.inputs.comparison import compare
 from understudy.evaluation.risk import evaluate_risk
-from understudy.households.household_release import HouseholdRelease, PublicWords
+from understudy.households.household_release import HouseholdRelease, public_words
 from understudy.households.linked_table import LinkedTable
 from understudy.households.pair_tables import kinds_of, pair_tables, pairs_of, total_variation
 from understudy.households.source import HouseholdSource, impossible_households
@@ -181,11 +181,11 @@ def _plain_schema(schema: LinkedSchema, level: str) -> Any:
 def _rows_of(linked: LinkedTable, level: str) -> CodedTable:
     if level == "members":
         return linked.members
-    return linked.wide(PublicWords().words(len(linked.owner), "homes", 1))
+    return linked.wide(public_words().words(len(linked.owner), "homes", 1))
 
 
 def _values(rows: CodedTable) -> pa.Table:
-    stream: Any = PublicWords()
+    stream = public_words()
     return decode(rows, stream, "values")
 
 

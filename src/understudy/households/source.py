@@ -158,6 +158,14 @@ def open_households(data: Any, schema: LinkedSchema, **reading: Any) -> Househol
         If the columns are not those of the schema.
     InputError
         If the data cannot be read.
+
+    Examples
+    --------
+    >>> import understudy as us
+    >>> from understudy.core.linked_schema_file import parse_any_schema
+    >>> from understudy.demo.families import FAMILIES_SCHEMA, make_families
+    >>> us.open_households(make_families(100), parse_any_schema(FAMILIES_SCHEMA))
+    HouseholdSource(households, persons, confidential)
     """
     if not isinstance(schema, LinkedSchema):
         raise InputError("open_households needs the schema of linked tables; read it with read_linked_schema(path).")

@@ -13,6 +13,7 @@ from itertools import combinations
 from math import isfinite, sqrt
 from typing import Any
 
+from understudy.core.schema import Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
 from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
@@ -234,7 +235,7 @@ def _width(release: Release, wanted: Margin) -> float | None:
     """Half the interval of the share of one cell of a table, with noise and the sampling of people."""
     records = public_records(release)
     schema = release.schema
-    share = 1 / max(int((possible_cells(schema, wanted) > 0).sum()), 2)
+    share = 1 / max(_possible(schema, wanted), 2)
     chance = share * (1 - share)
     if release.provenance.draws:
         if not records:
@@ -249,7 +250,7 @@ def _width(release: Release, wanted: Margin) -> float | None:
         return Z * sqrt(noise / len(copies) ** 2 + chance / records)
     people = float(records) if records else estimated_records(release)
     precision = 0.0
-    cells = int((possible_cells(schema, wanted) > 0).sum())
+    cells = _possible(schema, wanted)
     for one in release.measurements:
         variance = float(one.mechanism.variance)
         if one.margin and set(wanted) <= set(one.margin) and variance > 0:
@@ -257,3 +258,11 @@ def _width(release: Release, wanted: Margin) -> float | None:
     noise = 1 / precision if precision else 0.0
     found = Z * sqrt(noise / people**2 + chance / people) if people > 0 else float("inf")
     return found if isfinite(found) else None
+
+
+def _possible(schema: Schema, margin: tuple[str, ...]) -> int:
+    """How many cells of a margin rules allow; rules that reach far beyond it count only inside it."""
+    try:
+        return int((possible_cells(schema, margin) > 0).sum())
+    except UnsupportedError:
+        return int(schema.allowed(margin).sum())

@@ -26,6 +26,8 @@ def open_embedded(case: Case, table: Any) -> Any:
     """The table as the embedded engine reads it."""
     if case.of_commutes:
         return us.open_commutes(table.arrow(), places=town())
+    if case.of_homes:
+        return us.open_households(table.arrow(), table.schema)
     return us.open_source(table.arrow(), table.schema)
 
 

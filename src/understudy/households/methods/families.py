@@ -31,7 +31,7 @@ from understudy.households.shared.family_method import FamilySynthesis, check_fi
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.promise.plan import Plan
+from understudy.privacy.promise.plan import Option, Plan
 from understudy.synth.shared.method import Request, Synthesizer, configure, renamed
 
 BASES = {"public": "ipf", "aim": "aim", "mst": "mst", "independent": "independent"}  # the methods of tables behind them
@@ -75,7 +75,7 @@ class Families:
     def plan(self, schema: LinkedSchema, request: Request) -> Plan:
         check_fixed_size(schema, request.unit)
         made = self._base(schema).plan(schema.wide, request)
-        options = {"choose": self.choose, "model_cells": self.model_cells, "pairs": self.pairs}
+        options: dict[str, Option] = {"choose": self.choose, "model_cells": self.model_cells, "pairs": self.pairs}
         return replace(renamed(made, self.name, options), schema_fingerprint=schema.fingerprint)
 
     def run(self, plan: Plan, schema: LinkedSchema, gate: Gate, stream: Stream) -> FamilySynthesis:

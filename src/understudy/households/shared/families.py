@@ -42,7 +42,7 @@ def families_of(
         slot, second = firsts[role], seconds.get(role)
         for number in range(int(counts[:, place].max(initial=0))):
             here = np.flatnonzero(counts[:, place] > number)
-            given = {name: codes[here] for name, codes in columns.items()}
+            given: Columns = {name: codes[here] for name, codes in columns.items()}
             if number:
                 given = _another(schema, model, given, (slot, second), stream, *purpose, role, number)
             owners.append(here)
