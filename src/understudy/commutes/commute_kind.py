@@ -122,7 +122,9 @@ class Commutes:
         return _method(plan).plan(domain, request)
 
     def advice(self, domain: Places, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
+        from understudy.commutes.map.map_wording import PUBLIC_SIZES
+
+        return (PUBLIC_SIZES,) if DESTINATION in plan.unit.fixed else ()
 
     def header(self, domain: Places) -> dict[str, str]:
         return {"kind": self.name, "places": domain.fingerprint}
