@@ -1,6 +1,6 @@
 """What every test shares: which tests run, and where the data sets are.
 
-Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark or PostgreSQL is
+Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark, PostgreSQL or R is
 skipped, with the reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run
 cannot pass by skipping.
 """
@@ -56,12 +56,18 @@ def _missing_for_postgres() -> str | None:
     return postgres_cluster.missing()
 
 
+def _missing_for_r() -> str | None:
+    if shutil.which("Rscript") is None:
+        return "needs R, and there is no Rscript on the PATH (Debian: r-base-core r-cran-jsonlite)"
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if full_run():
         return
     components = {
         "browser": _missing_for_browser(), "node": _missing_for_node(), "spark": _missing_for_spark(),
-        "postgres": _missing_for_postgres(),
+        "postgres": _missing_for_postgres(), "r": _missing_for_r(),
     }  # fmt: skip
     for item in items:
         if item.get_closest_marker("full"):

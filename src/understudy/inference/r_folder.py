@@ -198,7 +198,9 @@ def _attribute(attribute: Attribute, *, own: bool) -> dict[str, Any]:
             "high": bins.high.tolist(),
             "whole": bins.whole,
             "log": bins.log,
-            "inside": None if bins.cells is None or bins.shares is None else [bins.cells.tolist(), bins.shares.tolist()],
+            "inside": None
+            if bins.cells is None or bins.shares is None
+            else [bins.cells.tolist(), bins.shares.tolist()],
         }
     return told
 
