@@ -202,8 +202,9 @@ def test_exact_posteriors_and_laws_of_noise_are_equal(tmp_path):
     mechanisms = {"geometric": us.Geometric, "discrete_gaussian": us.DiscreteGaussian}
     laws = [(law, scale, count) for law in mechanisms for scale in (0.75, 6.5, 1300.0) for count in (1, 2, 40)]
     cases = [
-        {"law": law, "scale": 3.25, "values": [31, -4, 77, 5], "cells": [1, 6, 6, 2], "records": records}
-        for law in mechanisms for records in (100, 40_000, None)
+        {"law": law, "scale": 3.25, "values": values, "cells": [1, 6, 6, 2], "records": records}
+        for law in mechanisms
+        for records, values in ((100, [31, -4, 77, 5]), (40_000, [31_000, -4, 8_890, 101]), (None, [31, -4, 77, 5]))
     ]  # fmt: skip
     released = [[10, 20, 30], [12, 25, 23]]
     given = [{"law": law, "scale": scale, "count": count} for law, scale, count in laws]

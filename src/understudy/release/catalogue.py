@@ -47,6 +47,7 @@ CONTEXT = {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
     "field": "cr:field",
@@ -67,6 +68,7 @@ CONTEXT = {
     "regex": "cr:regex",
     "repeated": "cr:repeated",
     "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
     "separator": "cr:separator",
     "source": "cr:source",
@@ -152,6 +154,7 @@ def croissant(
         "version": "1.0.0",
         "datePublished": manifest["created"],
         "isLiveDataset": False,
+        "citeAs": f"{_name(release)}, manifest {files[MANIFEST]['sha256']}",
         "keywords": list(KEYWORDS),
         "rai:dataCollection": (
             f"Synthetic: every row was drawn by the method {release.provenance.method} of understudy from noisy "
