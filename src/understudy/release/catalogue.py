@@ -3,7 +3,7 @@
 A release folder holds what its manifest lists and nothing else, and older programs refuse any other file in it. So the
 description is made by ``understudy export``: it works for every release, old ones too, and the copy in ``release/``
 still passes ``understudy verify``. Everything in it is public. Licence, publisher and address are not known here; the
-README says that the publisher adds them. See docs/decisions/0023-other-doors.md.
+README says that the publisher adds them. See docs/decisions/0024-other-doors.md.
 """
 
 from __future__ import annotations
