@@ -1,6 +1,6 @@
 """What every test shares: which tests run, and where the data sets are.
 
-Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark or PostgreSQL is
+Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark, PostgreSQL or R is
 skipped, with the reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run
 cannot pass by skipping.
 """
@@ -59,6 +59,12 @@ def _missing_for_postgres() -> str | None:
     return postgres_cluster.missing()
 
 
+def _missing_for_r() -> str | None:
+    if shutil.which("Rscript") is None:
+        return "needs R, and there is no Rscript on the PATH (Debian: r-base-core r-cran-jsonlite)"
+    return None
+
+
 def pytest_configure() -> None:
     """What is made before the first test stays until the end: looking through it for garbage is in vain."""
     gc.disable()
@@ -91,7 +97,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     components = {
         "browser": _missing_for_browser(), "node": _missing_for_node(), "spark": _missing_for_spark(),
-        "postgres": _missing_for_postgres(),
+        "postgres": _missing_for_postgres(), "r": _missing_for_r(),
     }  # fmt: skip
     for item in items:
         if item.get_closest_marker("full"):

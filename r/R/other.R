@@ -39,7 +39,7 @@ understudy_command <- function(arguments, json = FALSE, program = Sys.getenv("UN
   if (json) arguments <- c(arguments, "--json")
   errors <- tempfile()
   on.exit(unlink(errors))
-  said <- suppressWarnings(system2(where, shQuote(arguments), stdout = TRUE, stderr = errors))
+  said <- suppressWarnings(system2(where, shQuote(arguments), stdout = TRUE, stderr = errors, env = own_libraries()))
   code <- attr(said, "status")
   if (!is.null(code) && code != 0) {
     refuse("understudy ", arguments[1], " ended with code ", code, ": ",
@@ -47,4 +47,12 @@ understudy_command <- function(arguments, json = FALSE, program = Sys.getenv("UN
   }
   text <- paste(as.character(said), collapse = "\n")
   if (json) jsonlite::fromJSON(text) else text
+}
+
+# R puts its own folders of libraries, the system's and Java's in front. A Python that finds those loads the wrong ones.
+own_libraries <- function() {
+  if (.Platform$OS.type != "unix") return(character())
+  now <- strsplit(Sys.getenv("LD_LIBRARY_PATH"), ":", fixed = TRUE)[[1]]
+  by_r <- now == file.path(R.home(), "lib") | grepl("^/usr/lib/[^/]+$|/lib/server$", now)
+  paste0("LD_LIBRARY_PATH=", shQuote(paste(now[!by_r], collapse = ":")))
 }

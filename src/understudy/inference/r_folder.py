@@ -3,7 +3,7 @@
 The R package ``understudyr`` reads the folder with base R and jsonlite. What Python knows by its own code and R cannot
 (which label a method allows at most, which tables were fixed beforehand, whether tables disagree) is written down here
 as public facts. Every file has its hash in ``understudy-r.json``, so that a file edited by hand is found out.
-See docs/decisions/0023-other-doors.md.
+See docs/decisions/0024-other-doors.md.
 """
 
 from __future__ import annotations
