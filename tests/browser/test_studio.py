@@ -101,7 +101,7 @@ def open_page(browser, studio):
             color_scheme="dark" if dark else "light", java_script_enabled=scripts,
         )  # fmt: skip
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(240_000)
         page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda problem: problems.append(str(problem)))
         page.on("request", lambda one: None if one.url.startswith((studio.url, "data:")) else problems.append(one.url))
@@ -220,11 +220,11 @@ def test_fifteen_columns_to_a_signed_release_by_keyboard_alone(open_page, studio
     page.keyboard.press("Enter")
     heading(page, "How much may be spent?")
     shot("budget")
-    press(page, "Rehearse one question with generated people")
-    tab_to(page, "question")
-    press(page, "Rehearse")
-    page.wait_for_selector("caption")
-    shot("rehearsal")
+    if shot.folder:  # it is long, and has a test of its own
+        press(page, "Rehearse one question with generated people")
+        press(page, "Rehearse")
+        page.wait_for_selector("caption")
+        shot("rehearsal")
     tab_to(page, "epsilon-3")
     press(page, "Take this budget")
     heading(page, "Which account pays?")
@@ -329,7 +329,8 @@ def test_a_phone_without_scripts_comes_to_the_columns(open_page, studio):
     page.wait_for_selector("table.columns")  # the page looks again by itself
     assert page.locator("table.columns tbody tr").count() == len(COLUMNS)
     page.tap("text=income")
-    assert page.locator("#special").is_visible()
+    page.wait_for_selector("#special")
+    assert page.locator("#levels").is_visible()  # without scripts every field is there
     assert "99998" in page.inner_text(".remarks")
     assert "looks like an identifier" not in page.inner_text("main")
 

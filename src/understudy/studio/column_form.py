@@ -205,7 +205,7 @@ def _read_pairs(text: str) -> tuple[list[str], list[str]]:
 def _pairs(values: Sequence[str], meanings: Sequence[str]) -> list[str]:
     told = meanings or [""] * len(values)
     return [
-        f"{value}{BETWEEN}{meaning}" if meaning or BETWEEN in value else value
+        f"{value}{BETWEEN}{meaning}" if meaning or BETWEEN in f"{value} " else value
         for value, meaning in zip(values, told, strict=True)
     ]
 

@@ -21,7 +21,7 @@ import understudy as us
 from understudy import api
 from understudy.core.exact_numbers import read_exact
 from understudy.core.schema import Schema
-from understudy.errors import InputError, UnderstudyError
+from understudy.errors import InputError, MissingExtraError, UnderstudyError
 from understudy.studio.commands import require_free, write_files
 from understudy.studio.description import Description
 from understudy.studio.places import Seen, named_file, seen
@@ -488,7 +488,10 @@ class Desk:
 
                 judged = us.evaluate(release, us.open_source(str(data), schema), progress=told)
                 task.tell("drawing the report", 0, None)
-                page = api.report_page(release, judged, audience="internal", title=self.name)
+                try:
+                    page = api.report_page(release, judged, audience="internal", title=self.name)
+                except MissingExtraError:  # what was found is shown without pictures
+                    page = ""
                 with self._lock:
                     self.evaluation, self.report = judged, page
 

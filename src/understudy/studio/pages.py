@@ -19,7 +19,7 @@ from understudy.serving.web.forms import form_of, same
 from understudy.serving.web.guarding import OWN_POLICY
 from understudy.serving.web.templating import STYLE, environment
 from understudy.studio.column_form import KINDS, OUTSIDE, fields_of
-from understudy.studio.commands import script
+from understudy.studio.commands import script, shown_path
 from understudy.studio.desk import STEPS, USUAL_DELTA, Desk
 from understudy.studio.entry import COOKIE, Entry
 from understudy.studio.places import listing
@@ -78,7 +78,7 @@ class Pages:
     def __init__(self, desk: Desk, entry: Entry) -> None:
         self._desk, self._entry = desk, entry
         self._templates = environment(HERE / "templates", steps=STEPS, root=entry.room, internal=INTERNAL)
-        self._templates.filters["epsilon_text"] = self._templates.globals["epsilon_text"] = epsilon_text
+        self._templates.filters["epsilon_text"] = epsilon_text
 
     # Who comes in.
 
@@ -207,8 +207,11 @@ class Pages:
         return {"questions": questions, "usual_delta": USUAL_DELTA, "plan_advice": advice}
 
     def _about_account(self, request: Request) -> dict[str, Any]:
-        asked = request.query_params.get("ledger", "").strip() or self._desk.ledger or "budget.db"
-        place = self._desk.ledger_path(asked)
+        desk = self._desk
+        used = desk.ledger or str(desk.folder / "budget.db")
+        known = used if used.startswith("env:") else shown_path(desk.folder, Path(used))
+        asked = request.query_params.get("ledger", "").strip() or known
+        place = desk.ledger_path(asked)
         exists = place.startswith("env:") or Path(place).exists()
         accounts = us.Ledger.open(place, writable=False).accounts() if exists else ()
         return {"ledger": asked, "exists": exists, "accounts": accounts}

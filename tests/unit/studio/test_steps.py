@@ -303,3 +303,75 @@ def test_several_rows_of_a_person_are_protected_together(folder):
     walk.post("people", who="several", records="400", rows_per_unit="3", unit_id="name", hide_presence="yes")
     assert walk.desk.unit == us.Unit(kind="add_remove", rows_per_unit=3, unit_id="name")
     assert walk.get("budget").status_code == 200
+
+
+def test_budgets_and_rehearsals_use_public_facts_alone(walk, monkeypatch):
+    walk.to("people")
+    (walk.folder / "people.csv").unlink()  # nothing of it is needed
+    monkeypatch.setattr(us, "open_source", lambda *_, **__: pytest.fail("the data were opened"))
+    monkeypatch.setattr(desks, "REPEATS", 2)
+    walk.do_people()
+    page = walk.get("budget").text
+    assert "crosstab(sex, smokes)" in page
+    assert "73" in page  # of 100 guesses, at epsilon 1
+    walk.post("budget/compare", guarantee="pure", more="0.7")
+    assert walk.desk.delta is None
+    assert [float(row.budget.epsilon) for row in walk.desk.compared] == [0.25, 0.5, 0.7, 1, 2, 4]
+    walk.post("budget/rehearse", question="proportion(smokes == 'yes')")
+    assert walk.desk.advice is not None, walk.desk.task.problem
+    assert "times as wide" in walk.get("budget").text
+    walk.post("budget/rehearse", question="mean(nothing)")
+    assert "nothing" in walk.desk.task.problem
+    assert "Stop" not in walk.get("working").text
+    walk.post("budget", epsilon="other", other="0.7")
+    assert walk.desk.budget.words == "epsilon 0.7"
+    assert walk.desk.plan.hash == us.plan(walk.desk.schema(), budget=us.PureDP(epsilon="0.7")).hash
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "said"),
+    [
+        ("questions", {"needs": "mean(nobody)"}, "nobody"),
+        ("questions/add", {"what": "table", "table_first": "sex", "table_second": "sex"}, "choose the columns"),
+        ("questions/add", {"needs": "", "what": "nonsense"}, "choose the columns"),
+        ("people", {"who": "person", "records": "many"}, "whole number"),
+        ("people", {"who": "nobody", "records": "9"}, "who is protected"),
+        ("people", {"who": "several", "rows_per_unit": "2", "unit_id": "nothing", "records": "9"}, "no such column"),
+    ],
+)  # fmt: skip
+def test_strange_answers_are_refused_and_kept_on_the_page(walk, path, fields, said):
+    walk.to("people" if path == "people" else "questions")
+    answer = walk.post(path, **fields)
+    assert answer.status_code == 400
+    assert said.lower() in answer.text.lower()
+    assert 'role="alert"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"ledger": "", "account": "new", "name": "x", "limit": "3"}, "name the file of the ledger"),
+        ({"ledger": "budget.db", "account": "new", "name": "", "limit": "3"}, "name"),
+        ({"ledger": "budget.db", "account": "new", "name": "x", "limit": ""}, "how much may ever be spent"),
+        ({"ledger": "budget.db", "account": "new", "name": "x", "limit": "much"}, "epsilon"),
+        ({"ledger": "people.csv", "account": "x"}, "ledger"),
+        ({"ledger": "nowhere.db", "account": "x"}, "does not exist"),
+    ],
+)
+def test_a_strange_account_makes_no_ledger(walk, fields, said):
+    walk.to("account")
+    answer = walk.post("account", **fields)
+    assert answer.status_code == 400
+    assert said.lower() in answer.text.lower()
+    assert not (walk.folder / "budget.db").exists()
+
+
+def test_an_account_of_another_unit_cannot_be_chosen(walk):
+    walk.to("account")
+    ledger = us.Ledger.create(walk.folder / "budget.db")
+    ledger.create_account("others", unit="add_remove", limit=us.PureDP(epsilon=5))
+    page = walk.get("account", params={"ledger": "budget.db"}).text
+    assert re.search(r'value="others" disabled', page)
+    answer = walk.post("account", ledger="budget.db", account="others")
+    assert answer.status_code == 400
+    assert walk.desk.account is None

@@ -18,6 +18,7 @@
   }
   follow("kind", "data-for");
   follow("who", "data-for-who");
+  follow("account", "data-for-account");
 
   // A number that somebody types is the one that they mean.
   const other = document.getElementById("other");

@@ -174,8 +174,9 @@ def ordinary_needs(schema: Schema, request: Request, *, divided: bool) -> str:
 
     Under rho, noise on one table grows with the square root of their number. There are as many as keep it below
     ``MOST_NOISIER`` times what it would be alone. Where epsilon itself is ``divided``, it grows with their number. With
-    a public number of people there are as many as keep an interval below ``TOO_WIDE``, pairs of few cells first; with none, as
-    many as keep the noise below ``MOST_NOISIER_EPSILON`` times, and the pairs of the attribute with the fewest levels.
+    a public number of people there are as many as keep an interval below ``TOO_WIDE``, pairs of few cells first; with
+    none, as many as keep the noise below ``MOST_NOISIER_EPSILON`` times, and the pairs of the attribute with the
+    fewest levels.
     """
     unit = request.unit
     pairs = [one for one in _pairs(schema) if schema.cells(one) <= LARGEST_MARGIN]
