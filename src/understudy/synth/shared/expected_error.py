@@ -285,7 +285,7 @@ def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: F
 # files of the benchmarks have means of .21, .21, .26 and .48 of it. Nothing here reads data.
 
 
-USUAL_RECORDS = 10_000  # where nobody says how many there are
+USUAL_RECORDS = 10_000  # where a plan does not say how many there are: it is made before the data are read
 USUAL_STRENGTH = 0.2  # the mean over pairs, as a part of the largest possible departure from independence
 MOST_FORECAST = 60  # attributes; with more, trying all pairs would take longer than the plan is worth
 HARDLY = 1e12  # a factor on the noise so large that nothing more is measured
@@ -310,7 +310,8 @@ def with_forecast(plan: Plan, schema: Schema) -> Plan:
     if error is None:
         return plan
     records = plan.records or plan.rows
-    people = f"{records:,} records" if records else f"{USUAL_RECORDS:,} records, as nobody says how many there are"
+    unsaid = "" if records else ", as the plan does not say how many there are"
+    people = f"{records or USUAL_RECORDS:,} records{unsaid}"
     said = (
         f"Expected error of two-way tables: mean S_pMSE about {error:.2g} (1 is what a sample of the data has, below "
         f"10 is good, below 30 usable). This assumes {people}, and dependences as in usual surveys; with stronger or "
