@@ -303,10 +303,11 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
     spread = [float(one.mechanism.variance) * int(c.cells.max()) for one, c in zip(usable, collapsed, strict=True)]
     best = int(np.argmin(spread))
     chosen, groups = usable[best], collapsed[best]
+    entering = _measured_again(release, usable, spread, best)
     again = [
         (one, table)
         for place, (one, table) in enumerate(zip(usable, collapsed, strict=True))
-        if place in _measured_again(release, usable, spread, best)
+        if place in entering
         and np.array_equal(table.groups, groups.groups)
         and table.measured.all()
         and groups.measured.all()
