@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
-from understudy.errors import InputError, InternalError, UnsupportedError
+from understudy.errors import InputError, UnsupportedError
 
 NATS = 55.0  # what is smaller than exp(-55) of the mode cannot be seen in a sum
 STANDARD_DEVIATIONS = 30
@@ -455,7 +455,11 @@ def _split_by_law(sums: Integers, narrow: _Node, wide: _Node, rng: np.random.Gen
         inside = (rest >= 0) & (rest < len(wide.law))
         cumulative = np.cumsum(np.where(inside, narrow.law * wide.law[np.where(inside, rest, 0)], 0.0), axis=1)
         if (cumulative[:, -1] <= 0).any():
-            raise InternalError("a sum was drawn that its parts cannot have.")
+            # Only the noisy total asks for such a sum: it is where the law of the table's sum is rounding noise.
+            raise UnsupportedError(
+                "the noisy table and the noisy number of people are too far apart to be brought together: noise on so "
+                "many cells hides how many people there are. Ask about fewer or larger groups."
+            )
         chosen = order[ends[first - 1] if first else 0 : ends[first + len(some) - 1]]
         rows = which[chosen] - first
         # One search in all laws: each is moved to a unit interval of its own.
