@@ -22,7 +22,7 @@ from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_meth
 from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling, without_selection
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
-from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
+from understudy.inference.evidence import Drawn, Evidence, check_prior, is_partial, is_plain, public_records
 from understudy.inference.joined_tables import (
     ANY_QUESTION,
     APART,
@@ -47,7 +47,7 @@ from understudy.inference.weighting import (
 from understudy.inference.weighting import weighted as population_of
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
-from understudy.release.table_release import Release
+from understudy.release.table_release import Release, asked_table
 
 __all__ = ["ask", "delta_method"]
 
@@ -85,6 +85,7 @@ def ask(
     ``use`` says what to do with tables that joined the release later: never put them together with earlier ones
     (``apart``), answer from the newest one (``newest``), or use all tables, whoever chose the question (``together``).
     """
+    release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("infer needs a release; read one with understudy.read_release, or wrap a table.")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
@@ -98,7 +99,7 @@ def ask(
     rng = np.random.default_rng() if rng is None else rng
     how: dict[str, Any] = {
         "level": level, "draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule,
-        "rng": rng, "shared": shared, "weight": chosen_weight(release.schema, weighted), "use": use,
+        "rng": rng, "shared": shared, "weight": chosen_weight(release, weighted), "use": use,
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None
@@ -133,10 +134,15 @@ def _answered(
         return by_rule(release, estimand, level=level, synthesis=synthesis, records=records, rule=rule, outside=True)
     if synthesis is not None or records is not None:
         raise InputError("this release states how it was made; leave out synthesis and records.")
-    if is_plain(release):
+    if is_plain(release) or is_partial(release):
         _check_nothing_drawn(prior, draws)
-        known = public_records(release)
-        return by_rule(release, estimand, level=level, synthesis="simple", records=known, rule=rule, outside=False)
+        known, made = public_records(release), "simple" if is_plain(release) else "partial"
+        if made == "partial" and set(release.rows) != {known}:
+            raise UnsupportedError(
+                "rule T_p is for partially synthetic tables with one row for each record; this release is a sample of "
+                "such tables, or its number of records is not public. Synthesize without rows, under unit replace."
+            )
+        return by_rule(release, estimand, level=level, synthesis=made, records=known, rule=rule, outside=False)
     if rule in OF_POSTERIOR_DRAWS and has_posterior_draws(release):
         _check_nothing_drawn(prior, draws)
         known = public_records(release)

@@ -21,7 +21,7 @@ from understudy.core.workload import Margin, Need, lines_of, needs_of, quoted, r
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
-from understudy.privacy.promise.definition import NonPrivate, PureDP, Unit
+from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, Unit
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.synth.shared.currency import Currency
@@ -169,24 +169,25 @@ def named_needs(schema: Schema, must: str) -> dict[str, Option]:
     return {"must": must} if must else {}
 
 
-def ordinary_needs(schema: Schema, request: Request) -> str:
+def ordinary_needs(schema: Schema, request: Request, *, divided: bool) -> str:
     """What people ordinarily ask, by public facts: every pair, or the pairs of attributes with few levels.
 
     Under rho, noise on one table grows with the square root of their number. There are as many as keep it below
-    ``MOST_NOISIER`` times what it would be alone. Under epsilon it grows with their number itself. With a public number
-    of people there are as many as keep an interval below ``TOO_WIDE``, pairs of few cells first; with none, as
-    many as keep the noise below ``MOST_NOISIER_EPSILON`` times, and the pairs of the attribute with the fewest levels.
+    ``MOST_NOISIER`` times what it would be alone. Where epsilon itself is ``divided``, it grows with their number. With
+    a public number of people there are as many as keep an interval below ``TOO_WIDE``, pairs of few cells first; with
+    none, as many as keep the noise below ``MOST_NOISIER_EPSILON`` times, and the pairs of the attribute with the
+    fewest levels.
     """
     unit = request.unit
     pairs = [one for one in _pairs(schema) if schema.cells(one) <= LARGEST_MARGIN]
     people = request.records or request.rows
-    if isinstance(request.budget, PureDP) and people:
+    if divided and people and isinstance(request.budget, PureDP | ApproxDP):
         private = sorted((one for one in pairs if not is_public(schema, one, unit)), key=schema.cells)
         l1 = max((margin_sensitivity(schema, one, unit).l1 for one in private), default=1)
         alone = Z * sqrt(2) * float(l1) / (float(ANSWERS_OF_EPSILON) * float(request.budget.epsilon))
         count = int(TOO_WIDE * people / alone)
         return "\n".join(f"crosstab({', '.join(map(quoted, one))})" for one in private[:count])
-    most = MOST_NOISIER_EPSILON if isinstance(request.budget, PureDP) else MOST_NOISIER**2
+    most = MOST_NOISIER_EPSILON if divided else MOST_NOISIER**2
 
     def tables(lines: Sequence[str]) -> int:
         found = required_tables(schema, needs_of(schema, lines))
