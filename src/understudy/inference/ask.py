@@ -35,7 +35,7 @@ from understudy.inference.joined_tables import (
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
-from understudy.inference.validity import Validity, validity_of
+from understudy.inference.validity import Validity, unproved, validity_of
 from understudy.inference.weighting import (
     GOES_WITH,
     chosen_weight,
@@ -176,7 +176,8 @@ def _answered(
         )
 
     def of_the_release(tables: Release) -> Answer:
-        if allowed.status == SELECTION:
+        # An answer that can be no better than model-based is not computed a second time for the sake of its label.
+        if allowed.status == SELECTION and not unproved(parsed) and not estimand.assumed:
             found = _whatever_was_chosen(tables, estimand, level, answered)
             if found is not None:
                 return found

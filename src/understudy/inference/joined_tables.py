@@ -185,7 +185,7 @@ def narrowest_claim(level: float, wrong: float, questions: int = QUESTIONS) -> f
     smallest value, whatever part of the error was seen."""
     shares = np.linspace(0, 1, SHARES)
     halves = half_width(np.sqrt(1 - shares), np.sqrt(shares), level, questions)
-    ratios = []
+    ratios: list[float] = []
     for share, half in zip(shares.tolist(), halves.tolist(), strict=True):
         low, high = 0.0, 2 * half
         for _ in range(HALVINGS):
