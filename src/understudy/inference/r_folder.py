@@ -41,7 +41,7 @@ from understudy.release.table_release import Release
 
 FORMAT, VERSION = "understudy export for R", 1
 INDEX, NOISY, SOURCE = "understudy-r.json", "noisy_tables.csv", "release-manifest.json"
-LOOKS = {
+LOOKS: dict[type, str] = {
     GaussianNoise: "gaussian",
     GeometricNoise: "geometric",
     GumbelMax: "gumbel_max",
