@@ -13,6 +13,8 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 # Each worker keeps to its core: small matrices divided among all cores spend most of their time waiting for them.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# What Python has compiled is kept, whatever the environment says: workers and commands would compile it anew, each time.
+KEEP = PYTHONDONTWRITEBYTECODE=
 # FULL=1 runs everything; without it the tests marked "full" are left out.
 FULL ?=
 # PROVE=1 adds every combination to the replay and to the sampled audits; make prove sets it.
@@ -23,7 +25,7 @@ PROVING ?= proving-results
 DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use; with FULL=1 all of them (Spark and numpyro are large), so that nothing is left out.
 comma := ,
-EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report$(comma)serve$(comma)postgres)
+EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report$(comma)serve$(comma)postgres$(comma)openid)
 # One mark per set of extras: FULL=1 after a plain run installs what is missing.
 DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
@@ -45,7 +47,7 @@ demo: $(VENV)/.installed-package ## The whole story on generated data: plan, rel
 
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
-	@FULL="$(FULL)" PROVE="$(PROVE)" $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@FULL="$(FULL)" PROVE="$(PROVE)" $(ONE_THREAD) $(KEEP) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 oldest: | check-python ## Run the tests with the oldest versions of the dependencies that pyproject.toml allows
 	@$(PYTHON) tools/oldest.py > $(VENV)-oldest.txt

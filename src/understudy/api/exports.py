@@ -6,24 +6,20 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from understudy.errors import InputError, unknown_name
-
 if TYPE_CHECKING:
-    from understudy.release.table_release import Release
+    from understudy.release.kind import AnyRelease
 
 __all__ = ["export"]
 
-TABLES = ("csv", "dta", "sav")
-DESCRIPTIONS = ("croissant", "dcat")
-FORMATS = (*TABLES, "r", *DESCRIPTIONS)
-
 
 def export(
-    release: Release | str | os.PathLike[str],
+    release: AnyRelease | str | os.PathLike[str],
     *,
     to: str,
     out: str | os.PathLike[str] | None = None,
     population: int | None = None,
+    by: str | None = None,
+    outlines: str | os.PathLike[str] | None = None,
     unverified: bool = False,
 ) -> Path:
     """Write a release as files for other programs, into a new folder.
@@ -37,17 +33,26 @@ def export(
     ``dcat`` write a description of the release for machines (Croissant; schema.org and DCAT), beside copies of its
     files. Every format says that the data are synthetic.
 
+    Commutes are written by area: who works and lives in each area of a level, inflow and outflow, directions and flows,
+    each number with its range.
+
     Parameters
     ----------
     release
         The release, or its folder. ``r``, ``croissant`` and ``dcat`` need the folder.
     to
-        The format: ``csv``, ``dta`` (Stata), ``sav`` (SPSS), ``r``, ``croissant`` or ``dcat``.
+        The format: ``csv``, ``dta`` (Stata), ``sav`` (SPSS), ``r``, ``croissant`` or ``dcat``; for commutes ``csv`` or
+        ``geojson``.
     out
         The new folder; by default ``RELEASE-csv`` and the like, beside the release.
     population
         For a release with weights: write so many rows that stand for equally many people each, without a weight (see
         ``understudy.population``). With ``csv``, ``dta`` and ``sav``.
+    by
+        For commutes: the level of areas, such as ``tract`` or ``zip``.
+    outlines
+        For commutes as ``geojson``: a GeoJSON file of public outlines whose properties hold the ids of the areas.
+        Without it every area is a point.
     unverified
         Export a folder that does not pass ``understudy verify``. The files say so.
 
@@ -63,6 +68,8 @@ def export(
     InputError
         If the release does not pass ``verify``, the folder exists or cannot be written, or the format cannot hold the
         table.
+    UnsupportedError
+        If it is not a release that can be exported.
 
     Examples
     --------
@@ -72,19 +79,10 @@ def export(
     >>> sorted(file.name for file in us.export(table, to="csv", out=tempfile.mkdtemp() + "/csv").iterdir())
     ['README.txt', 'synthetic_1.csv']
     """
-    from understudy.release import export as files
+    from understudy.release.export import open_for_export
+    from understudy.release.kind import kind_of_release
 
-    if to not in FORMATS:
-        raise unknown_name("format", str(to), FORMATS)
-    if to in TABLES:
-        return files.export(release, to=to, out=out, population=population, unverified=unverified)
-    if population is not None:
-        raise InputError(f"population goes with {', '.join(TABLES)}; {to} describes the release as it is.")
-    opened = files.open_for_export(release, to=to, out=out, unverified=unverified)
-    if to == "r":
-        from understudy.inference.r_folder import export_for_r
-
-        return export_for_r(opened)
-    from understudy.release.catalogue import describe_release
-
-    return describe_release(opened, to=to)
+    opened = open_for_export(release, to=to, out=out, unverified=unverified)
+    kind = kind_of_release(opened.release)
+    assert kind is not None  # noqa: S101  (it was opened as a release)
+    return kind.export(opened, {"to": to, "population": population, "by": by, "outlines": outlines})

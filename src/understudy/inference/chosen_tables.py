@@ -36,14 +36,15 @@ from understudy.synth.shared.method import synthesizers
 def fixed_beforehand(release: Release) -> tuple[Measurement, ...]:
     """The measurements that an adaptive plan names beforehand; none for a plan that is not adaptive.
 
-    A table that joined the release later was named by its own plan before it was measured, so it counts too.
+    A table that joined the release later is not among them: whoever asked for it had seen the others
+    (``joined_tables``).
     """
     plan = release.provenance.plan
     if plan is None or not plan.adaptive:
         return ()
     named = {
         (step.label, step.margin)
-        for step in (*plan.steps, *(step for one in release.provenance.added for step in one.plan.steps))
+        for step in plan.steps
         if step.action == "measure" and step.repeats == 1 and (step.margin or step.cells)
     }
     return tuple(one for one in release.measurements if (one.label, one.margin) in named)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,14 +22,15 @@ from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.survey_design import calibrated_column
 from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
-from understudy.errors import InputError, MissingExtraError, unknown_name
+from understudy.errors import InputError, MissingExtraError, UnsupportedError
 from understudy.release.checks import verify
 from understudy.release.csv_file import write_csv
 from understudy.release.folder import NO_PERSON, build_release
+from understudy.release.kind import AnyRelease, kind_of_release
 from understudy.release.manifest import read_manifest
 from understudy.release.population import population as of_people
 from understudy.release.readme import one_line
-from understudy.release.table_release import Release, require_table
+from understudy.release.table_release import Release
 
 README = "README.txt"
 NOT_VERIFIED = "WARNING: this release did not pass understudy verify. Do not rely on what it promises."
@@ -117,21 +118,23 @@ LIMITS = {
 class Opened:
     """A release that is to be exported, and where the files go."""
 
-    release: Release
+    release: Any  # of whatever kind
     folder: Path
     source: Path | None  # its folder; None: it was never written
     verified: bool  # whether it passed every check of ``understudy verify``; one that was never written has none
 
 
 def open_for_export(
-    release: Release | str | os.PathLike[str],
+    release: AnyRelease | str | os.PathLike[str],
     *,
     to: str,
     out: str | os.PathLike[str] | None,
     unverified: bool,
 ) -> Opened:
     """The release behind an export. One that does not pass ``verify`` is refused, unless ``unverified`` asks for it."""
-    if isinstance(release, Release):
+    if not isinstance(release, str | os.PathLike):
+        if kind_of_release(release) is None:
+            raise UnsupportedError(f"export works on releases; this is a {type(release).__name__}.")
         if out is None:
             raise InputError("say where the export goes: out= names a new folder.")
         opened = Opened(release=release, folder=Path(out), source=None, verified=False)
@@ -145,9 +148,8 @@ def open_for_export(
                 "not exported. Get the release again from where it came from; or export it as it is with --unverified, "
                 "and the export says so."
             )
-        found = require_table(build_release(place, manifest), "export")
         folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
-        opened = Opened(release=found, folder=folder, source=place, verified=not failed)
+        opened = Opened(release=build_release(place, manifest), folder=folder, source=place, verified=not failed)
     if (inside := release_above(opened.folder)) is not None:
         raise InputError(
             f"{opened.folder} lies in the release {inside}, which holds nothing but its own files; choose another."
@@ -176,19 +178,9 @@ def write_export(opened: Opened, fill: Callable[[Path], None]) -> Path:
     return opened.folder
 
 
-def export(
-    release: Release | str | os.PathLike[str],
-    *,
-    to: str,
-    out: str | os.PathLike[str] | None = None,
-    population: int | None = None,
-    unverified: bool = False,
-) -> Path:
-    """Write a release as CSV, Stata or SPSS files into a new folder; see ``understudy.export``."""
-    if to not in WRITERS:
-        raise unknown_name("format", str(to), WRITERS)
-    opened = open_for_export(release, to=to, out=out, unverified=unverified)
-    found = opened.release
+def export_table(opened: Opened, *, to: str, population: int | None = None) -> Path:
+    """Write a table of people as CSV, Stata or SPSS files into a new folder; see ``understudy.export``."""
+    found = cast(Release, opened.release)
     if population is not None:
         found = of_people(found, rows=population)
     columns = all_attributes(found.schema)
