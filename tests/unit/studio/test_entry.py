@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from copy import copy
@@ -126,6 +127,12 @@ def test_only_what_is_below_the_folder_is_listed(walk, below):
     with pytest.raises(InputError, match="below the folder"):
         listing(walk.folder, below)
     assert walk.get("file", params={"folder": below}).status_code == 400
+
+
+def test_a_name_that_is_no_text_is_left_out(walk):
+    (walk.folder / os.fsdecode(b"caf\xe9.csv")).write_text("x")
+    assert walk.get("file").status_code == 200
+    assert [one.name for one in listing(walk.folder)] == ["people.csv"]
 
 
 def test_strange_files_are_refused(walk):
