@@ -30,7 +30,7 @@ ORDER = (
     {"synth"},
     {"release"},
     {"auditing", "evaluation", "inference"},
-    {"commutes"},
+    {"commutes", "households"},
     {"explore", "reporting", "kinds"},
     {"serving"},
     {"api"},

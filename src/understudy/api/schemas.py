@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from understudy.core.linked_schema import LinkedSchema
 from understudy.core.schema import Schema
 from understudy.engines.opening import open_source
 from understudy.errors import InputError
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from understudy.engines.reading.draft_in_parts import Draft
 
 
-def check_data(data: Any, schema: Schema, **reading: Any) -> int:
+def check_data(data: Any, schema: Schema | LinkedSchema, **reading: Any) -> int:
     """Check that every row of the data fits a schema, and say how many rows there are.
 
     Parameters
@@ -20,14 +21,14 @@ def check_data(data: Any, schema: Schema, **reading: Any) -> int:
     data
         A source, or whatever ``open_source`` opens.
     schema
-        The public schema.
+        The public schema, of one table or of linked tables.
     **reading
         How files are written, as for ``open_source``.
 
     Returns
     -------
     int
-        The number of rows. It may be confidential.
+        The number of rows (of households, for linked tables). It may be confidential.
 
     Raises
     ------
@@ -43,6 +44,11 @@ def check_data(data: Any, schema: Schema, **reading: Any) -> int:
     >>> us.check_data(pa.table({"sex": ["F", "M", "F"]}), schema)
     3
     """
+    if isinstance(schema, LinkedSchema):
+        from understudy.households.source import open_households
+        from understudy.privacy.randomness.fingerprint import DataKey
+
+        return open_households(data, schema, **reading).rows_of(DataKey.fresh().bounding()).total()
     rows = open_source(data, schema, **reading).total()
     if not rows:
         raise InputError("the data have no rows; is it a file with a line of column names alone?")

@@ -8,17 +8,18 @@ noisy counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
+from understudy.core.domain import Domain
 from understudy.core.exact_numbers import from_text
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism
+from understudy.core.prior_weights import PriorWeights
 from understudy.core.schema import Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
@@ -114,6 +115,12 @@ def is_plain(release: Release) -> bool:
     return bool(mechanisms) and all(name == "plain_multinomial" for name in mechanisms)
 
 
+def is_partial(release: Release) -> bool:
+    """Whether the tables hold real values beside drawn ones, so that rule T_p reads them."""
+    mechanisms = [one["mechanism"] for draw in release.provenance.draws for one in draw["mechanisms"]]
+    return bool(mechanisms) and all(name == "partial" for name in mechanisms)
+
+
 def public_records(release: Release) -> int | None:
     """The number of records behind a release, if the release makes it public."""
     provenance = release.provenance
@@ -174,8 +181,8 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
             continue
         groups, place = np.unique(labels[inside], return_inverse=True)
         released = np.stack([np.bincount(place, weights=row[inside], minlength=len(groups)) for row in tables])
-        cells = np.bincount(place, weights=possible[inside], minlength=len(groups))
-        alpha = np.stack([float(Fraction(from_text(law["prior"], "prior"))) * cells for law in laws])
+        sizes = [prior_sizes(law, schema, margin, possible) for law in laws]
+        alpha = np.stack([np.bincount(place, weights=one[inside], minlength=len(groups)) for one in sizes])
         whole = released.astype(np.int64)
 
         def made(g: float, whole: Integers = whole, alpha: Floats = alpha, size: int = size) -> TablePosterior:
@@ -186,6 +193,22 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
     if not stratified and len(strata) == 1 and int(released.sum()):
         raw = _raw_of_draws(whole, alpha, records, groups, estimand.groups)
     return Evidence(method=method, groups=estimand.groups, records=records, strata=tuple(strata), raw=raw)
+
+
+def prior_sizes(law: Mapping[str, str], schema: Schema, margin: tuple[str, ...], possible: Integers) -> Floats:
+    """The prior of each cell of a margin, in records: that of all cells of the domain behind it, equal or weighted."""
+    prior = from_text(law["prior"], "prior")
+    if "weights" not in law:
+        return np.asarray(float(prior) * possible, dtype=np.float64)
+    weighted = PriorWeights(text=law["weights"]).over(Domain(schema=schema, margin=schema.names))
+    return np.asarray(float(prior * weighted.part) * weighted.of_margin(margin), dtype=np.float64)
+
+
+def whole_prior(law: Mapping[str, str], schema: Schema) -> float:
+    """The prior of all cells together, in records."""
+    if "weights" not in law:
+        return float(from_text(law["prior"], "prior")) * schema.cells()
+    return float(prior_sizes(law, schema, (), np.ones(1, np.int64)).sum())
 
 
 def _raw_of_draws(released: Integers, alpha: Floats, records: int, places: Integers, groups: int) -> Raw:

@@ -342,7 +342,7 @@ def _same_sizes(one: Law, other: Law) -> bool:
         if isinstance(law, Answers):
             return law.cells, law.prior
         if isinstance(law, Urn):
-            return law.cells, law.prior, law.rows
+            return law.cells, law.prior, law.rows, law.weights
         return law.keeps, law.elsewhere, law.prior, law.rows
 
     return type(one) is type(other) and sizes(one) == sizes(other)
