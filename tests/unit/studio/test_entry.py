@@ -41,6 +41,7 @@ def test_the_address_works_once_and_a_new_one_is_printed(folder):
     walk = Walk(folder)
     first = walk.entry.address
     path = first.partition(str(PORT))[2]
+    assert walk.client.head(path).status_code == 403  # which does not use it up
     answer = walk.client.get(path)
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"].lower()
