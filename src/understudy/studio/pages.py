@@ -179,7 +179,7 @@ class Pages:
         self, step: str, request: Request, *, problem: str = "", form: Form | None = None, status: int = 200
     ) -> Response:
         number = request.path_params.get("number")
-        if step == "columns" and number is not None:
+        if step == "columns" and number is not None and number < len(self._desk.described.columns):
             return self._column_page(number, problem=problem, form=form, status=status)
         gather = getattr(self, f"_about_{step}", None)
         try:
