@@ -23,6 +23,7 @@ from understudy.inference.evidence import (
     possible_cells,
     public_records,
     whole_prior,
+    without_coefficients,
 )
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
@@ -164,6 +165,7 @@ def askable(release: AnyRelease, *names: str) -> Askables:
     """What a release can be asked; see ``understudy.questions``."""
     if not isinstance(release, Release):
         raise InputError("questions needs a release; read one with understudy.read_release.")
+    release = without_coefficients(release)
     schema = release.schema
     for name in names:
         if name not in schema.names:

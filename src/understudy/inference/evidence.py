@@ -9,7 +9,7 @@ noisy counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism
 from understudy.core.prior_weights import PriorWeights
 from understudy.core.schema import Schema
+from understudy.core.walsh import CONTRASTS
 from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import Estimand
@@ -107,6 +108,25 @@ def gather(release: Release, estimand: Estimand, *, prior: float | None = None) 
     if release.provenance.draws:
         return _from_draws(release, estimand, prior)
     return _from_measurements(release, estimand, prior)
+
+
+def without_coefficients(release: Release) -> Release:
+    """The release with the noisy tables that are read here: Fourier coefficients are not.
+
+    Raises
+    ------
+    UnsupportedError
+        If nothing else was measured.
+    """
+    tables = tuple(one for one in release.measurements if one.cells != CONTRASTS)
+    if len(tables) == len(release.measurements):
+        return release
+    if not any(one.margin for one in tables):
+        raise UnsupportedError(
+            "this release measured Fourier coefficients, from which no interval is computed here. Name what must be "
+            "answerable when it is made (must), or use a method that measures tables."
+        )
+    return replace(release, measurements=tables)
 
 
 def is_plain(release: Release) -> bool:
