@@ -25,7 +25,7 @@ def bits_of(size: int) -> int:
 
 def masks_of(size: int) -> int:
     """How many masks of an attribute are not 0."""
-    return 2 ** bits_of(size) - 1
+    return (1 << bits_of(size)) - 1
 
 
 def signs(size: int) -> Integers:
