@@ -202,7 +202,8 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
         groups, place = np.unique(labels[inside], return_inverse=True)
         released = np.stack([np.bincount(place, weights=row[inside], minlength=len(groups)) for row in tables])
         sizes = [prior_sizes(law, schema, margin, possible) for law in laws]
-        alpha = np.stack([np.bincount(place, weights=one[inside], minlength=len(groups)) for one in sizes])
+        sums = [np.bincount(place, weights=one[inside], minlength=len(groups)) for one in sizes]
+        alpha: Floats = np.stack(sums).astype(np.float64)
         whole = released.astype(np.int64)
 
         def made(g: float, whole: Integers = whole, alpha: Floats = alpha, size: int = size) -> TablePosterior:
