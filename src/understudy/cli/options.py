@@ -79,7 +79,8 @@ UnitKind = Annotated[
     typer.Option(
         "--unit",
         metavar="|".join(UNIT_KINDS),
-        help="replace: one unit's rows change and the number of rows is public. add_remove: one unit more or fewer.",
+        help="replace: one unit's rows change and the number of rows is public. add_remove: one unit more or fewer. "
+        "For linked tables also: household, person.",
         show_default="replace",
         rich_help_panel=UNIT,
     ),

@@ -27,6 +27,7 @@ from understudy.cli.options import (
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.folders import explained_disk_errors, output_path
+from understudy.core.linked_schema import LinkedSchema
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError
@@ -39,6 +40,12 @@ OptionalSchema = Annotated[Path | None, typer.Option("--schema", help="The publi
 PlacesFile = Annotated[
     Path | None,
     typer.Option("--places", help="For commutes: the public places (id, latitude, longitude, area_*, population)."),
+]
+Outside = Annotated[
+    str | None,
+    typer.Option(
+        "--outside", metavar="state", help="For commutes: other states are homes too, as in a LODES aux file."
+    ),
 ]
 Out = Annotated[
     Path, typer.Option("--out", help="The release folder to make.", rich_help_panel=RESULT, show_default=False)
@@ -53,7 +60,7 @@ def _request(
     *,
     method: str | None,
     budget: Definition | None,
-    unit: us.Unit | None,
+    unit: us.Unit | str | None,
     copies: int | None,
     rows: int | None,
     must: Path | None,
@@ -81,6 +88,7 @@ def plan(
     *,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     method: Method = None,
     budget: Budget,
     i_know: IKnow = False,
@@ -110,9 +118,9 @@ def plan(
     The file can be reviewed and then run exactly as it is: `understudy synthesize people.parquet --schema
     people.toml --plan plan.toml --out release/`
     """
-    asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option, sdc=sdc)  # fmt: skip
-    public = _domain(schema, places)
+    asked = _request(method=method, budget=budget.read(), unit=who.of_linked() or who.read(), copies=copies, rows=rows,
+                     must=must, option=option, sdc=sdc)  # fmt: skip
+    public = _domain(schema, places, outside)
     demanded = None if criteria is None else api.read_criteria(criteria)
     made = us.plan(public, records=records, i_know=i_know, criteria=demanded, **asked)
     advice = us.plan_advice(made, public)
@@ -154,6 +162,7 @@ def synthesize(
     data: DataOrTable = None,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     out: Out,
     method: Method = None,
     budget: Budget,
@@ -185,18 +194,23 @@ def synthesize(
     is drawn.
 
     Commutes: `understudy synthesize od.parquet --method commute --places places.parquet --guarantee approx --epsilon
-    8.6 --delta 1e-5 --out release/`. Without --unit the destination is fixed and the unit is a job.
+    8.6 --delta 1e-5 --out release/`. A state as LODES publishes it: `understudy synthesize dc_od_main_JT00_2019.csv.gz
+    dc_od_aux_JT00_2019.csv.gz --places dc_xwalk.csv.gz --outside state --epsilon 2 --out release/`. Without --unit the
+    destination is fixed and the unit is a job.
+
+    Households: a schema with [[table]] reads one flat file, or two linked ones: `understudy synthesize
+    households=h.csv persons=p.csv --schema homes.toml --unit household --epsilon 1 --delta 1e-6 --out release/`
     """
     target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
-    asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option, sdc=sdc)  # fmt: skip
-    public = _domain(schema, places)
+    asked = _request(method=method, budget=spending, unit=who.of_linked() or who.read(), copies=copies, rows=rows,
+                     must=must, option=option, sdc=sdc)  # fmt: skip
+    public = _domain(schema, places, outside)
     agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
     with working("reading and measuring") as progress:
-        release = us.synthesize(
+        release: AnyRelease = us.synthesize(  # type: ignore[call-overload]  # whatever kind the public domain says
             files_of(data) if data else None, schema=public, reading={**reading.options(), **cluster.options()},
             plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv, progress=progress,
             i_know=i_know, **asked,
@@ -207,11 +221,13 @@ def synthesize(
         show_release(release, out)
 
 
-def _domain(schema: Path | None, places: Path | None) -> Schema | Places:
+def _domain(schema: Path | None, places: Path | None, outside: str | None) -> Schema | LinkedSchema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
-    return us.read_schema(schema) if schema is not None else us.read_places(places)
+    if outside is not None and places is None:
+        raise InputError("--outside is for commutes, and goes with --places.")
+    return us.read_any_schema(schema) if schema is not None else us.read_places(places, outside=outside)
 
 
 def _agreed_plan(file: Path, asked: dict[str, Any]) -> us.Plan:
@@ -236,6 +252,7 @@ def resume(
     ] = None,
     reading: Reading,
     places: PlacesFile = None,
+    outside: Outside = None,
     cluster: Cluster,
     as_json: AsJson = False,
 ) -> None:
@@ -250,10 +267,11 @@ def resume(
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
     how = {**reading.options(), **cluster.options(), "unit_id": stated.unit_id}
+    given = places if outside is None else _domain(None, places, outside)
     with working("resuming") as progress:
         in_catalogue: list[str] | None = [] if cluster.engine == "spark" and (reading.table or reading.query) else None
         release = us.resume(
-            run, source=files_of(data) if data else in_catalogue, places=places, out=target, progress=progress,
+            run, source=files_of(data) if data else in_catalogue, places=given, out=target, progress=progress,
             **how,
         )  # fmt: skip
     if as_json:

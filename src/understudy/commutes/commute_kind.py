@@ -47,6 +47,7 @@ from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
+from understudy.release.export import Opened
 from understudy.release.folder import MEASUREMENTS
 from understudy.release.kind import Check, Options, Summary, Workshop, WrittenTables, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of, text_in
@@ -60,7 +61,9 @@ class Commutes:
 
     name: ClassVar[str] = "commutes"
     record: ClassVar[str] = "job"
-    uses: ClassVar[str] = "a release of commutes is read with flows(), evaluated, verified and mapped"
+    uses: ClassVar[str] = (
+        "a release of commutes is read with flows(), asked, exported by area, evaluated, verified and mapped"
+    )
     other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
     domain_file: ClassVar[str] = PLACES
     resumed_with: ClassVar[str] = " --places FILE"
@@ -119,7 +122,9 @@ class Commutes:
         return _method(plan).plan(domain, request)
 
     def advice(self, domain: Places, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
+        from understudy.commutes.map.map_wording import PUBLIC_SIZES
+
+        return (PUBLIC_SIZES,) if DESTINATION in plan.unit.fixed else ()
 
     def header(self, domain: Places) -> dict[str, str]:
         return {"kind": self.name, "places": domain.fingerprint}
@@ -258,6 +263,20 @@ class Commutes:
             )
         source = confidential if self.is_source(confidential) else self.open(confidential, release.places)
         return Evaluation(utility=evaluate_commutes(release, source))
+
+    def ask(self, release: CommuteRelease, question: str, *, level: float, before: CommuteRelease | None) -> Any:
+        from understudy.commutes.answers.asking import ask_commutes
+
+        return ask_commutes(release, question, level=level, before=before)
+
+    def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
+        from understudy.commutes.answers.area_files import export_areas
+
+        if asked.get("population") is not None:
+            raise InputError("population is for tables of people with weights; leave it out for a release of commutes.")
+        return export_areas(
+            opened.release, opened.folder, to=asked["to"], by=asked.get("by"), outlines=asked.get("outlines")
+        )
 
     def compared(self, results: Sequence[tuple[str, CommuteRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
         return {}

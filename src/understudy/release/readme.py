@@ -75,8 +75,8 @@ print(people.describe(include="all"))
 print(people.groupby({_quoted(release.schema.names[0])}, observed=False).size())
 ```
 
-In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or as CSV:
-`understudy export . --to dta --out elsewhere/`.
+In R: `understudy export . --to r --out elsewhere/`, then the package understudyr, which also gives valid intervals.
+For Stata, SPSS or as CSV: `understudy export . --to dta --out elsewhere/`.
 
 ## What not to do
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,15 @@ from understudy.privacy.randomness.keyed_noise import ListedCells
 FOLDER = understudy.privacy.mechanisms
 
 
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    found = pkgutil.iter_modules(FOLDER.__path__, f"{FOLDER.__name__}.")
+    return tuple(importlib.import_module(module.name) for module in found)
+
+
 def mechanism_classes() -> Iterator[type]:
     """Every class that a module of the folder of mechanisms defines."""
-    for found in pkgutil.iter_modules(FOLDER.__path__, f"{FOLDER.__name__}."):
-        module = importlib.import_module(found.name)
+    for module in _modules():
         yield from (
             kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
         )

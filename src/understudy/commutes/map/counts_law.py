@@ -100,24 +100,23 @@ def pair_noise(release: CommuteRelease, copy: int = 1) -> PairNoise | None:
     return PairNoise(level=levels.index(pairs.finest.name), variance=most / max(int(works.sum()), 1))
 
 
-def off_alike(release: CommuteRelease, copy: int) -> SharedError | None:
+def off_alike(release: CommuteRelease, copy: int, *, outside: bool = False) -> SharedError | None:
     """How large the error of the model may be that all workplaces share, from the noisy jobs by home area.
+
+    Homes outside are whole states, with errors of another size, so they are told apart (``outside``).
 
     It is twice the square root of ``error_at_most``: jobs of an area, and the share of those that follow the model.
     Nothing is charged: the noisy counts were measured and are part of the release.
     """
-    found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
-    if found is None or not isinstance(found.mechanism, Geometric):
-        return None
     origins, destinations, jobs = (np.asarray(column, dtype=np.int64) for column in release.coded(copy))
     origins, destinations, jobs = (column[origins >= 0] for column in (origins, destinations, jobs))
     sizes = np.bincount(destinations, jobs, len(release.places)).astype(np.int64)
     law, _ = stated_law(release.provenance, release.statement, copy, sizes)
-    scale = float(found.mechanism.scale)
-    areas, number = home_areas(GravityTree(release.places), scale, float(sizes.sum()))
-    if law is None or number != len(found.values):
+    measured = measured_homes(release, float(sizes.sum()))
+    if law is None or measured is None:
         return None
-    noisy, variance = found.values.astype(np.float64), np.full(number, 2 * scale**2)
+    areas, noisy, scale = measured
+    number, variance = len(noisy), np.full(len(noisy), 2 * scale**2)
     for level in list(release.places.areas)[-1:]:  # parts of the areas that people ask for are put together
         whole, count = groups_of(release.places, level)
         of_part = np.zeros(number, dtype=np.int64)
@@ -130,8 +129,26 @@ def off_alike(release: CommuteRelease, copy: int) -> SharedError | None:
     shown, at, area = np.bincount(which, jobs), keys // number, keys % number
     zone = np.minimum(shown, np.maximum(sizes[at] / law.cells[at], 1))  # a zone with somebody in it has a job
     modelled = np.bincount(area, law.model[at] * shown + (1 - law.model[at]) * zone, number)
-    most = error_at_most(np.bincount(area, shown, number).astype(np.float64), noisy, variance)
-    return SharedError(share=float(2 * np.sqrt(most / max(float(np.mean(modelled**2)), 1e-9))), jobs=2 * most**0.5)
+    own = np.zeros(number, dtype=bool)
+    own[areas[~release.places.inside if outside else release.places.inside]] = True
+    if not own.any():
+        return None
+    counted = np.bincount(area, shown, number).astype(np.float64)
+    most = error_at_most(counted[own], noisy[own], variance[own])
+    return SharedError(
+        share=float(2 * np.sqrt(most / max(float(np.mean(modelled[own] ** 2)), 1e-9))), jobs=2 * most**0.5
+    )
+
+
+def measured_homes(release: CommuteRelease, jobs: float) -> tuple[Integers, Floats, float] | None:
+    """The home area of each place, the noisy workers who live in each area, and the scale of the noise; nothing if they
+    were not measured. ``jobs``: the number of jobs, from which the areas were made."""
+    found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
+    if found is None or not isinstance(found.mechanism, Geometric):
+        return None
+    scale = float(found.mechanism.scale)
+    areas, number = home_areas(GravityTree(release.places), scale, jobs)
+    return (areas, found.values.astype(np.float64), scale) if number == len(found.values) else None
 
 
 def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:

@@ -25,7 +25,8 @@ import numpy as np
 from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Schema
 from understudy.models.junction_tree import tree_cells
-from understudy.privacy.promise.definition import NonPrivate, PureDP
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.event import GaussianNoise
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.margin_methods import is_public
 from understudy.synth.shared.required_tables import LABEL
@@ -41,6 +42,7 @@ STEP = 1.05  # the factor by which a share is changed to see the effect
 ROUNDS, FEW_ROUNDS = 30, 3  # of the search for the best shares; few if it starts from those with one pair less
 STRONG = 0.2  # how much less error a strong dependence has than its squared distance (all benchmark data)
 UNSURE = 0.25  # uncertain part of what one-way noise explains of a distance: the explained part is only an average
+OF_EMPTY = 0.4  # the part of the noise that is left on a level that seems to be empty
 EMPTY = 3.0  # an empty level keeps about a third of a noise standard deviation, after the noise is made to add up
 
 
@@ -111,7 +113,7 @@ class PairChoice:
         chosen: list[int] = list(self.held)
         left = np.ones(len(self.ends), dtype=bool)
         left[chosen] = False
-        shares, unexplained = self._best_shares(chosen), self._unexplained(chosen)
+        shares, unexplained = self.best_shares(chosen), self._unexplained(chosen)
         gains, tried = self._gains(unexplained, left, chosen, shares)
         while left.any():
             best = int(np.argmax(np.where(left, gains, -np.inf)))
@@ -121,7 +123,7 @@ class PairChoice:
             if fits([*chosen, best]):
                 chosen.append(best)
                 shares = np.append(shares * (1.0 - tried[best]), tried[best])
-                shares, unexplained = self._best_shares(chosen, shares, FEW_ROUNDS), self._unexplained(chosen)
+                shares, unexplained = self.best_shares(chosen, shares, FEW_ROUNDS), self._unexplained(chosen)
                 gains, tried = self._gains(unexplained, left, chosen, shares)
         return chosen
 
@@ -134,13 +136,13 @@ class PairChoice:
     def shares(self, chosen: Sequence[int]) -> list[Fraction]:
         """Shares of the one-way tables that are not public and then of the pairs, which add up to one."""
         counted = np.concatenate([self.one_powers.sum(axis=1) > 0, np.ones(len(chosen), dtype=bool)])
-        parts = self._best_shares(chosen)[counted]
+        parts = self.best_shares(chosen)[counted]
         weights = [max(1, round(WEIGHT * float(part / parts.sum()))) for part in parts]
         return [Fraction(weight, sum(weights)) for weight in weights]
 
-    def error(self, chosen: Sequence[int]) -> float:
-        """The mean expected error of all pairs, if these are measured with the best shares."""
-        return self._sum(chosen, self._best_shares(chosen)) / len(self.ends)
+    def error(self, chosen: Sequence[int], shares: Floats | None = None) -> float:
+        """The mean expected error of all pairs, if these are measured with some shares (by default the best)."""
+        return self._sum(chosen, self.best_shares(chosen) if shares is None else shares) / len(self.ends)
 
     def relied_on(self, chosen: Sequence[int]) -> tuple[float, float]:
         """The error that chains of chosen pairs are trusted to explain in other pairs, and the error from noise."""
@@ -148,10 +150,12 @@ class PairChoice:
             squared_departure(one, self.evenness) / self.filled for one in (self.departures, self._unexplained(chosen))
         )
         trusted = np.delete(whole - left, list(chosen))
-        return float(trusted.sum()), float(self._errors(chosen, self._best_shares(chosen))[0])
+        return float(trusted.sum()), float(self._errors(chosen, self.best_shares(chosen))[0])
 
     def _unexplained(self, chosen: Sequence[int]) -> Floats:
         """Departures less what chains of measured pairs imply, beyond what the model held already."""
+        if self.implied == 0:
+            return self.departures
         along = self.implied * (self._along(chosen) - self._along(self.held))
         return np.asarray(np.maximum(self.departures - along * self.most, 0.0))
 
@@ -222,7 +226,7 @@ class PairChoice:
         pairs = power * (less / (STEP - 1.0) + (falls[self.ends[numbers]] * ends).sum(axis=1))
         return np.concatenate([slopes, pairs])
 
-    def _best_shares(self, chosen: Sequence[int], start: Floats | None = None, rounds: int = ROUNDS) -> Floats:
+    def best_shares(self, chosen: Sequence[int], start: Floats | None = None, rounds: int = ROUNDS) -> Floats:
         """Shares with equal derivatives: one more part of the budget would help every table alike."""
         count = len(self.one_powers) + len(chosen)
         public = np.zeros(count, dtype=bool)
@@ -289,19 +293,21 @@ USUAL_RECORDS = 10_000  # where nobody says how many there are
 USUAL_STRENGTH = 0.2  # the mean over pairs, as a part of the largest possible departure from independence
 MOST_FORECAST = 60  # attributes; with more, trying all pairs would take longer than the plan is worth
 HARDLY = 1e12  # a factor on the noise so large that nothing more is measured
-GOLDEN = (sqrt(5) - 1) / 2
+GOLDEN, SILVER = (sqrt(5) - 1) / 2, sqrt(2) - 1  # multiples of them spread evenly, and not alike
 
 
 def forecast(plan: Plan, schema: Schema, strength: float = USUAL_STRENGTH) -> float | None:
     """The expected mean S_pMSE of all two-way tables; None where a plan does not measure tables, or is too wide.
 
     Tables that the plan fixes are taken with their noise. Pairs that are chosen during the run are taken as the choice
-    that ``one_look`` would make with the budget left for them.
+    that ``one_look`` would make with the budget left for them, after a look with the noise that the plan states.
     """
     choice = assumed_choice(plan, schema, strength)
     if choice is None:
         return None
-    return choice.error(_measured(plan, schema, choice))
+    seen = _seen(plan, schema, choice)
+    chosen = _measured(plan, schema, seen)
+    return choice.error(chosen, seen.best_shares(chosen))
 
 
 def with_forecast(plan: Plan, schema: Schema) -> Plan:
@@ -356,9 +362,32 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
         most=most,
         evenness=np.array([records * even[a] * even[b] for a, b in pairs]),
         noise=HARDLY * least if left is None else left,
-        concentrated=not isinstance(plan.budget, PureDP),
+        concentrated=_concentrated(plan),
         implied=0.0,  # nobody knows which pairs others imply, so none are assumed to be
     )
+
+
+def _seen(plan: Plan, schema: Schema, choice: PairChoice) -> PairChoice:
+    """What a noisy look would show of the assumed departures: the choice rests on that, and the error on the truth.
+
+    The noise of the look is one fixed set of normal quantiles, so that a forecast is the same every time.
+    """
+    from scipy.special import ndtri
+
+    looks = [step for step in plan.steps if step.action == "compare" and step.standard_deviation is not None]
+    if not looks:
+        return choice
+    names = [name for name in schema.names if schema[name].size > 1]
+    records, errors = float(plan.records or plan.rows or USUAL_RECORDS), np.zeros(len(names))
+    for number, name in enumerate(names):
+        if choice.first[number] > 0 and choice.one_powers[number].sum() > 0:
+            off = sqrt(2 / pi / choice.first[number])
+            errors[number] = float(np.minimum(off, records * _levels(schema[name].size) + OF_EMPTY * off).sum())
+    explained = np.hypot(*errors[choice.ends].T)
+    count, deviation = len(choice.ends), float(looks[0].standard_deviation or 0.0)
+    order = np.argsort(np.argsort((np.arange(1, count + 1) * SILVER) % 1.0))
+    noisy = np.hypot(choice.departures, explained) + deviation * ndtri((order + 0.5) / count)
+    return replace(choice, departures=shrunk_departures(noisy, explained, deviation**2, choice.most))
 
 
 def _measured(plan: Plan, schema: Schema, choice: PairChoice) -> list[int]:
@@ -385,9 +414,14 @@ def _left(plan: Plan) -> float | None:
     """The variance on a cell, if one table got all that a plan spends on tables chosen during the run."""
     for step in plan.steps:
         if step.action == "measure" and not step.margin and step.repeats > 1 and step.standard_deviation is not None:
-            power = 2 if isinstance(plan.budget, PureDP) else 1
+            power = 1 if _concentrated(plan) else 2
             return float(step.standard_deviation**2 / step.repeats**power)
     return None
+
+
+def _concentrated(plan: Plan) -> bool:
+    """Whether noise on tables is Gaussian, so that its variance and not its scale is divided by a share."""
+    return any(isinstance(step.event, GaussianNoise) for step in plan.steps if step.action == "measure")
 
 
 def _levels(size: int) -> np.ndarray:
