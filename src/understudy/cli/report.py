@@ -112,9 +112,7 @@ def draw_map(
     ] = None,
     base: Annotated[
         Path | None,
-        typer.Option(
-            "--base", metavar="FILE", help="Public water (polygons) and roads (lines), GeoJSON."
-        ),
+        typer.Option("--base", metavar="FILE", help="Public water (polygons) and roads (lines), GeoJSON."),
     ] = None,
     within: Annotated[
         str | None, typer.Option("--within", metavar="LEVEL=AREA", help="Only workplaces of one area.")
