@@ -79,6 +79,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "near": ("1",),
     "finest": ("row",),
     "flow_share": ("0.2",),
+    "segments": ("kind=S0+S1+S2",),
     "must": ("crosstab(sex, age)",),
     "look_again": ("always",),
     "choose": ("aim", "mst", "independent"),
