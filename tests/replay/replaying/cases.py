@@ -74,6 +74,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "flow_share": ("0.2",),
     "must": ("crosstab(sex, age)",),
     "look_again": ("always",),
+    "noise": ("geometric", "gaussian"),
 }
 # Options that go together, by the option that a method must have.
 TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
