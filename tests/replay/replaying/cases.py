@@ -84,6 +84,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "look_again": ("always",),
     "choose": ("aim", "mst", "independent"),
     "pairs": ("false",),
+    "noise": ("geometric", "gaussian"),
 }
 # Options that go together, by the option that a method must have.
 TOGETHER: dict[str, tuple[dict[str, str], ...]] = {

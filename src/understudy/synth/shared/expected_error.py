@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from math import log2, pi, sqrt
+from statistics import fmean
 
 import numpy as np
 
@@ -302,6 +303,8 @@ def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: F
 USUAL_RECORDS = 10_000  # where a plan does not say how many there are: it is made before the data are read
 USUAL_STRENGTH = 0.2  # the mean over pairs, as a part of the largest possible departure from independence
 MOST_FORECAST = 60  # attributes; with more, trying all pairs would take longer than the plan is worth
+SAMPLED = 0.5  # of a sample's error, left in rounded rows of a model with many cells (six of the development settings)
+LEAST_NOISE = 1e-9  # the variance of noise that is almost surely 0: no precision is infinite
 HARDLY = 1e12  # a factor on the noise so large that nothing more is measured
 GOLDEN, SILVER = (sqrt(5) - 1) / 2, sqrt(2) - 1  # multiples of them spread evenly, and not alike
 
@@ -325,6 +328,7 @@ def with_forecast(plan: Plan, schema: Schema) -> Plan:
     error = forecast(plan, schema)
     if error is None:
         return plan
+    error += from_rows(plan, schema)
     records = plan.records or plan.rows
     unsaid = "" if records else ", as the plan does not say how many there are"
     people = f"{records or USUAL_RECORDS:,} records{unsaid}"
@@ -353,13 +357,13 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
     first, known = np.zeros(len(names)), np.zeros(len(pairs))
     for step in told:
         inside = [name for name in step.margin if name in place]
-        variance = max((step.standard_deviation or 0.0) ** 2, 1e-9) * schema.cells(step.margin)
+        variance = max((step.standard_deviation or 0.0) ** 2, LEAST_NOISE) * schema.cells(step.margin)
         for name in inside:
             first[place[name]] += schema[name].size / variance
         for number, pair in enumerate(pairs):
             if len(inside) > 1 and set(pair) <= set(inside):
                 known[number] += schema[pair[0]].size * schema[pair[1]].size / variance
-    least = min(max((step.standard_deviation or 0.0) ** 2, 1e-9) for step in told)
+    least = min(max((step.standard_deviation or 0.0) ** 2, LEAST_NOISE) for step in told)
     most = np.array([2 * records * min(1.0 - float((levels[name] ** 2).sum()) for name in pair) for pair in pairs])
     protected = np.array([[0.0 if is_public(schema, (name,), plan.unit) else 1.0] for name in names])
     left = _left(plan)
@@ -372,10 +376,26 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
         departures=np.minimum(_strengths(len(pairs), strength) * most, most),
         most=most,
         evenness=np.array([records * even[a] * even[b] for a, b in pairs]),
-        noise=HARDLY * least if left is None else left,
+        noise=HARDLY * least if left is None else max(left, LEAST_NOISE),
         concentrated=_concentrated(plan),
         implied=0.0,  # nobody knows which pairs others imply, so none are assumed to be
     )
+
+
+def from_rows(plan: Plan, schema: Schema) -> float:
+    """The error of the rows themselves, where 1 is that of a sample.
+
+    Rows that are drawn independently are a sample. Rounded rows are exact if the model has few cells. If it has many
+    more cells than there are rows, nearly every cell is rounded to none or one, and about half of a sample's error
+    remains. The full table is drawn as it is. All margin methods share this, so nothing is chosen by it.
+    """
+    if plan.method == "histogram":
+        return 0.0
+    if plan.options.get("rows_by") == "multinomial":
+        return 1.0
+    cells = min(schema.cells(), int(plan.options.get("model_cells", 0) or 0) or schema.cells())
+    rows = float(plan.rows or plan.records or USUAL_RECORDS)
+    return SAMPLED * cells / (cells + rows)
 
 
 def _seen(plan: Plan, schema: Schema, choice: PairChoice) -> PairChoice:
@@ -428,6 +448,16 @@ def _left(plan: Plan) -> float | None:
             power = 1 if _concentrated(plan) else 2
             return float(step.standard_deviation**2 / step.repeats**power)
     return None
+
+
+def noise_without_pairs(plan: Plan) -> float:
+    """The variance on a level if everything is spent on one-way margins, first and last, in equal parts."""
+    told = [step for step in plan.steps if len(step.margin) == 1 and step.standard_deviation is not None]
+    left, precision = _left(plan), fmean(1.0 / max((step.standard_deviation or 0.0) ** 2, LEAST_NOISE) for step in told)
+    if left is not None:
+        power = 1 if _concentrated(plan) else 2
+        precision += 1.0 / max(left * len(told) ** power, LEAST_NOISE)
+    return 1.0 / precision
 
 
 def _concentrated(plan: Plan) -> bool:
