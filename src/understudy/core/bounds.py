@@ -123,8 +123,8 @@ def grid_of(attribute: Attribute) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
     if isinstance(low, datetime.date) and isinstance(high, datetime.date):
         return day_grid(low, high), ()
     return number_grid(
-        low, high, decimals=attribute.digits, heavy_tail=attribute.heavy_tail, scale=attribute.scale,  # type: ignore[arg-type]
-        spikes=tuple(attribute.spikes), cuts=tuple(attribute.cuts),  # type: ignore[arg-type]
+        low, high, decimals=attribute.digits, heavy_tail=attribute.heavy_tail, scale=attribute.scale,
+        spikes=tuple(attribute.spikes), cuts=tuple(attribute.cuts),
         without_zero=any(code == 0 for code, _ in attribute.special),
     )  # fmt: skip
 

@@ -56,7 +56,8 @@ def build_order(points: NDArray[Any]) -> NDArray[Any]:
         low, high = lows[top], highs[top]
         if high - low < 2:
             continue
-        best, widest = np.int64(0), -1.0  # as a plain 0, numba would compile _select for that number, too
+        best: Any = np.int64(0)  # as a plain 0, numba would compile _select for that number, too
+        widest = -1.0
         for axis in range(3):
             smallest, largest = np.inf, -np.inf
             for position in range(low, high):
