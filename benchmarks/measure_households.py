@@ -95,7 +95,7 @@ def flattened_schema(schema: LinkedSchema) -> Schema:
     zeros = []
     for place in range(1, schema.at_most + 1):
         for number, one in enumerate(schema.members.attributes):
-            names = (*(name for name in one.code_names), NONE)
+            names = (*(name.strip("<>") for name in one.code_names), NONE)
             attributes.append(Attribute(name=f"m{place}_{one.name}", levels=names))
             first = f"m{place}_{schema.anchor}"
             if number == 0:
@@ -103,7 +103,7 @@ def flattened_schema(schema: LinkedSchema) -> Schema:
                 large = tuple(str(size) for size in range(place, schema.at_most + 1))
                 pairs = [("size", large, (NONE,))] + ([("size", small, names[:-1])] if small else [])
             else:
-                anchors = tuple(schema.members[schema.anchor].code_names)
+                anchors = tuple(name.strip("<>") for name in schema.members[schema.anchor].code_names)
                 pairs = [(first, anchors, (NONE,)), (first, (NONE,), names[:-1])]
             for left, values, right in pairs:
                 zeros.append(Impossible(conditions=((left, Condition(levels=values)),
@@ -191,8 +191,9 @@ def compare(runs: int, only: list[str]) -> None:
                     rows.append({**scores(truth, made), "impossible": wrong})
                 mean = {key: round(float(np.mean([row[key] for row in rows])), 4) for key in rows[0]}
                 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-                print(json.dumps({"epsilon": epsilon, "unit": unit, "method": name, "runs": runs, **mean,
-                                  "cpu_seconds": round(float(np.mean(spent)), 1), "peak_mb": memory}), flush=True)  # fmt: skip
+                cost = {"cpu_seconds": round(float(np.mean(spent)), 1), "peak_mb": memory}
+                told = {"epsilon": epsilon, "unit": unit, "method": name, "runs": runs, **mean, **cost}
+                print(json.dumps(told), flush=True)
 
 
 QUESTIONS = (

@@ -92,6 +92,18 @@ def commands_built_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    """No test cuts the power, so none has to wait until files are on the disk: milliseconds, many thousand times.
+
+    That files are forced to the disk, and when, is tested where it is asked for. Runs that are killed are processes of
+    their own, and wait.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # a descriptor that is not open is an error as before
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if full_run():
         return

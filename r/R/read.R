@@ -1,6 +1,7 @@
 # Reading an exported release: every file against its hash, then columns, labels, promise and noisy tables.
 
 INDEX <- "understudy-r.json"
+OF_INDEX <- "understudy-r.md5"
 FORMAT <- "understudy export for R"
 VERSION <- 1
 
@@ -27,6 +28,7 @@ read_release <- function(path) {
     }
     refuse(path, " is not a release exported for R: it has no ", INDEX, ".", hint)
   }
+  check_index(path)
   about <- tryCatch(jsonlite::fromJSON(place, simplifyVector = FALSE), error = function(e) NULL)
   if (!is.list(about) || !identical(about$format, FORMAT)) {
     refuse(place, " cannot be read as the index of a release exported for R.")
@@ -49,6 +51,15 @@ read_release <- function(path) {
   release$rules <- lapply(about$impossible, function(rule) lapply(rule, numbers))
   release$tables <- read_noisy(release)
   structure(release, class = "understudy_release")
+}
+
+# The index has the hashes of all files but itself; its own is in a file beside it.
+check_index <- function(path) {
+  beside <- file.path(path, OF_INDEX)
+  stated <- if (file.exists(beside)) substr(readLines(beside, n = 1, warn = FALSE), 1, 32) else ""
+  if (!identical(unname(tools::md5sum(file.path(path, INDEX))), stated)) {
+    refuse("'", INDEX, "' in ", path, " was changed after it was exported (its hash differs). Export the release again.")
+  }
 }
 
 # Base R computes SHA-256 from version 4.5 on; before that MD5, which finds edits and accidents as well.

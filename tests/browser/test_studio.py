@@ -166,6 +166,10 @@ class Pictures:
     def __init__(self, page) -> None:
         self.page, self.folder, self.number = page, os.environ.get("UNDERSTUDY_PICTURES"), 0
 
+    def of(self, page, name: str) -> None:
+        if self.folder:
+            page.screenshot(path=f"{self.folder}/{self.number:02}-{name}.png")
+
     def __call__(self, name: str) -> None:
         page = self.page
         wide = {"width": 1280, "height": 900}
@@ -241,6 +245,17 @@ def test_fifteen_columns_to_a_signed_release_by_keyboard_alone(open_page, studio
     press(page, "Compare and attack")
     page.wait_for_selector(".said")
     shot("review")
+    with page.context.expect_page() as opened:
+        press(page, "The whole internal report")
+    report = opened.value
+    report.wait_for_load_state()
+    assert "INTERNAL" in report.inner_text("body")
+    assert (
+        report.evaluate("getComputedStyle(document.querySelector('.label')).borderTopWidth") == "6px"
+    )  # its own style
+    assert report.evaluate("window.origin") == "null"  # apart from the studio's pages
+    shot.of(report, "report")
+    report.close()
     press(page, "I have looked at it: go on")
     heading(page, "Write the release")
     shot("sign")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 
@@ -130,7 +131,7 @@ def compare(folder, questions, tmp_path):
     return worst, labels
 
 
-@pytest.mark.parametrize("kind", ["noisy", "several tables"])
+@pytest.mark.parametrize("kind", ["noisy"])
 def test_answers_are_the_same_up_to_the_randomness_of_draws(kind, release_of, tmp_path):
     worst, labels = compare(release_of(kind), SHORT, tmp_path)
     assert worst < MONTE_CARLO
@@ -165,6 +166,8 @@ def test_another_scale_of_the_noise_would_be_seen(times, release_of, tmp_path):
     about["noisy_tables"][0]["scale"] *= times
     about["noisy_tables"][0]["variance"] *= times**2
     index.write_text(json.dumps(about))
+    digest = hashlib.md5(index.read_bytes(), usedforsecurity=False).hexdigest()
+    index.with_suffix(".md5").write_text(f"{digest}  {index.name}\n")
     worst, _ = compare(moved, ["proportion(sex == 'F')", "crosstab(sex, education)"], tmp_path)
     assert worst > MONTE_CARLO
 

@@ -7,3 +7,11 @@ copied_example <- function() {
   file.copy(list.files(example_folder(), full.names = TRUE), place)
   place
 }
+
+# The example with another index, as if it had been exported so.
+reindexed <- function(place, change) {
+  file <- file.path(place, "understudy-r.json")
+  writeLines(change(readLines(file, encoding = "UTF-8")), file, useBytes = TRUE)
+  writeLines(paste0(tools::md5sum(file), "  understudy-r.json"), file.path(place, "understudy-r.md5"))
+  place
+}

@@ -62,3 +62,10 @@ test_that("questions that cannot be read say why", {
   expect_error(infer(release, "proportion(sex == 'F')", records = 10), "leave out")
   expect_error(infer(list(), "mean(age)"), "read_release")
 })
+
+test_that("a release with survey weights is asked about its sample, or by the command line", {
+  place <- reindexed(copied_example(), function(lines) sub("\"weights\": []", "\"weights\": [\"age\"]", lines, fixed = TRUE))
+  weighted <- read_release(place)
+  expect_error(infer(weighted, "proportion(sex == 'F')"), class = "understudy_not_in_r")
+  expect_equal(infer(weighted, "proportion(sex == 'F')", weighted = FALSE)$estimates$label, "valid")
+})

@@ -36,6 +36,10 @@ test_that("a file that was edited by hand is refused", {
   lines[2] <- sub(",[-0-9]+$", ",99999", lines[2])
   writeLines(lines, file)
   expect_error(read_release(place), "noisy_tables.csv' in .* was changed")
+  other <- copied_example()
+  index <- file.path(other, "understudy-r.json")
+  writeLines(sub("\"scale\": [0-9.]+", "\"scale\": 0.1", readLines(index, encoding = "UTF-8")), index)
+  expect_error(read_release(other), "understudy-r.json' in .* was changed")
 })
 
 test_that("a file that is lost, or one too many, is refused", {
@@ -60,14 +64,14 @@ test_that("other folders are refused with a hint", {
   dir.create(place)
   writeLines("{}", file.path(place, "manifest.json"))
   expect_error(read_release(place), "--to r")
-  writeLines("{", file.path(place, "understudy-r.json"))
-  expect_error(read_release(place), "cannot be read")
+  writeLines("{}", file.path(place, "understudy-r.json"))
+  expect_error(read_release(reindexed(place, function(lines) "{")), "cannot be read")
+  later <- reindexed(copied_example(), function(lines) sub("\"version\": 1", "\"version\": 2", lines))
+  expect_error(read_release(later), "format version 2")
 })
 
 test_that("an export that did not pass verify warns, and its answers are not called valid", {
-  place <- copied_example()
-  file <- file.path(place, "understudy-r.json")
-  writeLines(sub("\"verified\": true", "\"verified\": false", readLines(file, encoding = "UTF-8")), file)
+  place <- reindexed(copied_example(), function(lines) sub("\"verified\": true", "\"verified\": false", lines))
   expect_warning(release <- read_release(place), "did not pass")
   expect_equal(infer(release, "proportion(sex == 'F')")$estimates$label, "model-based")
 })

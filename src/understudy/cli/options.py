@@ -74,13 +74,24 @@ Guarantee = Annotated[
         rich_help_panel=BUDGET,
     ),
 ]
+LINKED_UNITS = ("household", "person")
 UnitKind = Annotated[
     str | None,
     typer.Option(
         "--unit",
         metavar="|".join(UNIT_KINDS),
+        help="replace: one unit's rows change and the number of rows is public. add_remove: one unit more or fewer.",
+        show_default="replace",
+        rich_help_panel=UNIT,
+    ),
+]
+ReleaseUnit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="|".join((*UNIT_KINDS, *LINKED_UNITS)),
         help="replace: one unit's rows change and the number of rows is public. add_remove: one unit more or fewer. "
-        "For linked tables also: household, person.",
+        "For linked tables also household (with all its members) and person.",
         show_default="replace",
         rich_help_panel=UNIT,
     ),

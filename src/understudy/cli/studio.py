@@ -9,6 +9,7 @@ import typer
 
 from understudy.cli.options import AsJson
 from understudy.cli.output import print_json, say
+from understudy.studio.application import USUAL_PORT, open_studio
 
 
 def studio(
@@ -16,7 +17,7 @@ def studio(
     folder: Annotated[
         Path, typer.Argument(metavar="[FOLDER]", help="Where the data are, and where the release goes.")
     ] = Path(),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on this machine; 0 takes any.")] = 8450,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on this machine; 0 takes any.")] = USUAL_PORT,
     as_json: AsJson = False,
 ) -> None:
     """Make a release in the browser: choose a file, describe it, compare budgets, confirm, look, sign.
@@ -26,7 +27,6 @@ def studio(
     Only this machine can reach the page, and only with the address that is printed, once. The data stay in this
     process. Nothing is spent before you confirm the amount.
     """
-    from understudy.studio.application import open_studio
 
     def ready(address: str) -> None:
         if as_json:

@@ -10,7 +10,7 @@ import typer
 import understudy as us
 from understudy import api
 from understudy.api import Definition
-from understudy.cli.bundles import Budget, Cluster, Identified, Reading, bundled
+from understudy.cli.bundles import Budget, Cluster, OfRelease, Reading, bundled
 from understudy.cli.options import (
     RESULT,
     AsJson,
@@ -92,7 +92,7 @@ def plan(
     method: Method = None,
     budget: Budget,
     i_know: IKnow = False,
-    who: Identified,
+    who: OfRelease,
     copies: Copies = None,
     rows: Rows = None,
     must: Must = None,
@@ -167,7 +167,7 @@ def synthesize(
     method: Method = None,
     budget: Budget,
     i_know: IKnow = False,
-    who: Identified,
+    who: OfRelease,
     copies: Copies = None,
     rows: Rows = None,
     must: Must = None,
@@ -210,7 +210,7 @@ def synthesize(
     if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
     with working("reading and measuring") as progress:
-        release: AnyRelease = us.synthesize(  # type: ignore[call-overload]  # whatever kind the public domain says
+        release: AnyRelease = us.synthesize(
             files_of(data) if data else None, schema=public, reading={**reading.options(), **cluster.options()},
             plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv, progress=progress,
             i_know=i_know, **asked,

@@ -31,6 +31,8 @@ from understudy.core.schema import Attribute
 from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
 from understudy.errors import InputError
+from understudy.figures.drawing import Drawing
+from understudy.figures.families import families
 from understudy.households.linked_table import LinkedTable
 from understudy.households.shared.ages_by_rule import ages_by_rule
 from understudy.households.shared.family_method import base_method
@@ -177,6 +179,47 @@ class HouseholdRelease:
             fitted=self.fitted,
             numbers=numbers,
         )
+
+    def draw(
+        self, households: int = 24, *, copy: int = 1, age: str | None = None, letter: str | None = None
+    ) -> Drawing:
+        """Draw some synthetic households as rows of people.
+
+        Parameters
+        ----------
+        households
+            How many, from the first on.
+        copy
+            The number of the copy, from 1.
+        age
+            The attribute with the age; by default the first numeric one.
+        letter
+            An attribute whose first letter stands beside the age, such as the sex.
+
+        Returns
+        -------
+        Drawing
+            The picture; ``save`` writes it, ``table`` has its numbers.
+
+        Raises
+        ------
+        InputError
+            If no attribute of members is a number.
+        """
+        members = self.schema.members
+        numeric = [one.name for one in members.attributes if one.kind == "numeric"]
+        if age is None and not numeric:
+            raise InputError("no attribute of members is a number; a picture of households needs their ages.")
+        both, found = self._copy(copy), []
+        rows = both.members.slice(0, households * self.schema.at_most).to_pylist()
+        texts = both.households.slice(0, households).column(COMPOSITION).to_pylist()
+        for number, text in enumerate(texts, start=1):
+            people = [row for row in rows if row[self.schema.household_id] == number]
+            found.append((text, [
+                (row[ROLE], float(row[age or numeric[0]] or 0), str(row[letter] or "")[:1].upper() if letter else "")
+                for row in people
+            ]))  # fmt: skip
+        return families(found, title=f"{len(found)} synthetic households; nobody in them exists")
 
     def write(self, path: str | Path, *, overwrite: bool = False, csv: bool = False) -> Path:
         """Write the release folder. It is there whole or not at all.

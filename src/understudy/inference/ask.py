@@ -22,7 +22,15 @@ from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_meth
 from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling, without_selection
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
-from understudy.inference.evidence import Drawn, Evidence, check_prior, is_partial, is_plain, public_records
+from understudy.inference.evidence import (
+    Drawn,
+    Evidence,
+    check_prior,
+    is_partial,
+    is_plain,
+    public_records,
+    without_coefficients,
+)
 from understudy.inference.joined_tables import (
     ANY_QUESTION,
     APART,
@@ -93,6 +101,7 @@ def ask(
     if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int) or not 100 <= draws <= 1_000_000):
         raise InputError(f"draws ({draws!r}) must be a whole number between 100 and 1,000,000.")
     check_prior(prior)
+    release = without_coefficients(release)
     if rule is not None and rule not in (*RULES, RUBIN):
         raise unknown_name("combining rule", rule, (*RULES, RUBIN))
     parsed = parse_question(question, release.schema, family=family, event=event, where=where, by=by)

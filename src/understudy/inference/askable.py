@@ -24,6 +24,7 @@ from understudy.inference.evidence import (
     possible_cells,
     public_records,
     whole_prior,
+    without_coefficients,
 )
 from understudy.inference.joined_tables import as_first_made, tables_that_joined
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
@@ -167,6 +168,7 @@ def askable(release: AnyRelease, *names: str) -> Askables:
     release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("questions needs a release; read one with understudy.read_release.")
+    release = without_coefficients(release)
     schema = release.schema
     for name in names:
         if name not in schema.names:

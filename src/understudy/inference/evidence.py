@@ -9,7 +9,7 @@ noisy counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism
 from understudy.core.prior_weights import PriorWeights
 from understudy.core.schema import Schema
+from understudy.core.walsh import CONTRASTS
 from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import Estimand
@@ -109,6 +110,25 @@ def gather(release: Release, estimand: Estimand, *, prior: float | None = None) 
     return _from_measurements(release, estimand, prior)
 
 
+def without_coefficients(release: Release) -> Release:
+    """The release with the noisy tables that are read here: Fourier coefficients are not.
+
+    Raises
+    ------
+    UnsupportedError
+        If nothing else was measured.
+    """
+    tables = tuple(one for one in release.measurements if one.cells != CONTRASTS)
+    if len(tables) == len(release.measurements):
+        return release
+    if not any(one.margin for one in tables):
+        raise UnsupportedError(
+            "this release measured Fourier coefficients, from which no interval is computed here. Name what must be "
+            "answerable when it is made (must), or use a method that measures tables."
+        )
+    return replace(release, measurements=tables)
+
+
 def is_plain(release: Release) -> bool:
     """Whether the tables were drawn from the confidential table itself, without protection."""
     mechanisms = [one["mechanism"] for draw in release.provenance.draws for one in draw["mechanisms"]]
@@ -182,7 +202,8 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
         groups, place = np.unique(labels[inside], return_inverse=True)
         released = np.stack([np.bincount(place, weights=row[inside], minlength=len(groups)) for row in tables])
         sizes = [prior_sizes(law, schema, margin, possible) for law in laws]
-        alpha = np.stack([np.bincount(place, weights=one[inside], minlength=len(groups)) for one in sizes])
+        sums = [np.bincount(place, weights=one[inside], minlength=len(groups)) for one in sizes]
+        alpha: Floats = np.stack(sums).astype(np.float64)
         whole = released.astype(np.int64)
 
         def made(g: float, whole: Integers = whole, alpha: Floats = alpha, size: int = size) -> TablePosterior:
@@ -303,10 +324,11 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
     spread = [float(one.mechanism.variance) * int(c.cells.max()) for one, c in zip(usable, collapsed, strict=True)]
     best = int(np.argmin(spread))
     chosen, groups = usable[best], collapsed[best]
+    entering = _measured_again(release, usable, spread, best)
     again = [
         (one, table)
         for place, (one, table) in enumerate(zip(usable, collapsed, strict=True))
-        if place in _measured_again(release, usable, spread, best)
+        if place in entering
         and np.array_equal(table.groups, groups.groups)
         and table.measured.all()
         and groups.measured.all()

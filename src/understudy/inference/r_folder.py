@@ -2,7 +2,8 @@
 
 The R package ``understudyr`` reads the folder with base R and jsonlite. What Python knows by its own code and R cannot
 (which label a method allows at most, which tables were fixed beforehand, whether tables disagree) is written down here
-as public facts. Every file has its hash in ``understudy-r.json``, so that a file edited by hand is found out.
+as public facts. Every file has its hash in ``understudy-r.json``, whose own hash is in a file beside it, so that a file
+edited by hand is found out.
 See docs/decisions/0024-other-doors.md.
 """
 
@@ -41,7 +42,8 @@ from understudy.release.table_release import Release
 
 FORMAT, VERSION = "understudy export for R", 1
 INDEX, NOISY, SOURCE = "understudy-r.json", "noisy_tables.csv", "release-manifest.json"
-LOOKS = {
+OF_INDEX = "understudy-r.md5"  # the index cannot hold its own hash
+LOOKS: dict[type, str] = {
     GaussianNoise: "gaussian",
     GeometricNoise: "geometric",
     GumbelMax: "gumbel_max",
@@ -70,6 +72,7 @@ def export_for_r(opened: Opened) -> Path:
         # R reads Inf and NaN from no JSON; none is needed.
         text = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
         (target / INDEX).write_text(text + "\n", encoding="utf-8")
+        (target / OF_INDEX).write_text(f"{_md5(target / INDEX)}  {INDEX}\n", encoding="utf-8")
 
     return write_export(opened, fill)
 
@@ -285,5 +288,6 @@ def _readme(release: Release, *, verified: bool) -> str:
         f"synthetic_*.csv: the rows. A level is its number in {INDEX}, from 1; an empty field is missing.",
         f"{NOISY}: the noisy counts. Cells count from 0, the last attribute of a table fastest.",
         f"{SOURCE}: the manifest of the release itself, as it was.",
+        f"{OF_INDEX}: the hash of {INDEX}.",
     ]
     return "".join(f"{' ' * (len(line) - len(line.lstrip(' ')))}{one_line(line)}\n" for line in lines)

@@ -24,6 +24,7 @@ from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
 from understudy.core.survey_design import OTHERS_FIXED, check_unit
 from understudy.core.table import CodedTable
+from understudy.core.walsh import CONTRASTS, masks_of
 from understudy.engines.opening import open_source
 from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
@@ -273,6 +274,8 @@ class Tables:
             raise InputError(f"the code book in {path} says something else than its schema.")
 
         def shape_of(margin: tuple[str, ...], cells: str, _: int) -> tuple[int, ...]:
+            if cells == CONTRASTS:
+                return tuple(masks_of(size) for size in schema.shape(margin))
             return {"all": schema.shape(margin), "first": ()}[cells]
 
         found = pq.read_table(path / FINDING) if FINDING in manifest["files"] else None

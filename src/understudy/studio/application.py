@@ -104,8 +104,10 @@ def _alone(folder: Path) -> Iterator[None]:
             raise InputError(
                 f"a studio is open in {folder} already. Use the page that you have, or end that studio with Ctrl-C."
             ) from None
-        yield
-        with contextlib.suppress(OSError):
-            file.unlink()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                file.unlink()
     finally:
         os.close(descriptor)

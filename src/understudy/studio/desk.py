@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import secrets
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,6 +93,7 @@ class Desk:
         self.folder = folder
         self._lock = threading.RLock()
         self.task: Task | None = None
+        self._opened_here: dict[tuple[str, str], Opened] = {}  # by ledger and account
         self._forget()
 
     def _forget(self) -> None:
@@ -193,12 +195,13 @@ class Desk:
             def work(task: Task) -> None:
                 task.phase = "reading the file"
                 before = seen(data)
-                draft = api.draft_in_parts(str(data)) if known is None else None
+                found = (
+                    Description.drafted(api.draft_in_parts(str(data))) if known is None else Description.reviewed(known)
+                )
                 with self._lock:
                     self._forget()
                     self.data, self._seen = data, before
-                    self._described = Description.drafted(draft) if known is None else Description.reviewed(known)
-                    self.needs = self._described.base.workload
+                    self._described, self.needs = found, found.base.workload
 
             self._start("file", f"Reading {data.name}", work)
 
@@ -361,21 +364,21 @@ class Desk:
             assert self.unit is not None  # noqa: S101 - a step before
             assert self.budget is not None  # noqa: S101
             place = self.ledger_path(ledger)
-            opened = None
             if epsilon.strip():
                 exists = place.startswith("env:") or Path(place).exists()
                 opened = Opened(epsilon=epsilon.strip(), delta=delta.strip() or None, new_ledger=not exists)
-                limit = opened.limit
+                _require_room(opened.limit, account, self.unit, self.budget.definition)
                 book = us.Ledger.open(place) if exists else us.Ledger.create(place)
                 try:
-                    book.create_account(account, unit=self.unit, limit=limit)
+                    book.create_account(account, unit=self.unit, limit=opened.limit)
                 except BaseException:
                     if not exists:
                         Path(place).unlink()  # a moment old, and empty
                     raise
+                self._opened_here[place, account] = opened
             us.Ledger.open(place).check(account, unit=self.unit, cost=self.budget.definition)
             self._forget_account()
-            self.ledger, self.account, self.opened = place, account, opened
+            self.ledger, self.account, self.opened = place, account, self._opened_here.get((place, account))
 
     def ledger_path(self, text: str) -> str:
         """Where a ledger is: a file, by default in this folder, or what the environment names."""
@@ -384,11 +387,6 @@ class Desk:
         return text.strip() if text.strip().startswith("env:") else str(self._beside(text))
 
     # The run.
-
-    def name_release(self, name: str) -> None:
-        with self.changing("spend"):
-            self.name = self._free_name(name)
-            self.once = secrets.token_urlsafe(16)
 
     def _free_name(self, name: str) -> str:
         plain = name.strip()
@@ -514,10 +512,11 @@ class Desk:
             self.key = private = self._beside(key) if key.strip() else None
             if private is not None and new_key:
                 us.make_signing_key(private)
+            files = write_files(self, key=private)  # what can fail comes first, and can be tried again
             signature = None if private is None else us.sign(made, key=private, ledger=self.ledger)
             os.rename(made, target)
             self.signed_by = "" if signature is None else signature.key_id
-            self.written = write_files(self, key=private)
+            self.written = files
 
     def begin_again(self, *, same_data: bool) -> None:
         """Another release: of the same description, or from the beginning. What was written stays."""
@@ -528,6 +527,14 @@ class Desk:
                 self._forget_budgets()
             else:
                 self._forget()
+
+
+def _require_room(limit: api.Definition, account: str, unit: us.Unit, cost: api.Definition) -> None:
+    """Refuse a limit that does not allow this release, before an account with it is opened for good."""
+    with tempfile.TemporaryDirectory(prefix="understudy-") as place:
+        trial = us.Ledger.create(Path(place) / "trial.db")
+        trial.create_account(account, unit=unit, limit=limit)
+        trial.check(account, unit=unit, cost=cost)
 
 
 def _require_amount(budget: Budget, amount: str) -> None:

@@ -31,7 +31,7 @@ STATIC = {
     "studio.css": (HERE / "static" / "studio.css", "text/css"),
     "studio.js": (HERE / "static" / "studio.js", "text/javascript"),
 }
-MOST_FIELDS = 60
+MOST_FIELDS = 1000  # a rule that is offered has a field
 PERSON, PRESENCE, SEVERAL = "person", "presence", "several"
 Form = dict[str, str]
 Page = Callable[[Request], Awaitable[Response]]
@@ -83,6 +83,8 @@ class Pages:
     # Who comes in.
 
     async def enter(self, request: Request) -> Response:
+        if request.method != "GET":  # whoever only asks whether the address is there does not use it up
+            return self._outside()
         if self._is_inside(request):  # the printed address, opened again in the same browser
             return RedirectResponse(f"{self._entry.room}/", status_code=303)
         session = self._entry.use(request.query_params.get("token", "")[:200])
@@ -177,7 +179,7 @@ class Pages:
         self, step: str, request: Request, *, problem: str = "", form: Form | None = None, status: int = 200
     ) -> Response:
         number = request.path_params.get("number")
-        if step == "columns" and number is not None:
+        if step == "columns" and number is not None and number < len(self._desk.described.columns):
             return self._column_page(number, problem=problem, form=form, status=status)
         gather = getattr(self, f"_about_{step}", None)
         try:
@@ -290,7 +292,7 @@ class Pages:
             raise InputError("there is no such column.")
         one = desk.described.columns[names[number]]
         return self._page(
-            "column.html", "columns", number=number, column=one, fields=form or fields_of(one), kinds=KINDS,
+            "column.html", "columns", number=number, column=one, fields=Typed(form or fields_of(one)), kinds=KINDS,
             outside=OUTSIDE, remarks=desk.described.remarks.get(one.name, ()), problem=problem, status=status,
             total=len(names),
         )  # fmt: skip

@@ -51,7 +51,7 @@ def listing(root: Path, below: str = "") -> tuple[Listed, ...]:
     except OSError:
         raise InputError("this folder cannot be read.") from None
     for entry in entries[: 10 * MOST_LISTED]:
-        if entry.name.startswith(".") or not entry.resolve().is_relative_to(real):
+        if entry.name.startswith(".") or not _plain(entry.name) or not entry.resolve().is_relative_to(real):
             continue
         path = entry.relative_to(real).as_posix()
         if entry.is_dir() and not (entry / "manifest.json").exists():
@@ -59,6 +59,15 @@ def listing(root: Path, below: str = "") -> tuple[Listed, ...]:
         elif entry.is_file() and entry.name.lower().endswith(ENDINGS):
             found.append(Listed(name=entry.name, path=path, folder=False, size=entry.stat().st_size))
     return tuple(sorted(found, key=lambda one: not one.folder)[:MOST_LISTED])
+
+
+def _plain(name: str) -> bool:
+    """Whether a name can be written on a page; those of other systems may be no text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def named_file(root: Path, text: str) -> Path:

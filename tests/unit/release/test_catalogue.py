@@ -81,10 +81,11 @@ def test_every_format_marks_the_data_as_synthetic(release, to, tmp_path):
         assert b"SYNTHETIC DATA" in file.read_bytes()
 
 
-def test_parquet_files_with_rows_are_marked_as_synthetic(release):
-    for copy in (1, 2):
-        metadata = pq.read_schema(release / f"synthetic_{copy}.parquet").metadata
-        assert b"NO ROW IS A PERSON" in b" ".join(metadata.values())
+def test_parquet_files_with_rows_are_marked_as_synthetic(release, tmp_path):
+    """Those of a release, and those of more rows drawn from it."""
+    more = us.write_sample(us.read_release(release), tmp_path / "more", rows=50, copies=1)
+    for file in (*release.glob("synthetic_*.parquet"), *more.glob("synthetic_*.parquet")):
+        assert b"NO ROW IS A PERSON" in b" ".join(pq.read_schema(file).metadata.values()), file
 
 
 def altered(release, tmp_path, change):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from copy import copy
@@ -40,6 +41,7 @@ def test_the_address_works_once_and_a_new_one_is_printed(folder):
     walk = Walk(folder)
     first = walk.entry.address
     path = first.partition(str(PORT))[2]
+    assert walk.client.head(path).status_code == 403  # which does not use it up
     answer = walk.client.get(path)
     assert answer.status_code == 303
     cookie = answer.headers["set-cookie"].lower()
@@ -126,6 +128,12 @@ def test_only_what_is_below_the_folder_is_listed(walk, below):
     with pytest.raises(InputError, match="below the folder"):
         listing(walk.folder, below)
     assert walk.get("file", params={"folder": below}).status_code == 400
+
+
+def test_a_name_that_is_no_text_is_left_out(walk):
+    (walk.folder / os.fsdecode(b"caf\xe9.csv")).write_text("x")
+    assert walk.get("file").status_code == 200
+    assert [one.name for one in listing(walk.folder)] == ["people.csv"]
 
 
 def test_strange_files_are_refused(walk):

@@ -67,6 +67,15 @@ def test_a_column_with_a_remark_must_be_looked_at(walk):
     assert {"age", "name"} <= set(walk.desk.described.unread)
 
 
+def test_a_form_without_an_answer_is_shown_again(walk):
+    walk.do_file()
+    answer = walk.post("columns/0", levels="a")
+    assert answer.status_code == 400
+    assert "say what is in it" in answer.text
+    assert walk.post("columns/99", kind="left_out").status_code == 400
+    assert walk.get("columns/99").status_code == 400
+
+
 def test_the_description_must_be_called_public(walk):
     walk.do_file()
     for number in range(4):
@@ -160,7 +169,7 @@ def test_an_account_that_is_too_small_refuses_before_any_noise(walk):
     assert answer.status_code == 400
     assert "epsilon" in answer.text
     assert walk.desk.account is None
-    assert walk.spent == []
+    assert not (walk.folder / "budget.db").exists()  # a limit is for good, so none is set that helps nobody
 
 
 def test_another_studio_that_spends_first_leaves_nothing_and_draws_nothing(walk, monkeypatch):

@@ -16,6 +16,8 @@ import numpy as np
 
 from understudy.commutes.answers.ranges import Counted, CountRanges, Mask
 from understudy.commutes.commute_release import CommuteRelease
+from understudy.commutes.shared.segments import HOME, WORK, label_of, read_segments, segment_level
+from understudy.core.arrays import Floats
 from understudy.core.places import Places
 from understudy.core.result import Estimate
 from understudy.errors import InputError, UnsupportedError, unknown_name
@@ -24,6 +26,7 @@ from understudy.inference.labels import MODEL, VALID
 
 KINDS = ("count", "share", "mean_distance", "inflow_outflow")
 QUESTION = re.compile(r"\s*([a-z_]+)\s*\((.*)\)\s*", re.S)
+SEGMENT = re.compile(r"\s*segment\s+(\S+)\s*")
 CONDITION = re.compile(r"\s*(home|work)\s+in\s+(.+?)\s*", re.S)
 EXAMPLES = (
     "count(home in tract 44007000100, work in city 'Northport town'), share(home in outside | work in county 44007), "
@@ -35,7 +38,7 @@ MODELLED = (
     "say how often they held"
 )
 PUBLIC = "the number of jobs at a workplace is public in this release, so it has no range"
-MEASURED = "workers by home area were measured with noise; this is the noisy count, and nothing of the model is in it"
+MEASURED = "these jobs were measured by area with noise; this is the noisy count, and nothing of the model is in it"
 WITHOUT_OUTSIDE = "people who live outside or elsewhere are left out: their distance is not known"
 
 
@@ -47,6 +50,7 @@ class Asked:
     homes: Mask | None = None
     works: Mask | None = None
     within: str = ""  # for a share: which side it is a share of
+    segment: str = ""  # the column of a segment
 
 
 def ask_commutes(
@@ -82,6 +86,11 @@ def read_question(question: str, places: Places) -> Asked:
     if kind == "inflow_outflow":
         area = places_in(inside, places)
         return Asked(kind=kind, homes=area, works=area)
+    listed = _split(inside, ",")
+    segment = next((found[1] for one in listed if (found := SEGMENT.fullmatch(one))), "")
+    if segment and kind != "count":
+        raise InputError("a segment can be counted; ask count(..., segment NAME).")
+    inside = ",".join(one for one in listed if not SEGMENT.fullmatch(one)) if segment else inside
     parts = _split(inside, "|")
     if (kind == "share") != (len(parts) == 2):
         raise InputError(f"a share is of something: share(home in ... | work in ...). For example: {EXAMPLES}.")
@@ -91,7 +100,7 @@ def read_question(question: str, places: Places) -> Asked:
         if len(conditions[0]) != 1 or len(of) != 1 or conditions[0].keys() == of.keys():
             raise InputError("a share has one condition on each side of '|': one of the home and one of the work.")
         return _made(kind, conditions[0] | of, within=next(iter(of)))
-    return _made(kind, conditions[0] if conditions else {})
+    return replace(_made(kind, conditions[0] if conditions else {}), segment=segment)
 
 
 def _made(kind: str, sides: dict[str, Mask], within: str = "") -> Asked:
@@ -169,7 +178,7 @@ def _answered(release: CommuteRelease, question: str, asked: Asked, level: float
     names = tuple(found[0])
     first, homes = CountRanges(release=release), asked.homes
     measured = homes is not None and asked.works is None and asked.kind == "count" and first.law[0] is not None
-    measured = measured and homes is not None and first.residents(homes) is not None
+    measured = bool(asked.segment) or (measured and homes is not None and first.residents(homes) is not None)
     estimates, errors, labels = [], [], []
     for name in names:
         value = float(np.mean([one[name][0] for one in found]))
@@ -211,6 +220,9 @@ def _of_copy(ranges: CountRanges, asked: Asked, level: float) -> dict[str, tuple
     def most(there: Mask | None) -> float:
         return float(ranges.sizes.sum() if there is None else ranges.sizes[there].sum())
 
+    if asked.segment:
+        value, reach = (float(one[0]) for one in segment_count(ranges, asked.segment, homes, works, errors))
+        return {"jobs": (value, reach, (0.0, all_jobs + reach))}
     if asked.kind == "count":
         value, reach = counted(homes, works)
         return {"jobs": (value, reach, (0.0, most(works) if ranges.public_sizes else all_jobs + reach))}
@@ -231,6 +243,34 @@ def _of_copy(ranges: CountRanges, asked: Asked, level: float) -> dict[str, tuple
         "work here, live elsewhere": (*only_work, (0.0, in_all)),
         "live here, work elsewhere": (*only_live, (0.0, all_jobs)),
     }
+
+
+def segment_count(
+    ranges: CountRanges, segment: str, homes: Mask | None, works: Mask | None, errors: float
+) -> tuple[Floats, Floats]:
+    """The jobs of a segment in whole areas of the home or of the work: noisy counts, whose law is known."""
+    release = ranges.release
+    plan = release.provenance.plan
+    partitions = read_segments("" if plan is None else str(plan.options.get("segments", "")))
+    partition = next((one for one in partitions if segment in one.columns), None)
+    if partition is None:
+        raise unknown_name("segment", segment, [column for one in partitions for column in one.columns])
+    if homes is not None and works is not None:
+        raise UnsupportedError(
+            "segments were measured by area of the home and by area of the work, not of both together."
+        )
+    level = segment_level(release.places)
+    area = np.unique(release.places.areas[level], return_inverse=True)[1]
+    chosen = np.ones(len(area), dtype=bool)
+    chosen = homes if homes is not None else works if works is not None else chosen
+    inside = np.unique(area[chosen])
+    if np.isin(area, inside).sum() != chosen.sum():
+        raise UnsupportedError(f"segments were measured for whole areas of level '{level}'; this is not made of them.")
+    label = label_of(partition, HOME if homes is not None else WORK)
+    found = next(one for one in release.measurements if one.label == label)
+    cells = found.values.reshape(-1, len(partition.columns))[inside, partition.columns.index(segment)]
+    variance = found.mechanism.variance * len(inside) * (1.13 if len(inside) == 1 else 1.0)
+    return np.array([max(float(cells.sum()), 0.0)]), np.array([errors * variance**0.5 + 0.5])
 
 
 def _share(

@@ -159,7 +159,14 @@ def _by_area(
     count = len(part)
     if ranges.law[0] is not None:
         found_all = ranges.counted(kept, group, count, part=part)
-        return _measured_where_known(ranges, found_all, area) if name == "residents" else found_all
+        if name == "residents":
+            return _measured_where_known(ranges, found_all, area)
+        if name == "live_and_work":
+            near = np.array([ranges.near(area == one) for one in range(count)])
+            return Counted(
+                value=found_all.value, variance=found_all.variance, shared=np.maximum(found_all.shared, near)
+            )
+        return found_all
     found = []
     for one in range(count):
         here = area == one

@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.commutes.commute_release import CommuteRelease
-from understudy.commutes.map.counts_law import measured_homes, off_alike, pair_noise, stated_law, whole_areas_only
+from understudy.commutes.map.counts_law import (
+    measured_homes,
+    near_errors,
+    off_alike,
+    pair_noise,
+    stated_law,
+    whole_areas_only,
+)
 from understudy.commutes.map.page_arrays import MapLaw, PairNoise, SharedError
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import DESTINATION
@@ -22,6 +29,7 @@ from understudy.errors import UnsupportedError
 
 MODEL_OFF_BY = 0.25  # the model's own error at each workplace, as a share of the jobs that follow it
 MODEL_OFF_ALIKE = SharedError(share=0.2, jobs=0.0)  # the error that all share, where nothing was measured
+NEAR_FACTOR = 3.0  # of an exponential mean, for 95 percent: the logarithm of 20
 ERRORS = 2.0  # standard errors to either side, for 95 percent
 
 Mask = NDArray[np.bool_]
@@ -80,7 +88,7 @@ class CountRanges:
         # A large workplace may have more cells than places, but cannot tell more homes apart.
         cells = np.minimum(law.cells, len(self.release.places))
         off, away = (off_alike(self.release, self.copy, outside=outside) for outside in (False, True))
-        return replace(law, cells=cells, off=off, off_outside=away), ""
+        return replace(law, cells=cells, off=off, off_outside=away, near=near_errors(self.release, self.copy)), ""
 
     @cached_property
     def pair_noise(self) -> PairNoise | None:
@@ -167,7 +175,27 @@ class CountRanges:
             return known
         part = float(jobs[_in(works, destinations)].sum() / max(jobs.sum(), 1))
         found = self.counted(kept, np.zeros(len(jobs), dtype=np.int64), 1, part=part)
-        return found if found.value[0] else self._nobody(homes, works, part)
+        if not found.value[0]:
+            found = self._nobody(homes, works, part)
+        if homes is None:
+            return found
+        return replace(found, shared=np.maximum(found.shared, self.near(homes if works is None else homes & works)))
+
+    def near(self, places: Mask) -> float:
+        """By how many jobs those who live where they work may be off, in some places.
+
+        The release measures the error of near homes for all workplaces together. Errors of single areas are taken to be
+        exponential around that mean, so 95 in 100 are below three times it.
+        """
+        law = self.law[0]
+        own = places & self.release.places.inside
+        jobs = float(self.sizes[own].sum())
+        if law is None or not law.near or not jobs:
+            return 0.0
+        points = self.release.places.points()[own]
+        radius = 2 * float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
+        share = next((part for miles, part in law.near if miles >= radius), law.near[-1][1])
+        return NEAR_FACTOR * share * jobs
 
     @cached_property
     def _homes(self) -> tuple[Integers, Floats, float] | None:
@@ -230,7 +258,9 @@ class CountRanges:
         everywhere = float(squares.sum() / n.sum() - overall**2)
         # One or two jobs say little about their own spread: it is shrunk towards that of all jobs.
         spread = (squares - total**2 / n + everywhere) / (n + 0.0)
-        followed = law.model[at] + (1 - law.model[at]) / np.maximum(law.cells[at], 1)
+        # Zones hold equal parts of all homes, those outside included: of those inside they tell fewer apart.
+        inside = float(jobs[np.isfinite(self.miles)].sum() / max(jobs.sum(), 1))
+        followed = law.model[at] + (1 - law.model[at]) / np.maximum(law.cells[at] * inside, 1)
         variance = law.noise[at] * n * spread + (MODEL_OFF_BY * followed * n) ** 2 * spread
         off = law.off or MODEL_OFF_ALIKE
         shared = off.share * float((followed * n).sum()) * everywhere**0.5

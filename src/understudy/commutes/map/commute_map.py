@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.map.counts_law import off_alike, pair_noise, stated_law, whole_areas_only
+from understudy.commutes.map.counts_law import near_errors, off_alike, pair_noise, stated_law, whole_areas_only
 from understudy.commutes.map.map_wording import (
     caution_html,
     explanation_html,
@@ -32,7 +32,16 @@ from understudy.commutes.map.map_wording import (
     promise_html,
     promise_text,
 )
-from understudy.commutes.map.page_arrays import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
+from understudy.commutes.map.page_arrays import (
+    KM_PER_MILE,
+    MapFlows,
+    MapPlaces,
+    Packer,
+    pack_flows,
+    pack_outlines,
+    pack_places,
+)
+from understudy.commutes.shared.segments import NAMES as SEGMENT_NAMES
 from understudy.core.folders import explained_disk_errors, scratch_path, write_private
 from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
 from understudy.release.statement import Statement
@@ -48,7 +57,8 @@ MOST_IDLE_PLACES = 200_000  # beyond so many places those without any job are le
 TITLE = "Where people live and work"
 KEYS = ("A", "B")
 
-Jobs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # origin, destination, jobs
+# Origin, destination and jobs of the shown pairs, and which of all pairs they are.
+Jobs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -170,7 +180,7 @@ def build_map(
         raise InputError("the two releases are of different places, so they cannot be compared on one map.")
     kept_area = None if within is None else _places_within(places, within)
     tables = [_jobs(one, copy, kept_area) for one in releases]
-    if not any(len(jobs) for _, _, jobs in tables):
+    if not any(len(jobs) for _, _, jobs, _ in tables):
         raise InputError(
             "the release has no jobs, so there is nothing to draw."
             if within is None
@@ -228,6 +238,10 @@ def render(
                 "method": one.method,
                 "promise": promise_text(one.statement),
                 "noRanges": one.flows.why_no_law,
+                "segments": list(one.flows.segments),
+                "near": []
+                if one.flows.law is None
+                else [[miles * KM_PER_MILE, part] for miles, part in one.flows.law.near],
                 "off": None if one.flows.law is None or one.flows.law.off is None else asdict(one.flows.law.off),
                 "offOutside": None
                 if one.flows.law is None or one.flows.law.off_outside is None
@@ -286,26 +300,35 @@ def _jobs(release: CommuteRelease, copy: int, area: NDArray[np.bool_] | None) ->
             f"the release has {int(keep.sum()):,} pairs of home and workplace; a page holds at most {MOST_PAIRS:,}. "
             "Show a part of it, for example --within county=44007."
         )
-    return origin[keep], destination[keep], jobs[keep]
+    return origin[keep], destination[keep], jobs[keep], keep
 
 
 def _map_flows(
     release: CommuteRelease, copy: int, table: Jobs, kept: NDArray[np.int64], code_of: NDArray[np.int64]
 ) -> MapFlows:
-    origin, destination, jobs = table
+    origin, destination, jobs, kept_pairs = table
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
         law = replace(
             law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy),
-            off_outside=off_alike(release, copy, outside=True),
+            off_outside=off_alike(release, copy, outside=True), near=near_errors(release, copy),
         )  # fmt: skip
     pairs = pair_noise(release, copy)
     if pairs is not None:
         why = whole_areas_only(list(release.places.areas)[pairs.level])
     return MapFlows(
-        origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, pairs=pairs, why_no_law=why
-    )
+        origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, pairs=pairs, why_no_law=why,
+        segments=_segments(release, copy, kept_pairs),
+    )  # fmt: skip
+
+
+def _segments(release: CommuteRelease, copy: int, kept_pairs: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:
+    """Jobs of the shown pairs by segment, under the names that people read."""
+    if not release.segments:
+        return {}
+    table = release.flows(copy)
+    return {SEGMENT_NAMES.get(name, name): table[name].to_numpy()[kept_pairs] for name in release.segments}
 
 
 def _places_within(places: Places, within: str) -> NDArray[np.bool_]:
@@ -324,7 +347,7 @@ def _kept_places(count: int, tables: list[Jobs]) -> tuple[NDArray[np.int64], NDA
     used = np.ones(count, dtype=bool)
     if count > MOST_IDLE_PLACES:
         used[:] = False
-        for origin, destination, _ in tables:
+        for origin, destination, _, _ in tables:
             used[origin[origin >= 0]] = True
             used[destination] = True
     kept = np.flatnonzero(used)

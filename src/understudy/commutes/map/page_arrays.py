@@ -64,6 +64,7 @@ class MapLaw:
     cells: Integers
     off: SharedError | None = None
     off_outside: SharedError | None = None
+    near: tuple[tuple[float, float], ...] = ()  # miles, and by what share of all jobs homes nearer than that may be off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,7 @@ class MapFlows:
     law: MapLaw | None = None
     pairs: PairNoise | None = None
     why_no_law: str = ""
+    segments: Mapping[str, Integers] = field(default_factory=dict)  # jobs of each pair by the name of a segment
 
 
 @dataclass(slots=True)
@@ -142,6 +144,8 @@ def pack_flows(packer: Packer, number: int, flows: MapFlows) -> None:
     packer.add(f"starts_{number}", np.append(starts, len(order)).astype(np.uint32))
     packer.add(f"origin_{number}", narrow(flows.origin[order]))
     packer.add(f"jobs_{number}", narrow(flows.jobs[order]))
+    for place, values in enumerate(flows.segments.values()):
+        packer.add(f"segment_{number}_{place}", narrow(values[order]))
     if flows.law is not None:
         packer.add(f"model_{number}", flows.law.model.astype(np.float32))
         packer.add(f"noise_{number}", flows.law.noise.astype(np.float32))

@@ -24,6 +24,7 @@ from understudy.core.threads import in_order
 from understudy.engines.reading.readers import Reader
 from understudy.engines.systems.local.inputs import open_reader
 from understudy.errors import DisclosureError, InputError, InternalError, unknown_name
+from understudy.privacy.gate.flow_gate import FlowTable
 from understudy.privacy.randomness.fingerprint import RowSum
 
 ORIGIN = ("origin", "h_geocode")
@@ -42,6 +43,7 @@ NO_KNOWN_HOME = (
     f"{NO_KNOWN_PLACE}. Where homes lie in other states, as in LODES' aux files, say outside=state (--outside state)"
 )
 WORK_OUTSIDE = "column '{name}' of the commutes has ROWS with a workplace outside, where nobody of this table works"
+NOT_ADDING_UP = "columns {names} of the commutes have ROWS that do not add up to column '{name}'"
 NO_JOBS = "column '{name}' of the commutes has ROWS without a number of jobs"
 NOT_NUMBERS = "column '{name}' of the commutes has ROWS with something that is no number"
 NOT_WHOLE = "column '{name}' of the commutes has ROWS with numbers of jobs that are not whole"
@@ -103,6 +105,43 @@ class CommuteSource:
         for origins, destinations, jobs in self.flows().confidential_pieces():
             sums.add([origins.astype(np.int64), destinations], jobs.astype(np.int64))
         return sums.text
+
+    def check_segments(self, columns: tuple[str, ...]) -> None:
+        """Refuse, with the number of rows, segments that are not whole numbers or do not add up to the jobs."""
+        problems: Problems = Counter()
+        for _, _, _, bad in self._segment_batches(columns):
+            problems.update(bad)
+        refuse(problems)
+
+    def count_segments(self, table: FlowTable) -> NDArray[np.int64]:
+        """Jobs by class and segment, for the gate. Confidential."""
+        size = len(table.segments)
+        counts = np.zeros(table.cells, dtype=np.int64)
+        for origins, destinations, segments, bad in self._segment_batches(table.segments):
+            refuse(bad)
+            classes = table.classify(origins, destinations)
+            for number in range(size):
+                counts += np.bincount(classes * size + number, segments[:, number], len(counts)).astype(np.int64)
+        return counts
+
+    def _segment_batches(self, columns: tuple[str, ...]) -> Iterator[tuple[Codes, Codes, NDArray[np.int64], Problems]]:
+        """Origins, destinations and jobs by segment, and rows that cannot be read."""
+        missing = [name for name in columns if name not in self._reader.columns]
+        if self._jobs is None or missing:
+            told = f"column '{missing[0]}' is not there" if missing else "rows are single workers"
+            raise InputError(
+                f"segments need counted pairs with a column of jobs for each segment, as LODES has them: {told}."
+            )
+        for batch in self._reader.batches([*self.columns, *columns]):
+            (origins, destinations, jobs), bad = self._coded_rows(batch)
+            parts = [_whole_jobs(batch.column(3 + number), name, bad) for number, name in enumerate(columns)]
+            if bad or jobs is None:
+                yield origins, destinations, np.zeros((0, len(columns)), dtype=np.int64), bad
+                continue
+            segments = np.stack(parts, axis=1).astype(np.int64)
+            if rows := int((segments.sum(axis=1) != jobs).sum()):
+                bad[NOT_ADDING_UP.format(names=", ".join(columns), name=self._jobs)] += rows
+            yield origins, destinations, segments, bad
 
     def flows(self) -> Flows:
         """Every pair with its jobs, by destination; the first call reads and checks the whole table."""
@@ -176,6 +215,14 @@ class CommuteSource:
             refuse(found)
 
     def _coded(self, batch: pa.RecordBatch) -> tuple[tuple[Codes, Codes, Codes | None], Problems]:
+        (origins, destinations, jobs), bad = self._coded_rows(batch)
+        if bad or jobs is None:
+            return (origins, destinations, jobs), bad
+        some = jobs > 0  # a pair counted as 0 says nothing
+        return ((origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])), bad
+
+    def _coded_rows(self, batch: pa.RecordBatch) -> tuple[tuple[Codes, Codes, Codes | None], Problems]:
+        """The codes and jobs of all rows, those of no jobs too."""
         bad: Problems = Counter()
         origins = self._lookup.codes(batch.column(0), self._origin, bad, homes=True)
         destinations = self._lookup.codes(batch.column(1), self._destination, bad)
@@ -183,11 +230,7 @@ class CommuteSource:
             bad[WORK_OUTSIDE.format(name=self._destination)] += away
         if self._jobs is None:
             return (origins, destinations, None), bad
-        jobs = _whole_jobs(batch.column(2), self._jobs, bad)
-        if bad:
-            return (origins, destinations, jobs), bad
-        some = jobs > 0  # a pair counted as 0 says nothing
-        return ((origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])), bad
+        return (origins, destinations, _whole_jobs(batch.column(2), self._jobs, bad)), bad
 
 
 KEPT_ROWS = 20_000_000

@@ -56,7 +56,7 @@ def ages_by_rule(linked: LinkedTable, ages: Integers, stream: Stream, *purpose: 
     end = np.where(child, np.minimum(end, centre - roles.child_younger), end)
     fits = (partner | child | other) & room[linked.owner] & (begin <= end)
     drawn = _years(begin, end, unit_interval(stream, len(years), *purpose, "others"))
-    return np.where(fits, drawn, years)
+    return np.asarray(np.where(fits, drawn, years))
 
 
 def _years(begin: Integers, end: Integers, points: NDArray[np.float64]) -> Integers:

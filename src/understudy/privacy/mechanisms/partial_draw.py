@@ -121,4 +121,5 @@ def _possible_beside(codes: Integers, kept: list[int], domain: Domain, stream: S
                 found[place, waiting] = uniform_below(stream, size, len(waiting), *purpose, place)
         tried = np.ravel_multi_index(tuple(found[:, waiting]), shape).astype(np.int64)
         waiting = waiting[~domain.is_possible(tried)]
-    return np.ravel_multi_index(tuple(found), shape).astype(np.int64)
+    cells: Integers = np.ravel_multi_index(tuple(found), shape).astype(np.int64)
+    return cells

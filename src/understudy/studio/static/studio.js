@@ -19,6 +19,7 @@
   follow("kind", "data-for");
   follow("who", "data-for-who");
   follow("account", "data-for-account");
+  follow("sign", "data-for-sign");
 
   // A number that somebody types is the one that they mean.
   const other = document.getElementById("other");

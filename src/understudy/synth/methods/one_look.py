@@ -38,7 +38,14 @@ from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.synth.shared.choosing_method import AGAIN, ChoosingMethod
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.expected_error import OF_EMPTY, USUAL_RECORDS, PairChoice, forecast, shrunk_departures
+from understudy.synth.shared.expected_error import (
+    OF_EMPTY,
+    USUAL_RECORDS,
+    PairChoice,
+    forecast,
+    noise_without_pairs,
+    shrunk_departures,
+)
 from understudy.synth.shared.margin_methods import (
     Margin,
     check_copies,
@@ -66,9 +73,10 @@ from understudy.synth.shared.strata import Strata, read_strata, synthesis_of
 MODEL_CELLS = 1_000_000
 FIRST_CELLS = 0.3  # the part of the model for pairs chosen by the first look; the rest is for pairs of a second look
 LOOK, LOOK_AGAIN = "look at every pair", "look again at the other pairs"
-# A second look costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken if chains
-# of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong.
-TRUSTED = 1.0
+# A second look of rho costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken if
+# chains of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong. Of epsilon
+# it costs a sixth, and two halves have twice the variance of the whole: the error from noise becomes 2.9 times as much.
+TRUSTED, TRUSTED_EPSILON = 1.0, 19.0
 LOOKS = ("auto", "always", "never")
 NOISES = ("auto", "gaussian", "geometric")
 HALF = Fraction(1, 2)  # of the budget after a second look is paid, this part is spent before it
@@ -177,10 +185,10 @@ class OneLook(ChoosingMethod):
         """The plan with Gaussian or with geometric noise, whichever has the smaller forecast.
 
         Geometric noise grows with the number of tables, Gaussian noise with its root. So if geometric noise is larger
-        on the first tables, it is larger on all.
+        when no pair is chosen, it is larger whatever is chosen, and no forecast is needed.
         """
         plans = [replace(self, noise=noise).plan(schema, request) for noise in ("gaussian", "geometric")]
-        usual, other = (fmean(step.standard_deviation or 0.0 for step in plan.steps if step.margin) for plan in plans)
+        usual, other = (noise_without_pairs(plan) for plan in plans)
         if other >= usual:
             return plans[0]
         return min(plans, key=lambda plan: forecast(plan, schema) or 0.0)
@@ -227,6 +235,8 @@ class OneLook(ChoosingMethod):
 
             numbers = choice.choose(lambda chosen: fits(chosen) <= FIRST_CELLS * self.model_cells)
             again = not strata.names and len(numbers) < len(pairs) and self._looks_again(currency, choice, numbers)
+            if not again and len(numbers) < len(pairs):  # no second look needs the room
+                numbers = choice.choose(lambda chosen: fits(chosen) <= self.model_cells)
             if again:
                 left -= currency.amount * _looking(currency)
                 measured += _tables(gate, schema, currency, asked(choice, numbers, left * HALF), label="")
@@ -253,8 +263,7 @@ class OneLook(ChoosingMethod):
         if self.look_again != "auto":
             return self.look_again == "always"
         trusted, noise = choice.relied_on(numbers)
-        # Under a pure epsilon two halves have twice the variance of the whole.
-        return currency.concentrated and trusted > TRUSTED * noise
+        return trusted > (TRUSTED if currency.concentrated else TRUSTED_EPSILON) * noise
 
     def _fitting(
         self, strata: Strata, unit: Unit, required: Required, pairs: Sequence[Margin]

@@ -1,13 +1,18 @@
 """Opening commutes: records or counted pairs, any order, LODES' names; bad input never shows a value."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import understudy as us
+from understudy.cli.main import app
 from understudy.commutes.source import local as module
 from understudy.commutes.source import places_file
 from understudy.commutes.source.places_compiled import codes_of
@@ -265,3 +270,19 @@ def test_places_outside_are_checked():
         make_places(["1", "25", "250"], [41.0] * 3, [-71.0] * 3, outside=[False, True, True])
     with pytest.raises(InputError, match="somebody must work inside"):
         make_places(["1"], [41.0], [-71.0], outside=[True])
+
+
+@pytest.mark.full
+def test_one_command_reads_the_district_of_columbia(tmp_path):
+    folder = Path(os.environ.get("UNDERSTUDY_DATA", Path(__file__).resolve().parents[5] / "shared" / "data")) / "lodes"
+    files = [folder / f"dc_od_{part}_JT00_2019.csv.gz" for part in ("main", "aux")]
+    if not all(file.exists() for file in files):
+        pytest.skip("the public files of the District of Columbia are not here (UNDERSTUDY_DATA)")
+    made = CliRunner().invoke(
+        app,
+        ["synthesize", *map(str, files), "--places", str(folder / "dc_xwalk.csv.gz"), "--outside", "state", "--method",
+         "commute_tree", "--epsilon", "2", "--option", "segments=age", "--out", str(tmp_path / "dc")],
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    answer = us.infer(us.read_release(tmp_path / "dc"), "count(home in state Maryland, work in tract 11001000101)")
+    assert answer.low <= answer.value <= answer.high

@@ -14,10 +14,11 @@ import { boxOf, boxOfMost, MARGINS, screenOf, viewOfBox } from "./projection.js"
 import { layersOf, makeScene, recolour, setDots } from "./scene.js";
 import { makeSearch } from "./search.js";
 import { boxAround, chosenPlaces, everything, summarise } from "./select.js";
-import { makeWorld, usualLevel } from "./world.js";
+import { flowsOfSegment, makeWorld, usualLevel } from "./world.js";
 
 const NEAREST_SCALE = 500; // pixels per kilometre: a pixel is two metres
 const REST = 160; // milliseconds without movement after which every dot is drawn
+const SEGMENT_RANGES = "segments were measured for whole areas of homes or of workplaces; understudy infer gives their ranges";
 const MOST_CORNERS = 60; // of a drawn line, so that a link to it stays short
 const MOST_WHILE_MOVING = 150_000;
 const byId = (id) => document.getElementById(id);
@@ -35,8 +36,29 @@ class Page {
     this.makeBoxes();
     this.measure();
     this.view = this.fitted;
+    this.offerSegments();
     this.listen();
     this.followLink();
+  }
+
+  /** A choice of segments, where every release has the same. */
+  offerSegments() {
+    this.everybody = this.world.releases;
+    const lists = this.world.meta.releases.map((release) => (release.segments ?? []).join("|"));
+    if (!lists[0] || new Set(lists).size > 1) return;
+    this.world.meta.releases[0].segments.forEach((name, place) => byId("segment").append(new Option(name, String(place))));
+    byId("segments").hidden = false;
+    byId("segment").addEventListener("change", (event) => this.setSegment(event.target.value));
+  }
+
+  setSegment(value) {
+    const { places } = this.world;
+    this.world.releases =
+      value === "" ? this.everybody : this.everybody.map((flows) => flowsOfSegment(flows, Number(value), places));
+    this.segment = value === "" ? null : this.world.meta.releases[0].segments[Number(value)];
+    const { selection } = this;
+    this.selection = undefined; // all dots are made anew
+    this.select(selection, { remember: false });
   }
 
   // ---- what is selected
@@ -127,7 +149,7 @@ class Page {
   count() {
     const { world, selection } = this;
     const summaries = this.summariesBy(this.level);
-    const reasons = this.world.meta.releases.map((release) => release.noRanges ?? "");
+    const reasons = this.world.meta.releases.map((release) => (this.segment ? SEGMENT_RANGES : (release.noRanges ?? "")));
     showSummary(byId("summary"), this.title(), summaries, { unit: this.unit, reasons });
     showDirections(byId("directions"), summaries);
     showHistogram(byId("charts"), summaries, this.classNames, this.colours, this.unit);

@@ -129,7 +129,7 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   result.zones = weightedMedian(zones);
   result.turns = byTurn.counts;
   result.turnReach = flows.law ? byTurn.reach(part) : null;
-  result.flow = chosen ? inAndOut(both, flows, chosen) : null;
+  result.flow = chosen ? inAndOut(both, flows, places, chosen) : null;
   return result;
 }
 
@@ -144,13 +144,31 @@ function turnOf(places, here, there) {
 
 // Who lives and works in the selection, only works there, only lives there: counts and reaches. All jobs at workplaces are
 // public where there is a law, so what is not known of those who also live there is not known of the others.
-function inAndOut(both, flows, chosen) {
+function inAndOut(both, flows, places, chosen) {
   let here = 0;
   flows.totals.dest.forEach((jobs, place) => (here += chosen[place] ? jobs : 0));
   const part = flows.all ? here / flows.all : 0;
   if (!flows.law) return { counts: both.counts, reach: null };
-  const [inside, , living] = [both.reach(part)[0], 0, both.reach(1 - part)[2]];
+  const [own, living] = [both.reach(part), both.reach(1 - part)[2]];
+  const inside = nearReach(own[0], both.variance(0), nearOff(flows, places, chosen, here));
   return { counts: both.counts, reach: [inside, inside, living] };
+}
+
+const NEAR_FACTOR = 3; // of an exponential mean, for 95 percent
+
+// The larger of two possible errors that all workplaces share takes part in the reach.
+const nearReach = (reach, variance, near) => Math.max(reach, 2 * Math.sqrt(variance) + near);
+
+// By how many jobs those who live where they work may be off: measured for all workplaces together, by distance.
+function nearOff(flows, places, chosen, jobs) {
+  const points = [];
+  for (let i = 0; i < places.count; i += 1) if (chosen[i] && places.known(i)) points.push([places.x[i], places.y[i]]);
+  if (!points.length || !flows.near?.length) return 0;
+  const middle = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
+  const squares = points.reduce((sum, [x, y]) => sum + (x - middle[0]) ** 2 + (y - middle[1]) ** 2, 0);
+  const radius = 2 * Math.sqrt(squares / points.length);
+  const [, share] = flows.near.find(([km]) => km >= radius) ?? flows.near.at(-1);
+  return NEAR_FACTOR * share * jobs;
 }
 
 // 1 for groups with places that have no coordinates: homes outside, whose errors are of another size.
@@ -186,6 +204,7 @@ function counter(size, flows, away = null) {
   const touched = [];
   return {
     counts,
+    variance: (group) => variances[group],
     add(group, jobs) {
       if (here[group] === 0) touched.push(group);
       here[group] += jobs;

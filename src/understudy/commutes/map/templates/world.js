@@ -94,11 +94,26 @@ function makeFlows(about, number, arrays, places) {
     all,
     offOutside: about.offOutside ?? about.off ?? undefined, // the same for homes outside, which are whole states
     off: about.off ?? undefined, // how far the model is off for all workplaces alike, where that was measured
+    near: about.near ?? [], // kilometres, and by what share of all jobs homes nearer than that may be off
+    segments: (about.segments ?? []).map((_, place) => arrays[`segment_${number}_${place}`]),
     pairs: about.pairs ?? null, // level and noise of the pairs of areas that were measured, where that is all there is
     law: arrays[`model_${number}`] // of each place as a workplace, where the release states one
       ? { model: arrays[`model_${number}`], noise: arrays[`noise_${number}`], zones: arrays[`cells_${number}`] }
       : null,
   };
+}
+
+/** The flows of one segment. Nothing is known of the error of single counts in it. */
+export function flowsOfSegment(flows, segment, places) {
+  const jobs = flows.segments[segment];
+  const totals = { dest: new Float64Array(places.count + 1), home: new Float64Array(places.count + 1) };
+  let all = 0;
+  jobs.forEach((count, pair) => {
+    totals.dest[flows.destination[pair]] += count;
+    totals.home[flows.origin[pair]] += count;
+    all += count;
+  });
+  return { ...flows, jobs, totals, all, law: null, pairs: null, base: undefined, lit: undefined };
 }
 
 function makeOutlines(arrays, projection, name) {
