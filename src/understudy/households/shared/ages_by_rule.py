@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.linked_schema import CHILD, OTHER, PARTNER, REFERENCE
+from understudy.core.household_roles import CHILD, OTHER, PARTNER, REFERENCE
 from understudy.core.mechanism import Stream
 from understudy.households.linked_table import LinkedTable
 from understudy.privacy.randomness.draws import unit_interval
