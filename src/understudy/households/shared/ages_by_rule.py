@@ -61,4 +61,4 @@ def ages_by_rule(linked: LinkedTable, ages: Integers, stream: Stream, *purpose: 
 
 def _years(begin: Integers, end: Integers, points: NDArray[np.float64]) -> Integers:
     width = np.maximum(end - begin + 1, 1)
-    return begin + np.minimum((points * width).astype(np.int64), width - 1)
+    return np.asarray(begin + np.minimum((points * width).astype(np.int64), width - 1))
