@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from understudy.api import write_evaluation as write_evaluation
     from understudy.api import write_sample as write_sample
     from understudy.api.answers import questions as questions
+    from understudy.api.exports import export as export
     from understudy.auditing.audit_only_laws import RoundedLaplace as RoundedLaplace
     from understudy.auditing.calibration import calibrate as calibrate
     from understudy.auditing.calibration import prior_table as prior_table
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from understudy.release import read_release as read_release
     from understudy.release import sign as sign
     from understudy.release import wrap as wrap
-    from understudy.release.export import export as export
     from understudy.release.manifest import read_manifest as read_manifest
     from understudy.release.population import population as population
     from understudy.reporting.build import report as report
@@ -155,7 +155,7 @@ _HOME = {
     "understudy.auditing.transition_matrix": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.promise.plan": ("Plan", "read_plan", "write_plan"),
-    "understudy.release.export": ("export",),
+    "understudy.api.exports": ("export",),
     "understudy.release.manifest": ("read_manifest",),
     "understudy.release.population": ("population",),
     "understudy.reporting.build": ("report",),

@@ -128,6 +128,13 @@ Must = Annotated[
 MethodOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting of the method; may be repeated.")
 ]
+Sdc = Annotated[
+    bool,
+    typer.Option(
+        "--sdc",
+        help="With --guarantee none: remove rows that repeat a person who is unique in the data. It is no guarantee.",
+    ),
+]
 DataFiles = Annotated[
     list[str],
     typer.Argument(

@@ -21,6 +21,7 @@ from understudy.cli.options import (
     MethodOptions,
     Must,
     Rows,
+    Sdc,
     files_of,
     read_method_options,
 )
@@ -40,6 +41,12 @@ PlacesFile = Annotated[
     Path | None,
     typer.Option("--places", help="For commutes: the public places (id, latitude, longitude, area_*, population)."),
 ]
+Outside = Annotated[
+    str | None,
+    typer.Option(
+        "--outside", metavar="state", help="For commutes: other states are homes too, as in a LODES aux file."
+    ),
+]
 Out = Annotated[
     Path, typer.Option("--out", help="The release folder to make.", rich_help_panel=RESULT, show_default=False)
 ]
@@ -58,6 +65,7 @@ def _request(
     rows: int | None,
     must: Path | None,
     option: list[str] | None,
+    sdc: bool = False,
 ) -> dict[str, Any]:
     """What was asked for, under the names of ``api.plan``; whatever was not said is left out."""
     asked = {
@@ -68,7 +76,7 @@ def _request(
         "rows": rows,
         "must": None if must is None else api.read_must(must),
     }
-    options = read_method_options(option)
+    options = read_method_options(option) | ({"sdc": "uniques"} if sdc else {})
     for name in options:
         if name in (*asked, "records", "schema"):
             raise InputError(f"--option {name} is not a setting of a method; say --{name}.")
@@ -80,6 +88,7 @@ def plan(
     *,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     method: Method = None,
     budget: Budget,
     i_know: IKnow = False,
@@ -91,6 +100,7 @@ def plan(
         int | None, typer.Option(help="Rows of the confidential table, where that number is public and needed.")
     ] = None,
     option: MethodOptions = None,
+    sdc: Sdc = False,
     criteria: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="What you demand of the release (TOML); the report says what is met."),
@@ -109,8 +119,8 @@ def plan(
     people.toml --plan plan.toml --out release/`
     """
     asked = _request(method=method, budget=budget.read(), unit=who.of_linked() or who.read(), copies=copies, rows=rows,
-                     must=must, option=option)  # fmt: skip
-    public = _domain(schema, places)
+                     must=must, option=option, sdc=sdc)  # fmt: skip
+    public = _domain(schema, places, outside)
     demanded = None if criteria is None else api.read_criteria(criteria)
     made = us.plan(public, records=records, i_know=i_know, criteria=demanded, **asked)
     advice = us.plan_advice(made, public)
@@ -152,6 +162,7 @@ def synthesize(
     data: DataOrTable = None,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     out: Out,
     method: Method = None,
     budget: Budget,
@@ -161,6 +172,7 @@ def synthesize(
     rows: Rows = None,
     must: Must = None,
     option: MethodOptions = None,
+    sdc: Sdc = False,
     plan_file: Annotated[
         Path | None, typer.Option("--plan", help="Run exactly this reviewed plan; it settles method, budget and unit.")
     ] = None,
@@ -182,7 +194,9 @@ def synthesize(
     is drawn.
 
     Commutes: `understudy synthesize od.parquet --method commute --places places.parquet --guarantee approx --epsilon
-    8.6 --delta 1e-5 --out release/`. Without --unit the destination is fixed and the unit is a job.
+    8.6 --delta 1e-5 --out release/`. A state as LODES publishes it: `understudy synthesize dc_od_main_JT00_2019.csv.gz
+    dc_od_aux_JT00_2019.csv.gz --places dc_xwalk.csv.gz --outside state --epsilon 2 --out release/`. Without --unit the
+    destination is fixed and the unit is a job.
 
     Households: a schema with [[table]] reads one flat file, or two linked ones: `understudy synthesize
     households=h.csv persons=p.csv --schema homes.toml --unit household --epsilon 1 --delta 1e-6 --out release/`
@@ -190,8 +204,8 @@ def synthesize(
     target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
     asked = _request(method=method, budget=spending, unit=who.of_linked() or who.read(), copies=copies, rows=rows,
-                     must=must, option=option)  # fmt: skip
-    public = _domain(schema, places)
+                     must=must, option=option, sdc=sdc)  # fmt: skip
+    public = _domain(schema, places, outside)
     agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
@@ -207,11 +221,13 @@ def synthesize(
         show_release(release, out)
 
 
-def _domain(schema: Path | None, places: Path | None) -> Schema | LinkedSchema | Places:
+def _domain(schema: Path | None, places: Path | None, outside: str | None) -> Schema | LinkedSchema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
-    return us.read_any_schema(schema) if schema is not None else us.read_places(places)
+    if outside is not None and places is None:
+        raise InputError("--outside is for commutes, and goes with --places.")
+    return us.read_any_schema(schema) if schema is not None else us.read_places(places, outside=outside)
 
 
 def _agreed_plan(file: Path, asked: dict[str, Any]) -> us.Plan:
@@ -236,6 +252,7 @@ def resume(
     ] = None,
     reading: Reading,
     places: PlacesFile = None,
+    outside: Outside = None,
     cluster: Cluster,
     as_json: AsJson = False,
 ) -> None:
@@ -250,10 +267,11 @@ def resume(
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
     how = {**reading.options(), **cluster.options(), "unit_id": stated.unit_id}
+    given = places if outside is None else _domain(None, places, outside)
     with working("resuming") as progress:
         in_catalogue: list[str] | None = [] if cluster.engine == "spark" and (reading.table or reading.query) else None
         release = us.resume(
-            run, source=files_of(data) if data else in_catalogue, places=places, out=target, progress=progress,
+            run, source=files_of(data) if data else in_catalogue, places=given, out=target, progress=progress,
             **how,
         )  # fmt: skip
     if as_json:

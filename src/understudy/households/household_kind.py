@@ -40,6 +40,7 @@ from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv
+from understudy.release.export import Opened
 from understudy.release.folder import MEASUREMENTS, MODEL, SYNTHETIC_MARK, read_measurements
 from understudy.release.kind import Check, Options, Summary, Workshop, WrittenTables, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of
@@ -256,9 +257,17 @@ class Households:
         """More households from the model of a release, at no cost; ``rows`` are households."""
         return sample_households(release, rows=rows, copies=copies, stream=stream)
 
-    def export(self, release: HouseholdRelease, folder: Path, *, to: str) -> Path:
+    def ask(self, release: HouseholdRelease, question: str, **how: Any) -> None:  # noqa: ARG002
+        """The questions of linked tables are those of ``inference``."""
+        if how.get("before") is not None:
+            raise InputError("before is for releases of commutes; compare tables of people by their answers.")
+
+    def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
         """Both tables, and both joined, as files for other programs."""
-        return export_households(release, folder, to=to)
+        for name in ("population", "by", "outlines"):
+            if asked.get(name) is not None:
+                raise InputError(f"{name} does not go with linked tables; leave it out.")
+        return export_households(opened.release, opened.folder, to=asked["to"])
 
     def compared(self, results: Sequence[tuple[str, HouseholdRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
         return {}

@@ -17,7 +17,16 @@ from understudy.core.schema import Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
 from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
-from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records
+from understudy.inference.evidence import (
+    is_partial,
+    is_plain,
+    nothing_known,
+    possible_cells,
+    public_records,
+    whole_prior,
+    without_coefficients,
+)
+from understudy.inference.joined_tables import as_first_made, tables_that_joined
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
 from understudy.inference.validity import validity_of
@@ -159,6 +168,7 @@ def askable(release: AnyRelease, *names: str) -> Askables:
     release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("questions needs a release; read one with understudy.read_release.")
+    release = without_coefficients(release)
     schema = release.schema
     for name in names:
         if name not in schema.names:
@@ -219,7 +229,8 @@ def _label(release: Release, wanted: Margin, status: str) -> str:
     if status != SELECTION:
         return status
     fixed = any(set(wanted) <= set(one.margin) for one in fixed_beforehand(release))
-    return VALID if fixed or tables_after_choosing(release, wanted) is not None else SELECTION
+    later = tables_that_joined(release, wanted)
+    return VALID if fixed or later or tables_after_choosing(as_first_made(release), wanted) is not None else SELECTION
 
 
 def _width(release: Release, wanted: Margin) -> float | None:
@@ -231,14 +242,12 @@ def _width(release: Release, wanted: Margin) -> float | None:
     if release.provenance.draws:
         if not records:
             return None
-        if is_plain(release):
+        if is_plain(release) or is_partial(release):
             return Z * sqrt(chance * (1 / records + 1 / sum(release.rows)))
-        from understudy.core.exact_numbers import from_text
-
         copies = [draw["mechanisms"][0] for draw in release.provenance.draws]
         noise = 0.0
         for law, rows in zip(copies, release.rows, strict=True):
-            whole = float(from_text(law["prior"], "prior")) * schema.cells()
+            whole = whole_prior(law, schema)
             noise += chance * (1 / max(rows, 1) + 1 / (whole + records)) * ((whole + records) / records) ** 2
         return Z * sqrt(noise / len(copies) ** 2 + chance / records)
     people = float(records) if records else estimated_records(release)

@@ -24,7 +24,7 @@ from understudy.inference.agreement import Disagreement, disagreements
 from understudy.inference.answer import Answer, WaldTest
 from understudy.inference.ask import ask
 from understudy.inference.estimands import FIRST, Estimand, make_estimand
-from understudy.inference.evidence import gather, is_plain, public_records
+from understudy.inference.evidence import gather, is_partial, is_plain, public_records
 from understudy.inference.noise_aware import MODELLED, beyond_tables, group_matrix, local_model
 from understudy.inference.regression import is_category
 from understudy.release.kind import AnyRelease
@@ -139,7 +139,7 @@ def check_model(
     release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("check_model needs a release; read one with understudy.read_release.")
-    if is_plain(release) or not (release.measurements or release.provenance.draws):
+    if is_plain(release) or is_partial(release) or not (release.measurements or release.provenance.draws):
         raise UnsupportedError("this release states no noise, so there is nothing to hold a model against.")
     question = parse_question(model, release.schema, family=family, event=event, where=where)
     estimand = make_estimand(question, release.schema)

@@ -69,6 +69,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "split": ("equal",),
     "rows_by": ("multinomial",),
     "prior": ("40",),
+    "weights": ("sex = 1 3",),
     "coarsen": ("none", "area:row", "areas:place:2,row"),
     "cut_miles": ("6",),
     "rule": ("accept_reject", "theorem"),
@@ -78,10 +79,12 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "near": ("1",),
     "finest": ("row",),
     "flow_share": ("0.2",),
+    "segments": ("kind=S0+S1+S2",),
     "must": ("crosstab(sex, age)",),
     "look_again": ("always",),
     "choose": ("aim", "mst", "independent"),
     "pairs": ("false",),
+    "noise": ("geometric", "gaussian"),
 }
 # Options that go together, by the option that a method must have.
 TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
