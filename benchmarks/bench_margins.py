@@ -7,8 +7,9 @@ printed from all of it: a long run can be stopped and continued. Seeds are the o
 ``--at-once``, so every line has runs early. Unit ``add_remove``, as many rows as the data have, as a constant.
 
 Other projects run in environments of their own, named by variables: UNDERSTUDY_PEER_MBI (a Python with mbi 2.x),
-UNDERSTUDY_PEER_OPENDP (with opendp[mbi,polars]), UNDERSTUDY_PEER_DPMM (with dpmm). One that is not named is left out,
-and the table says so. A peer that runs out of time once (TIMEOUT CPU seconds) is not tried again on the same data.
+UNDERSTUDY_PEER_OPENDP (with opendp[mbi,polars]), UNDERSTUDY_PEER_DPMM (with dpmm), UNDERSTUDY_PEER_DPSYNTH (with
+dpsynth of its public repository). One that is not named is left out, and the table says so. A peer that runs out of
+time once (TIMEOUT CPU seconds) is not tried again on the same data.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ from understudy.privacy.promise.conversion import cdp_rho
 from understudy.privacy.randomness.streams import SecureStream
 
 DELTA = Fraction(1, 10**9)
-PEERS = {"mbi": "UNDERSTUDY_PEER_MBI", "opendp": "UNDERSTUDY_PEER_OPENDP", "dpmm": "UNDERSTUDY_PEER_DPMM"}
+PEERS = {
+    "mbi": "UNDERSTUDY_PEER_MBI", "opendp": "UNDERSTUDY_PEER_OPENDP", "dpmm": "UNDERSTUDY_PEER_DPMM",
+    "dpsynth": "UNDERSTUDY_PEER_DPSYNTH",
+}  # fmt: skip
 OURS_TIMEOUT = 400
 
 
@@ -56,6 +60,11 @@ class Case:
     @property
     def ours(self) -> bool:
         return self.method.split("-")[0] not in PEERS
+
+    @property
+    def rows_by(self) -> str:
+        """How a peer draws the rows that ours are compared with."""
+        return "rounding" if self.method.startswith("dpsynth") else "multinomial"
 
     @property
     def name(self) -> str:
@@ -83,6 +92,11 @@ def cases() -> list[Case]:
         Case(data=data, method=method)
         for data in ("Adult", "MA")
         for method in ("opendp-mst", "opendp-aim", "dpmm-mst", "dpmm-aim")
+    ]
+    found += [
+        Case(data=data, method=method)
+        for method in ("dpsynth-swift", "dpsynth-mst", "dpsynth-aim")
+        for data in ("S7", "NLTCS", "Adult", "MA")
     ]
     return found
 
@@ -142,7 +156,7 @@ def run_case(case: Case, folder: Path, seeds: list[int], patience: int) -> list[
         rho = 0.0 if case.pure else float(cdp_rho(Fraction(case.epsilon), DELTA))
         command = [python, str(Path(__file__).with_name("margin_peers.py")), case.method, str(folder / "data.parquet"),
                    str(folder / "domain.json"), case.epsilon, str(rho), str(rows),
-                   str(folder / f"multinomial_{seeds[0]}.parquet")]  # fmt: skip
+                   str(folder / f"{case.rows_by}_{seeds[0]}.parquet")]  # fmt: skip
         limit = patience
     one_core = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
                 "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}  # fmt: skip
@@ -199,21 +213,23 @@ def show(results: list[dict[str, Any]]) -> None:
 
 
 def compare(results: list[dict[str, Any]]) -> None:
-    """Ours less each peer's, independent rows, as an upper limit of the difference of means (Welch, one-sided 95%).
+    """Ours less each peer's, as an upper limit of the difference of means (Welch, one-sided 95%).
 
-    Below 0: ours is better, established. A line is printed wherever both have two runs or more; a peer with one run
-    stands in the table above, without an interval. ``behind`` says where our mean is the larger one.
+    Rows are independent on both sides, or rounded on both where the peer rounds. Below 0: ours is better, established.
+    A line is printed wherever both have two runs or more; a peer with one run stands in the table above, without an
+    interval. ``behind`` says where our mean is the larger one.
     """
     from scipy.stats import t
 
-    scores: dict[str, list[list[float]]] = defaultdict(list)
+    scores: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
     for result in results:
-        if "u_multinomial" in result:
-            scores[result["case"]].append(result["u_multinomial"])
-    print("\n| comparison, independent rows | runs | U2: difference (upper limit) | U3: difference (upper limit) | |")
+        for by in ("rounding", "multinomial"):
+            if f"u_{by}" in result:
+                scores[result["case"], by].append(result[f"u_{by}"])
+    print("\n| comparison | runs | U2: difference (upper limit) | U3: difference (upper limit) | |")
     print("|---|---|---|---|---|")
     for peer in (case for case in cases() if not case.ours):
-        mine, theirs = scores[replace(peer, method="auto").name], scores[peer.name]
+        mine, theirs = (scores[case.name, peer.rows_by] for case in (replace(peer, method="auto"), peer))
         if len(mine) < 2 or len(theirs) < 2:
             continue
         cells, limits, differences = [], [], []

@@ -1,15 +1,10 @@
-"""The verb that writes a release for other programs."""
+"""The verb that writes a release for other programs and for catalogues."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from understudy.core.folders import as_path
-from understudy.errors import InputError, UnsupportedError
-from understudy.release.folder import read_release
-from understudy.release.kind import kind_of_release
 
 if TYPE_CHECKING:
     from understudy.release.kind import AnyRelease
@@ -25,6 +20,7 @@ def export(
     population: int | None = None,
     by: str | None = None,
     outlines: str | os.PathLike[str] | None = None,
+    unverified: bool = False,
 ) -> Path:
     """Write a release as files for other programs, into a new folder.
 
@@ -33,25 +29,32 @@ def export(
     label, false and true are 0 and 1. Dates are dates, and missing is the format's own missing value. Names that the
     format cannot hold are shortened by a rule that README.txt in the folder states with every name it changed.
 
+    ``r`` writes what the R package ``understudyr`` reads: tables, labels, promise and noisy tables. ``croissant`` and
+    ``dcat`` write a description of the release for machines (Croissant; schema.org and DCAT), beside copies of its
+    files. Every format says that the data are synthetic.
+
     Commutes are written by area: who works and lives in each area of a level, inflow and outflow, directions and flows,
     each number with its range.
 
     Parameters
     ----------
     release
-        The release, or its folder.
+        The release, or its folder. ``r``, ``croissant`` and ``dcat`` need the folder.
     to
-        The format: ``csv``, ``dta`` (Stata) or ``sav`` (SPSS); for commutes ``csv`` or ``geojson``.
+        The format: ``csv``, ``dta`` (Stata), ``sav`` (SPSS), ``r``, ``croissant`` or ``dcat``; for commutes ``csv`` or
+        ``geojson``.
     out
         The new folder; by default ``RELEASE-csv`` and the like, beside the release.
     population
         For a release with weights: write so many rows that stand for equally many people each, without a weight (see
-        ``understudy.population``).
+        ``understudy.population``). With ``csv``, ``dta`` and ``sav``.
     by
         For commutes: the level of areas, such as ``tract`` or ``zip``.
     outlines
         For commutes as ``geojson``: a GeoJSON file of public outlines whose properties hold the ids of the areas.
         Without it every area is a point.
+    unverified
+        Export a folder that does not pass ``understudy verify``. The files say so.
 
     Returns
     -------
@@ -63,7 +66,8 @@ def export(
     UnknownNameError
         If there is no such format.
     InputError
-        If the folder exists or cannot be written, or the format cannot hold the table.
+        If the release does not pass ``verify``, the folder exists or cannot be written, or the format cannot hold the
+        table.
     UnsupportedError
         If it is not a release that can be exported.
 
@@ -75,16 +79,10 @@ def export(
     >>> sorted(file.name for file in us.export(table, to="csv", out=tempfile.mkdtemp() + "/csv").iterdir())
     ['README.txt', 'synthetic_1.csv']
     """
-    if kind_of_release(release) is not None:
-        found = release
-        if out is None:
-            raise InputError("say where the export goes: out= names a new folder.")
-        folder = Path(out)
-    else:
-        place = Path(os.path.abspath(as_path(release, "the release")))
-        found = read_release(place)
-        folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
-    kind = kind_of_release(found)
-    if kind is None:
-        raise UnsupportedError(f"export works on releases; this is a {type(found).__name__}.")
-    return kind.export(found, folder, {"to": to, "population": population, "by": by, "outlines": outlines})
+    from understudy.release.export import open_for_export
+    from understudy.release.kind import kind_of_release
+
+    opened = open_for_export(release, to=to, out=out, unverified=unverified)
+    kind = kind_of_release(opened.release)
+    assert kind is not None  # noqa: S101  (it was opened as a release)
+    return kind.export(opened, {"to": to, "population": population, "by": by, "outlines": outlines})

@@ -142,6 +142,14 @@ class Protected:
     fixed: Fixed = None
     rows_per_unit: RowsPerUnit = None
 
+    def of_linked(self) -> str | None:
+        """``household`` or ``person``, if one of them was said: a unit of linked tables."""
+        if self.unit not in ("household", "person"):
+            return None
+        if any(getattr(self, field.name) is not None for field in fields(self) if field.name != "unit"):
+            raise InputError(f"--unit {self.unit} says everything; leave --fixed, --rows-per-unit and --unit-id out.")
+        return self.unit
+
     def read(self) -> us.Unit | None:
         """The unit of privacy, or nothing if no option spoke of it."""
         if all(getattr(self, field.name) is None for field in fields(self)):

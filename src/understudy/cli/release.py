@@ -114,7 +114,10 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="FORMAT", help="csv, dta (Stata), sav (SPSS); commutes: csv, geojson.", show_default=False
+            "--to",
+            metavar="FORMAT",
+            help="csv, dta (Stata), sav (SPSS), r, croissant or dcat; commutes: csv, geojson.",
+            show_default=False,
         ),
     ],
     out: Annotated[
@@ -133,9 +136,12 @@ def export(
         Path | None,
         typer.Option(metavar="FILE", help="Commutes as geojson: public outlines of the areas.", show_default=False),
     ] = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Even if the release does not pass `understudy verify`.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a release for other programs: CSV, Stata (dta) or SPSS (sav), one file per copy, with labels and types.
+    """Write a release for other programs: CSV, Stata (dta), SPSS (sav) or R, with labels and types; or describe it.
 
     Example: `understudy export release/ --to sav`
 
@@ -143,11 +149,14 @@ def export(
     tracts.geojson`
 
     Nothing is written into the release folder. README.txt beside the files repeats what the release promises, says what
-    every code means, and lists names that had to be shortened.
+    every code means, and lists names that had to be shortened. `r` is for the R package understudyr, which infers
+    without Python. `croissant` and `dcat` copy the release and add a description that catalogues read.
     """
     with working("writing"):
-        target = us.export(folder, to=to, out=None if out is None else output_path(out), population=population, by=by,
-                           outlines=outlines)  # fmt: skip
+        target = us.export(
+            folder, to=to, out=None if out is None else output_path(out), population=population, by=by,
+            outlines=outlines, unverified=unverified,
+        )  # fmt: skip
     files = sorted(file.name for file in target.iterdir())
     if as_json:
         print_json({"release": str(folder), "export": str(target), "format": to, "files": files})

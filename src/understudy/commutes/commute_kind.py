@@ -49,6 +49,7 @@ from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
+from understudy.release.export import Opened
 from understudy.release.folder import MEASUREMENTS
 from understudy.release.kind import Check, Options, Summary, Workshop, WrittenTables, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of, text_in
@@ -280,12 +281,14 @@ class Commutes:
 
         return ask_commutes(release, question, level=level, before=before)
 
-    def export(self, release: CommuteRelease, folder: Path, asked: Mapping[str, Any]) -> Path:
+    def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
         from understudy.commutes.answers.area_files import export_areas
 
         if asked.get("population") is not None:
             raise InputError("population is for tables of people with weights; leave it out for a release of commutes.")
-        return export_areas(release, folder, to=asked["to"], by=asked.get("by"), outlines=asked.get("outlines"))
+        return export_areas(
+            opened.release, opened.folder, to=asked["to"], by=asked.get("by"), outlines=asked.get("outlines")
+        )
 
     def compared(self, results: Sequence[tuple[str, CommuteRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
         return {}

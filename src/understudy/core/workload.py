@@ -63,6 +63,12 @@ def read_needs(schema: Schema, texts: Iterable[str]) -> tuple[Need, ...]:
     return tuple(found.values())
 
 
+def predicted_outcomes(schema: Schema) -> tuple[str, ...]:
+    """The outcomes that the workload of a schema asks to predict."""
+    called = (split_call(text, schema) for text in schema.workload)
+    return tuple(dict.fromkeys(one[1][0] for one in called if one is not None and one[0] == PREDICT))
+
+
 def needs_of(schema: Schema, texts: Iterable[str] = ()) -> tuple[Need, ...]:
     """All that must be answerable: the workload of the schema, and further lines."""
     marked = (

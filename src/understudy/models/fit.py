@@ -16,8 +16,8 @@ from understudy.core.mechanism import Stream
 from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.junction_tree import JunctionTree, Margin, axes_outside, cells_with, tree_cells
+from understudy.models.levels import expected_levels
 from understudy.models.model import Model
-from understudy.models.nearest_table import nearest_table
 from understudy.models.regularised_fit import Problem
 from understudy.models.trends import trends
 from understudy.privacy.mechanisms.noise import Geometric
@@ -28,6 +28,7 @@ MAX_CELLS = 20_000_000  # of all cliques together
 FACTORS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # of the prior strengths, descending
 FIRST_FACTORS = (10.0, 3.0)  # the search begins here, and continues on the better side
 TRIAL_CELLS, MOST_TRIALS = 1_500, 8  # the bootstrap is repeated for small tables: cells to score, most repetitions
+TRIAL_ITERATIONS = 40  # of one trial fit; it starts from the one with the prior strength before
 SPLIT = 0.5  # how much noise the coupled bootstrap adds to the part it fits
 LEAST_VARIANCE = 1e-3  # noise that is almost surely 0 must not make an infinite precision
 ACCEPTED = 0.5  # the error of a table (see Solution), in noise standard deviations, that a fit may end with
@@ -103,52 +104,26 @@ def build_tree(schema: Schema, margins: Sequence[Margin], limit: int = MAX_CELLS
     return JunctionTree.build(sizes, [*margins, *zeros], limit)
 
 
-def one_way_shares(schema: Schema, noisy: Noisy) -> dict[str, Floats]:
-    """Log shares of each attribute's levels: the sums of all noisy tables, averaged by precision, non-negative."""
+def one_way_shares(schema: Schema, noisy: Noisy, total: float) -> dict[str, Floats]:
+    """Log shares of each attribute's levels: the sums of all noisy tables, averaged by precision, and what
+    they let expect (``expected_levels``)."""
     shares: dict[str, Floats] = {}
     for attribute in schema.attributes:
         allowed = schema.allowed((attribute.name,))
-        total, weight = np.zeros(attribute.size), 0.0
+        summed, weight = np.zeros(attribute.size), 0.0
         for margin, table, variance in zip(noisy.margins, noisy.tables, noisy.variances, strict=True):
             if attribute.name in margin:
-                summed = table.sum(axis=axes_outside(margin, (attribute.name,)))
                 precision = 1.0 / (variance * table.size / attribute.size)
-                total, weight = total + precision * summed, weight + precision
+                summed += precision * table.sum(axis=axes_outside(margin, (attribute.name,)))
+                weight += precision
         if weight == 0:
             share = allowed / allowed.sum()
         else:
-            mean = total / weight
-            share = steadied(mean, 1.0 / weight, max(float(mean[allowed].sum()), 1.0), allowed)
+            share = expected_levels(summed / weight, 1.0 / weight, max(total, 1.0), allowed)
             share = np.where(allowed, np.maximum(share / share.sum(), LEAST_SHARE), 0.0)
         with np.errstate(divide="ignore"):
             shares[attribute.name] = np.log(share / share.sum())
     return shares
-
-
-def steadied(noisy: Floats, variance: float, total: float, allowed: NDArray[np.bool_]) -> Floats:
-    """Noisy counts of levels as a table of counts: the nearest one, or that of counts drawn together by Stein's rule.
-
-    The nearest table is best where few levels hold nearly everybody. Where noise hides all differences, even shares are
-    better, and Stein's rule goes there: it keeps the part 1 - v/s^2 of every difference from the mean, s^2 being the
-    sample variance, and no more than would be best if everybody had one level. Stein's unbiased estimate of the squared
-    error decides between the two, unless there is more noise than the largest possible differences; then the nearest
-    table is out of the question. The estimate is how far the result is from the noisy counts, plus 2 v for each degree
-    of freedom: levels that are not empty, or the part that is kept.
-    """
-    nearest = nearest_table(noisy, total, allowed)
-    inside = noisy[allowed]
-    freedom = inside.size - 1
-    scatter = float(((inside - inside.mean()) ** 2).sum())
-    if freedom < 1 or scatter <= 0:
-        return nearest
-    largest = total**2 * (1 - 1 / inside.size)  # the scatter if everybody had one level
-    kept = min(max(0.0, 1.0 - variance * freedom / scatter), largest / (largest + variance * freedom))
-    filled = int((nearest[allowed] > 0).sum()) - 1
-    of_nearest = float(((inside - nearest[allowed]) ** 2).sum()) + 2 * variance * filled
-    of_drawn = (1.0 - kept) ** 2 * scatter + 2 * variance * kept * freedom
-    if of_nearest <= of_drawn and variance * freedom <= largest:
-        return nearest
-    return nearest_table(inside.mean() + kept * (noisy - inside.mean()), total, allowed)
 
 
 def _zero_masks(schema: Schema) -> list[tuple[Margin, Floats]]:
@@ -227,7 +202,7 @@ def fit(
         priors = tuple(factor * one for one in table_priors(schema, noisy, total))
     else:
         priors = (prior,) * len(noisy.margins)
-    problem = problem_for(schema, tree, noisy)
+    problem = problem_for(schema, tree, noisy, total)
     stronger, iterations = 1.0, 0
     for attempt in range(MOST_STRONGER + 1):
         stronger = STRONGER**attempt
@@ -245,15 +220,15 @@ def fit(
     )  # fmt: skip
 
 
-def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy) -> Problem:
-    base = one_way_shares(schema, noisy)
+def problem_for(schema: Schema, tree: JunctionTree, noisy: Noisy, total: float) -> Problem:
+    base = one_way_shares(schema, noisy, total)
     return Problem(tree, noisy.margins, base, _zero_masks(schema), trends(schema, noisy.margins, base))
 
 
 def table_priors(schema: Schema, noisy: Noisy, total: float) -> tuple[float, ...]:
     """The prior strength of each table, from the noisy values (``prior_strengths``)."""
     tables = list(zip(noisy.margins, noisy.tables, noisy.variances, strict=True))
-    return prior_strengths(tables, shares=one_way_shares(schema, noisy), total=total)
+    return prior_strengths(tables, shares=one_way_shares(schema, noisy, total), total=total)
 
 
 def choose_factor(
@@ -323,7 +298,7 @@ class _Trial:
             tables=tuple(table + np.sqrt(SPLIT) * w for table, w in zip(noisy.tables, added, strict=True)),
             variances=tuple(variance * (1 + SPLIT) for variance in noisy.variances),
         )
-        self._problem = problem_for(schema, tree, starred)
+        self._problem = problem_for(schema, tree, starred, total)
         self._values, self._noise, self._total = starred.values, noisy.noise, total
         self._held_out = noisy.values - np.concatenate([w.ravel() for w in added]) / np.sqrt(SPLIT)
         self._priors = noisy.spread(table_priors(schema, starred, total))
@@ -332,7 +307,8 @@ class _Trial:
     def score(self, factor: float) -> float:
         solved = self._problem.solve(
             self._values, self._noise, self._total, factor * self._priors,
-            start=self._start, tolerance=TRIAL_SETTLED, max_iterations=100, settled=TRIAL_SETTLED,
+            start=self._start, tolerance=TRIAL_SETTLED, max_iterations=TRIAL_ITERATIONS, settled=TRIAL_SETTLED,
+            patient=False,
         )  # fmt: skip
         self._start = solved.vector
         errors = self._total * self._problem.expected(solved.beliefs) - self._held_out
@@ -460,7 +436,7 @@ class Tracker:
     def _refit(self) -> None:
         noisy = layout(tables_of(self._measured, self._known))
         tree = build_tree(self._schema, noisy.margins)
-        problem = problem_for(self._schema, tree, noisy)
+        problem = problem_for(self._schema, tree, noisy, self._total)
         solved = problem.solve(
             noisy.values, noisy.noise, self._total, self._prior, start=problem.vector(self._effects),
             tolerance=ROUGHLY, max_iterations=MOST_ITERATIONS, settled=ROUGHLY,

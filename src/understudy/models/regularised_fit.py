@@ -228,13 +228,15 @@ class Problem:
     def solve(
         self, values: Floats, variances: Floats, total: float, prior: float | Floats, *,
         start: Floats | None = None, tolerance: float = 0.02, max_iterations: int = 500, settled: float = 0.0,
+        patient: bool = True,
     ) -> Solution:  # fmt: skip
         """The effects, the clique tables, and how the solve ended.
 
         It ends when no table's error exceeds ``tolerance`` (see ``Solution``), or when ``BETWEEN`` sweeps move the
         expected counts by less than ``settled`` noise standard deviations. ``values``, ``variances`` and ``prior`` (in
         records) have one number for each cell of all margins; the last two are constant within a margin.
-        ``max_iterations`` counts quasi-Newton steps; a sweep counts as ``SWEEP`` of them.
+        ``max_iterations`` counts quasi-Newton steps; a sweep counts as ``SWEEP`` of them. If the steps are used up and
+        the error is not small, a ``patient`` solve starts quasi-Newton steps once more, from there and from nothing.
         """
         target, weights = self._merged(values, np.maximum(prior, LEAST_PRIOR) / total * variances)
         penalty = Penalty(weights=weights, relieved=self._relieved(target, variances, total))
@@ -260,6 +262,8 @@ class Problem:
             still = self._moved(before, outer, task) <= settled
         # Sweeps creep where many tables overlap; quasi-Newton steps do not. From afar they may need a fresh start.
         starts = [vector] if residual <= NEAR else [vector, np.zeros(self._basis.length)]
+        if used and not patient:
+            starts = []
         for begin in starts:
             if residual <= tolerance or still:
                 break

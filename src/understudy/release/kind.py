@@ -259,8 +259,8 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
         """The answer to a question in the kind's own words; nothing where the questions are those of tables."""
         ...
 
-    def export(self, release: ReleaseT, folder: Path, asked: Mapping[str, Any]) -> Path:
-        """Writes a release for other programs into a new folder; ``asked`` has ``to`` and what was said beside it."""
+    def export(self, opened: Any, asked: Mapping[str, Any]) -> Path:
+        """Writes a release (``release.export.Opened``) for other programs; ``asked`` has ``to`` and its options."""
         ...
 
     def compared(self, results: Sequence[tuple[str, ReleaseT, Evaluation]]) -> dict[str, pa.Table]:

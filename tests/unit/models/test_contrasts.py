@@ -75,7 +75,7 @@ def test_many_small_tables_converge_in_few_iterations():
         counts = np.bincount(2 * columns[one] + columns[other], minlength=4).reshape(2, 2)
         tables.append(((one, other), counts + rng.normal(0, 30, (2, 2)), 900.0))
     noisy = layout(tables)
-    problem = problem_for(schema, build_tree(schema, noisy.margins), noisy)
+    problem = problem_for(schema, build_tree(schema, noisy.margins), noisy, 20_000.0)
     _, _, iterations, residual, _ = problem.solve(noisy.values, noisy.noise, 20_000.0, 5.0, tolerance=0.05)
     assert residual <= 0.05
     assert iterations < 200

@@ -44,7 +44,7 @@ def test_the_optimum_is_that_of_mbi_as_the_prior_vanishes(case):
     ]
     noisy = layout(tables_of(measured, {}))
     tree = build_tree(SCHEMA, noisy.margins)
-    problem, start, distances = problem_for(SCHEMA, tree, noisy), None, []
+    problem, start, distances = problem_for(SCHEMA, tree, noisy, GOLDEN["total"]), None, []
     golden = np.array(case["joint"]).reshape(SCHEMA.shape())
     for prior in (10.0, 1.0, 0.1):
         start, beliefs, _, residual, _ = problem.solve(

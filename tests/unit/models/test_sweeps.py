@@ -88,7 +88,7 @@ def test_one_sweep_fits_tables_of_a_tree_that_agree():
         for pair in neighbours
     ]
     noisy = layout(tables_of(exact, {}))
-    problem = problem_for(SCHEMA, build_tree(SCHEMA, noisy.margins), noisy)
+    problem = problem_for(SCHEMA, build_tree(SCHEMA, noisy.margins), noisy, 1e9)
     beliefs = problem.solve(noisy.values, noisy.noise, 1e9, 1.0, max_iterations=5).beliefs
     found = problem.expected(beliefs)
     assert np.abs(found - noisy.values / 1e9).max() < 1e-6

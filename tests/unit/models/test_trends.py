@@ -74,7 +74,7 @@ def test_a_trend_that_may_be_noise_stays_with_the_prior():
     for seed in range(40):
         data = measured(counts.reshape(AGE.size, INCOME.size), 12.0, seed)
         noisy = layout(tables_of(data, {}))
-        problem = problem_for(SCHEMA, build_tree(SCHEMA, noisy.margins), noisy)
+        problem = problem_for(SCHEMA, build_tree(SCHEMA, noisy.margins), noisy, 300.0)
         target, _ = problem._merged(noisy.values, noisy.noise)
         relieved = problem._relieved(target, noisy.noise, 300.0)
         found.append(relieved[0].part if relieved else 0.0)
@@ -87,11 +87,11 @@ def test_the_fit_is_the_least_of_the_penalised_objective():
     counts, prior, deviation = table_of(0.5), 800.0, 10.0
     data = measured(counts, deviation, 4)
     noisy = layout(tables_of(data, {}))
-    problem = problem_for(SCHEMA, build_tree(SCHEMA, noisy.margins), noisy)
+    problem = problem_for(SCHEMA, build_tree(SCHEMA, noisy.margins), noisy, PEOPLE)
     solved = problem.solve(
         noisy.values, noisy.noise, PEOPLE, np.full(noisy.values.size, prior), tolerance=1e-5, max_iterations=5000
     )
-    shares = one_way_shares(SCHEMA, noisy)
+    shares = one_way_shares(SCHEMA, noisy, PEOPLE)
     base = np.add.outer(shares["age"], shares["income"])
     [(_, product)] = trends(SCHEMA, noisy.margins, shares)
     along = to_effects(product)

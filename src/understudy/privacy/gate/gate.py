@@ -14,12 +14,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from understudy.core.arrays import Integers, Progress
+from understudy.core.arrays import Integers, Progress, Whole, narrowed
 from understudy.core.counts import COVERS, Counts, Rereadable, Source, SparseCounts
 from understudy.core.exact_numbers import to_text
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
+from understudy.core.walsh import CONTRASTS, contrasts
 from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
 from understudy.privacy.gate.charge_first import OTHER_DATA
 from understudy.privacy.gate.discovering import DiscoveringGate
@@ -33,12 +34,13 @@ from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import comparison_sensitivity, margin_sensitivity, selection_sensitivity
 
 Groups = Mapping[str, tuple[int, ...]]  # for each code of an attribute the code it is merged into
-CELLS_AT_ONCE = 2**25  # of fine tables that are counted together to be merged: a quarter of a gigabyte
+CELLS_AT_ONCE = 2**24  # of tables that are counted in one scan: an eighth of a gigabyte
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total.
+    ``cells="contrasts"``: its Fourier coefficients instead of its counts.
 
     ``groups``: for each code of a single attribute the public group it is counted in; ``cells`` is then ``classes``.
     """
@@ -59,7 +61,7 @@ class Candidate:
     """
 
     margin: tuple[str, ...]
-    model: Integers
+    model: Integers | Whole
     weight: int = 1
     offset: int = 0
 
@@ -100,7 +102,7 @@ class Gate(DiscoveringGate):
         self._source = source
         self._schema = schema
         self._progress = progress
-        self._counted: dict[tuple[str, ...], Integers] = {}
+        self._counted: dict[tuple[str, ...], Whole] = {}  # narrow: there may be thousands
         self._sparse: dict[tuple[str, ...], SparseCounts] = {}
         self._public: dict[tuple[str, ...], Integers] = {}
         self._groups: Groups = {}
@@ -165,15 +167,15 @@ class Gate(DiscoveringGate):
             return
         for part in self._scans(missing):
             for counts in self._scan(part):
-                self._counted[counts.margin] = self._merged(counts.values, counts.margin)
+                self._counted[counts.margin] = narrowed(self._merged(counts.values, counts.margin))
 
     def _scans(self, margins: Sequence[tuple[str, ...]]) -> Iterable[list[tuple[str, ...]]]:
-        """One scan for all; where bins are merged, several, so that fine tables are never all in memory at once."""
+        """One scan for all, or several if all tables as they are read would need too much memory."""
         part: list[tuple[str, ...]] = []
         cells = 0
         for margin in margins:
             cells += self._schema.cells(margin)
-            if part and self._groups and cells > CELLS_AT_ONCE:
+            if part and cells > CELLS_AT_ONCE:
                 yield part
                 part, cells = [], self._schema.cells(margin)
             part.append(margin)
@@ -206,7 +208,9 @@ class Gate(DiscoveringGate):
         self._groups = dict(groups)
         self._sizes |= {name: max(codes) + 1 for name, codes in groups.items()}
         self._distances.clear()
-        self._counted = {margin: self._merged(values, margin) for margin, values in self._counted.items()}
+        self._counted = {
+            margin: narrowed(self._merged(values.astype(np.int64), margin)) for margin, values in self._counted.items()
+        }
 
     def adopt(self, schema: Schema) -> None:
         """Go on with another schema of the same columns, which follows from what was measured and from nothing else.
@@ -304,6 +308,9 @@ class Gate(DiscoveringGate):
             true = merge_cells(true, 0, query.groups)
         if query.cells == "first":
             values = query.mechanism.run(true[allowed][:1], self._stream).reshape(())
+        elif query.cells == CONTRASTS:
+            signed = contrasts(true)
+            values = query.mechanism.run(signed.ravel(), self._stream).reshape(signed.shape)
         else:
             values = np.zeros(true.shape, dtype=np.int64)
             values[allowed] = query.mechanism.run(true[allowed], self._stream)
@@ -515,7 +522,7 @@ class Gate(DiscoveringGate):
             records = [self.records if self.unit.public_total and not strata else None] * len(domains)
         unit = row_unit(self.unit, strata)
         return [
-            TableFacts(unit=unit, cells=domain.possible, records=size)
+            TableFacts(unit=unit, cells=domain.possible, records=size, domain=domain)
             for domain, size in zip(domains, records, strict=True)
         ]
 
@@ -543,8 +550,8 @@ class Gate(DiscoveringGate):
 
     def _counts(self, margin: tuple[str, ...]) -> Integers:
         if margin not in self._counted:  # a resumed run that has used up what its journal remembers
-            self._counted[margin] = self._merged(self._scan([margin])[0].values, margin)
-        return self._counted[margin]
+            self._counted[margin] = narrowed(self._merged(self._scan([margin])[0].values, margin))
+        return self._counted[margin].astype(np.int64)
 
     def _scan(self, margins: Sequence[tuple[str, ...]]) -> list[Counts]:
         return self._open_source().count(list(margins), progress=self._progress)

@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.core.arrays import narrowed
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.core.schema import Schema
@@ -239,7 +240,7 @@ class Aim(ChoosingMethod):
             if sensitivity not in deviations:
                 noise = currency.noise(part * (1 - currency.choosing), state.schema, margin, plan.unit)
                 deviations[sensitivity] = math.sqrt(2 / math.pi * noise.variance)
-            expected = np.rint(table).astype(np.int64)
+            expected = narrowed(table)
             penalty = deviations[sensitivity] * expected.size
             offered.append(Candidate(margin=margin, model=expected, weight=1, offset=round(penalty)))
         scale = currency.choice_scale(part * currency.choosing, Fraction(selection_sensitivity([1], plan.unit)))

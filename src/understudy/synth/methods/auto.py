@@ -113,7 +113,7 @@ class Auto:
     def _by_expected_error(self, schema: Schema, request: Request, pairs: Plan | None) -> Plan:
         """One-way margins, all pairs, or a look that decides inside the run: the one with the least expected error."""
         try:
-            looking = OneLook(**self._shared).plan(schema, request)
+            looking = self._with_answers(OneLook, schema, request)  # what would run is what is compared
         except UnsupportedError:
             if pairs is None:
                 raise
@@ -127,7 +127,7 @@ class Auto:
         chosen = _least_regret(offered, schema)
         if chosen == "one_look":
             reason = "one_look: a noisy look inside the run decides how many pairs are worth their noise, none to many."
-            return _with_reason(self._with_answers(OneLook, schema, request), reason)
+            return _with_reason(looking, reason)
         reasons = {
             "independent": "independent: with this budget and so few rows, noise would hide what two-way tables add.",
             "ipf": "ipf: one model holds all two-way tables, and choosing would not leave clearly less error.",
@@ -141,15 +141,19 @@ class Auto:
         """
         if Musts(must=self.must).read(schema, request.unit).needs or self.refine:
             return method(**self._shared).plan(schema, request)
-        concentrated = not isinstance(request.budget, PureDP)
-        asked = ordinary_needs(schema, request.unit, concentrated=concentrated)
-        share = ANSWERS_OF_RHO if concentrated else ANSWERS_OF_EPSILON
+        plain = method(**self._shared).plan(schema, request)
+        # Where nothing of delta is used, parts of epsilon are divided, and shares are those of a pure budget.
+        divided = isinstance(request.budget, PureDP) or plain.options.get("noise") == "geometric"
+        asked = ordinary_needs(schema, request, divided=divided)
+        share = ANSWERS_OF_EPSILON if divided else ANSWERS_OF_RHO
         if asked:
             options = {**self._shared, "must": asked, "must_share": share, "must_rows": False}
+            if "noise" in plain.options:
+                options["noise"] = plain.options["noise"]
             plan = method(**options).plan(schema, request)
             if not says_nothing(plan, schema):
                 return plan
-        return method(**self._shared).plan(schema, request)
+        return plain
 
     @property
     def _shared(self) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from fractions import Fraction
 from math import pi, sqrt
 from typing import ClassVar
 
-import numpy as np
-
+from understudy.core.arrays import narrowed
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
@@ -178,7 +177,7 @@ class Mst(ChoosingMethod):
         offered = {}
         for edge in edges:
             margin = strata.joined(edge)
-            model = np.rint(expected.counts(edge)).astype(np.int64)
+            model = narrowed(expected.counts(edge))
             noise = currency.noise(each, strata.schema, margin, unit)
             penalty = round(sqrt(2 / pi * noise.variance) * model.size)
             offered[edge] = Candidate(margin=margin, model=model, offset=penalty)

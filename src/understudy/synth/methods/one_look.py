@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from understudy.core.arrays import narrowed
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.schema import Schema
@@ -28,15 +29,23 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.models.fit import Known, Tracker
 from understudy.models.junction_tree import tree_cells
 from understudy.models.model import PairMargins
+from understudy.privacy.exact.gaussian_profile import Bound
 from understudy.privacy.gate.gate import Candidate, Gate, Query
 from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.noise import Geometric
-from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.definition import ApproxDP, Definition, PureDP, Unit
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.promise.sensitivity import comparison_sensitivity
 from understudy.synth.shared.choosing_method import AGAIN, ChoosingMethod
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.expected_error import USUAL_RECORDS, PairChoice, shrunk_departures
+from understudy.synth.shared.expected_error import (
+    OF_EMPTY,
+    USUAL_RECORDS,
+    PairChoice,
+    forecast,
+    noise_without_pairs,
+    shrunk_departures,
+)
 from understudy.synth.shared.margin_methods import (
     Margin,
     check_copies,
@@ -51,7 +60,6 @@ from understudy.synth.shared.margin_methods import (
 )
 from understudy.synth.shared.method import Request, Synthesis, check_request, planned, synthesizers
 from understudy.synth.shared.pair_choice import (
-    OF_EMPTY,
     Independence,
     kept_together,
     one_way_margins,
@@ -65,10 +73,12 @@ from understudy.synth.shared.strata import Strata, read_strata, synthesis_of
 MODEL_CELLS = 1_000_000
 FIRST_CELLS = 0.3  # the part of the model for pairs chosen by the first look; the rest is for pairs of a second look
 LOOK, LOOK_AGAIN = "look at every pair", "look again at the other pairs"
-# A second look costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken if chains
-# of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong.
-TRUSTED = 1.0
+# A second look of rho costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken if
+# chains of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong. Of epsilon
+# it costs a sixth, and two halves have twice the variance of the whole: the error from noise becomes 2.9 times as much.
+TRUSTED, TRUSTED_EPSILON = 1.0, 19.0
 LOOKS = ("auto", "always", "never")
+NOISES = ("auto", "gaussian", "geometric")
 HALF = Fraction(1, 2)  # of the budget after a second look is paid, this part is spent before it
 LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not make an infinite precision
 # The share of the budget for the first one-way margins: enough that their error is SMALL, as a part of all records.
@@ -102,9 +112,14 @@ class OneLook(ChoosingMethod):
     """Whether there is a second look, at the distance of the other pairs from a model of what was measured so far:
     ``auto`` (if noise is small compared with what chains of pairs should explain), ``always`` or ``never``. After a
     second look, ``infer`` does not call answers from chosen tables valid."""
+    noise: str = "auto"
+    """Which noise an (epsilon, delta) budget buys: ``gaussian``, ``geometric`` (nothing of delta is used; less noise
+    where few tables are measured), or ``auto`` (the one whose forecast has less error). Other budgets have one kind."""
 
     def __post_init__(self) -> None:
         ChoosingMethod.__post_init__(self)  # super() does not work in a class with slots
+        if self.noise not in NOISES:
+            raise unknown_name("noise", self.noise, NOISES)
         if self.look_again not in LOOKS:
             raise unknown_name("look_again", self.look_again, LOOKS)
         if self.look_again == "always" and self.strata:
@@ -122,7 +137,9 @@ class OneLook(ChoosingMethod):
         check_margin_sizes(schema, ones)
         for rules in {part.schema.zeros: part.schema for part in strata.parts}.values():
             check_model_size(rules, [], [strata.inside(schema.margin(unit.fixed))])
-        whole, required = Currency.for_choosing(request.budget), self._musts.read(schema, unit)
+        if self.noise == "auto" and isinstance(request.budget, ApproxDP):
+            return self._with_less_error(schema, request)
+        whole, required = self._currency(request.budget), self._musts.read(schema, unit)
         currency = required.left(whole)
         pairs = possible_pairs(strata, unit, self.model_cells)
         first = _first(schema, ones, unit, currency, request.records or request.rows)
@@ -156,12 +173,33 @@ class OneLook(ChoosingMethod):
                 "strata": self.strata,
                 "model_cells": self.model_cells,
                 **({} if self.look_again == "auto" else {"look_again": self.look_again}),
+                **({} if self.noise in ("auto", "gaussian") else {"noise": self.noise}),
                 **self._options_of_rows(required),
             },
             adaptive=True,
             read_by=currency.bound,
             notes=notes,
         )
+
+    def _with_less_error(self, schema: Schema, request: Request) -> Plan:
+        """The plan with Gaussian or with geometric noise, whichever has the smaller forecast.
+
+        Geometric noise grows with the number of tables, Gaussian noise with its root. So if geometric noise is larger
+        when no pair is chosen, it is larger whatever is chosen, and no forecast is needed.
+        """
+        plans = [replace(self, noise=noise).plan(schema, request) for noise in ("gaussian", "geometric")]
+        usual, other = (noise_without_pairs(plan) for plan in plans)
+        if other >= usual:
+            return plans[0]
+        return min(plans, key=lambda plan: forecast(plan, schema) or 0.0)
+
+    def _currency(self, budget: Definition, bound: Bound | None = None) -> Currency:
+        """What is spent: parts of epsilon if geometric noise is asked for, else what the budget calls for."""
+        if self.noise == "geometric" and isinstance(budget, ApproxDP):
+            return Currency(amount=budget.epsilon, concentrated=False)
+        if self.noise == ("gaussian" if isinstance(budget, PureDP) else "geometric"):
+            raise InputError(f"noise = {self.noise} is not what {budget.title} can buy; leave noise out.")
+        return Currency.for_choosing(budget) if bound is None else Currency.named(budget, bound)
 
     def _looks_at(self, schema: Schema, unit: Unit) -> list[Margin]:
         strata = read_strata(schema, self.strata)
@@ -173,7 +211,7 @@ class OneLook(ChoosingMethod):
             return self._refined().run(plan, schema, gate, stream)
         strata, unit = read_strata(schema, self.strata), plan.unit
         required = self._musts.read(schema, unit)
-        currency = required.left(Currency.named(plan.budget, plan.read_by))
+        currency = required.left(self._currency(plan.budget, plan.read_by))
         pairs = possible_pairs(strata, unit, self.model_cells)
         ones = one_way_margins(strata, unit)
         first = plan.steps[: -2 if pairs else None]
@@ -197,6 +235,8 @@ class OneLook(ChoosingMethod):
 
             numbers = choice.choose(lambda chosen: fits(chosen) <= FIRST_CELLS * self.model_cells)
             again = not strata.names and len(numbers) < len(pairs) and self._looks_again(currency, choice, numbers)
+            if not again and len(numbers) < len(pairs):  # no second look needs the room
+                numbers = choice.choose(lambda chosen: fits(chosen) <= self.model_cells)
             if again:
                 left -= currency.amount * _looking(currency)
                 measured += _tables(gate, schema, currency, asked(choice, numbers, left * HALF), label="")
@@ -223,8 +263,7 @@ class OneLook(ChoosingMethod):
         if self.look_again != "auto":
             return self.look_again == "always"
         trusted, noise = choice.relied_on(numbers)
-        # Under a pure epsilon two halves have twice the variance of the whole.
-        return currency.concentrated and trusted > TRUSTED * noise
+        return trusted > (TRUSTED if currency.concentrated else TRUSTED_EPSILON) * noise
 
     def _fitting(
         self, strata: Strata, unit: Unit, required: Required, pairs: Sequence[Margin]
@@ -246,10 +285,7 @@ class OneLook(ChoosingMethod):
         model = Tracker(schema, measured, known=known, total=max(total, 1.0), prior=prior_while_choosing(total)).model
         others = [number for number in range(len(pairs)) if number not in set(held)]
         expected = PairMargins(model).tables(pairs[number] for number in others)
-        offered = [
-            Candidate(margin=pairs[number], model=np.rint(expected[pairs[number]]).astype(np.int64))
-            for number in others
-        ]
+        offered = [Candidate(margin=pairs[number], model=narrowed(expected[pairs[number]])) for number in others]
         noise = currency.noise_on(currency.amount * _looking(currency), comparison_sensitivity([1] * len(others), unit))
         noisy = gate.compare(offered, mechanism=noise, label=LOOK_AGAIN).astype(float)
         first, certain = np.zeros(len(before.first)), np.zeros(len(pairs))
@@ -281,10 +317,7 @@ class OneLook(ChoosingMethod):
         """The noisy look, and all that follows from it before anything is chosen."""
         schema, unit = strata.schema, gate.unit
         independence = Independence(strata, gate, measured, total)
-        offered = [
-            Candidate(margin=strata.joined(pair), model=np.rint(independence.counts(pair)).astype(np.int64))
-            for pair in pairs
-        ]
+        offered = [Candidate(margin=strata.joined(pair), model=narrowed(independence.counts(pair))) for pair in pairs]
         looking = currency.amount * _looking(currency)
         noise = currency.noise_on(looking, comparison_sensitivity([1] * len(pairs), unit))
         noisy = gate.compare(offered, mechanism=noise, label=LOOK)

@@ -19,13 +19,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from math import log2, pi, sqrt
+from statistics import fmean
 
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Schema
 from understudy.models.junction_tree import tree_cells
-from understudy.privacy.promise.definition import NonPrivate, PureDP
+from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.event import GaussianNoise
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.margin_methods import is_public
 from understudy.synth.shared.required_tables import LABEL
@@ -41,6 +43,7 @@ STEP = 1.05  # the factor by which a share is changed to see the effect
 ROUNDS, FEW_ROUNDS = 30, 3  # of the search for the best shares; few if it starts from those with one pair less
 STRONG = 0.2  # how much less error a strong dependence has than its squared distance (all benchmark data)
 UNSURE = 0.25  # uncertain part of what one-way noise explains of a distance: the explained part is only an average
+OF_EMPTY = 0.4  # the part of the noise that is left on a level that seems to be empty
 EMPTY = 3.0  # an empty level keeps about a third of a noise standard deviation, after the noise is made to add up
 
 
@@ -111,7 +114,7 @@ class PairChoice:
         chosen: list[int] = list(self.held)
         left = np.ones(len(self.ends), dtype=bool)
         left[chosen] = False
-        shares, unexplained = self._best_shares(chosen), self._unexplained(chosen)
+        shares, unexplained = self.best_shares(chosen), self._unexplained(chosen)
         gains, tried = self._gains(unexplained, left, chosen, shares)
         while left.any():
             best = int(np.argmax(np.where(left, gains, -np.inf)))
@@ -121,7 +124,7 @@ class PairChoice:
             if fits([*chosen, best]):
                 chosen.append(best)
                 shares = np.append(shares * (1.0 - tried[best]), tried[best])
-                shares, unexplained = self._best_shares(chosen, shares, FEW_ROUNDS), self._unexplained(chosen)
+                shares, unexplained = self.best_shares(chosen, shares, FEW_ROUNDS), self._unexplained(chosen)
                 gains, tried = self._gains(unexplained, left, chosen, shares)
         return chosen
 
@@ -134,13 +137,13 @@ class PairChoice:
     def shares(self, chosen: Sequence[int]) -> list[Fraction]:
         """Shares of the one-way tables that are not public and then of the pairs, which add up to one."""
         counted = np.concatenate([self.one_powers.sum(axis=1) > 0, np.ones(len(chosen), dtype=bool)])
-        parts = self._best_shares(chosen)[counted]
+        parts = self.best_shares(chosen)[counted]
         weights = [max(1, round(WEIGHT * float(part / parts.sum()))) for part in parts]
         return [Fraction(weight, sum(weights)) for weight in weights]
 
-    def error(self, chosen: Sequence[int]) -> float:
-        """The mean expected error of all pairs, if these are measured with the best shares."""
-        return self._sum(chosen, self._best_shares(chosen)) / len(self.ends)
+    def error(self, chosen: Sequence[int], shares: Floats | None = None) -> float:
+        """The mean expected error of all pairs, if these are measured with some shares (by default the best)."""
+        return self._sum(chosen, self.best_shares(chosen) if shares is None else shares) / len(self.ends)
 
     def relied_on(self, chosen: Sequence[int]) -> tuple[float, float]:
         """The error that chains of chosen pairs are trusted to explain in other pairs, and the error from noise."""
@@ -148,10 +151,12 @@ class PairChoice:
             squared_departure(one, self.evenness) / self.filled for one in (self.departures, self._unexplained(chosen))
         )
         trusted = np.delete(whole - left, list(chosen))
-        return float(trusted.sum()), float(self._errors(chosen, self._best_shares(chosen))[0])
+        return float(trusted.sum()), float(self._errors(chosen, self.best_shares(chosen))[0])
 
     def _unexplained(self, chosen: Sequence[int]) -> Floats:
         """Departures less what chains of measured pairs imply, beyond what the model held already."""
+        if self.implied == 0:
+            return self.departures
         along = self.implied * (self._along(chosen) - self._along(self.held))
         return np.asarray(np.maximum(self.departures - along * self.most, 0.0))
 
@@ -181,18 +186,21 @@ class PairChoice:
         return np.asarray((cells * (rate * spread / (rate * self.expects + spread + 1e-12))).sum(axis=-1)
                           / self.filled[numbers])  # fmt: skip
 
-    def _precisions(self, chosen: Sequence[int], shares: Floats) -> tuple[Floats, Floats]:
+    def _summed(self, chosen: Sequence[int]) -> Floats:
+        """How many cells of each chosen pair make one cell of the one-way margin at each of its ends."""
+        cells = self.one_powers.sum(axis=1)
+        return np.asarray(self.pair_powers[list(chosen)].sum(axis=1)[:, None]
+                          / np.maximum(cells[self.ends[list(chosen)]], 1.0))  # fmt: skip
+
+    def _precisions(self, summed: Floats, shares: Floats) -> tuple[Floats, Floats]:
         """The precision that each table gives to one-way margins: its own, or those of both ends of a pair."""
         variances, count = self._variances(shares), len(self.one_powers)
         own = np.where(shares[..., :count] > 0, 1.0 / variances[..., :count], 0.0)
-        ends = self.ends[list(chosen)]
-        cells = self.one_powers.sum(axis=1)
-        summed = self.pair_powers[list(chosen)].sum(axis=1)[:, None] / np.maximum(cells[ends], 1.0)
         return own, np.asarray(1.0 / (variances[..., count:, None] * summed))
 
     def _errors(self, chosen: Sequence[int], shares: Floats) -> Floats:
         """The sum of errors from noise; ``shares`` may have more rows, one for each trial."""
-        own, ends = self._precisions(chosen, shares)
+        own, ends = self._precisions(self._summed(chosen), shares)
         total = own + self.first
         for side in (0, 1):
             for place, number in enumerate(self.ends[list(chosen), side]):
@@ -204,32 +212,39 @@ class PairChoice:
             found = found + self._pair_errors(list(chosen), departures, variances).sum(axis=-1)
         return np.atleast_1d(found)
 
-    def _slopes(self, chosen: Sequence[int], shares: Floats) -> Floats:
-        """How much the sum of errors falls as the share of each table grows: share times derivative."""
-        own, ends = self._precisions(chosen, shares)
-        total = np.maximum(own + self.first, 1e-300)  # public attributes have no noise, and nothing falls
-        np.add.at(total, self.ends[list(chosen)].ravel(), ends.reshape(-1))
-        variances = 1.0 / total
-        falls = (self._one_errors(variances) - self._one_errors(variances / STEP)) / (STEP - 1.0) / total
-        power = 1.0 if self.concentrated else 2.0
-        slopes = power * falls * own
-        if not chosen:
-            return np.asarray(slopes)
-        numbers = list(chosen)
+    def _slopes(self, chosen: Sequence[int]) -> Callable[[Floats], Floats]:
+        """How much the sum of errors falls as the share of each table grows: share times derivative, by shares."""
+        numbers, count = list(chosen), len(self.one_powers)
+        ends, summed = self.ends[numbers], self._summed(numbers)
         departures = squared_departure(self.departures[numbers], self.evenness[numbers])
-        spread = self._variances(shares[len(self.one_powers) :])
-        less = self._pair_errors(numbers, departures, spread) - self._pair_errors(numbers, departures, spread / STEP)
-        pairs = power * (less / (STEP - 1.0) + (falls[self.ends[numbers]] * ends).sum(axis=1))
-        return np.concatenate([slopes, pairs])
+        power = 1.0 if self.concentrated else 2.0
 
-    def _best_shares(self, chosen: Sequence[int], start: Floats | None = None, rounds: int = ROUNDS) -> Floats:
+        def slopes(shares: Floats) -> Floats:
+            own, both = self._precisions(summed, shares)
+            total = np.maximum(own + self.first, 1e-300)  # public attributes have no noise, and nothing falls
+            np.add.at(total, ends.ravel(), both.reshape(-1))
+            variances = 1.0 / total
+            now, then = self._one_errors(np.stack([variances, variances / STEP]))
+            falls = (now - then) / (STEP - 1.0) / total
+            found = power * falls * own
+            if not numbers:
+                return np.asarray(found)
+            spread = self._variances(shares[count:])
+            now, then = self._pair_errors(numbers, departures, np.stack([spread, spread / STEP]))
+            pairs = power * ((now - then) / (STEP - 1.0) + (falls[ends] * both).sum(axis=1))
+            return np.concatenate([found, pairs])
+
+        return slopes
+
+    def best_shares(self, chosen: Sequence[int], start: Floats | None = None, rounds: int = ROUNDS) -> Floats:
         """Shares with equal derivatives: one more part of the budget would help every table alike."""
         count = len(self.one_powers) + len(chosen)
         public = np.zeros(count, dtype=bool)
         public[: len(self.one_powers)] = self.one_powers.sum(axis=1) == 0
         shares = np.where(public, 0.0, 1.0 / max(count - int(public.sum()), 1)) if start is None else start
+        slopes = self._slopes(chosen)
         for _ in range(rounds):
-            slope = np.where(public, 0.0, np.maximum(self._slopes(chosen, shares), 0.0))
+            slope = np.where(public, 0.0, np.maximum(slopes(shares), 0.0))
             wanted = np.sqrt(slope * shares) if self.concentrated else np.cbrt(slope * shares**2)
             # Half a step, because the derivative was taken at the old shares.
             wanted = np.sqrt(np.maximum(wanted / max(float(wanted.sum()), 1e-300), LEAST) * np.maximum(shares, LEAST))
@@ -285,23 +300,27 @@ def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: F
 # files of the benchmarks have means of .21, .21, .26 and .48 of it. Nothing here reads data.
 
 
-USUAL_RECORDS = 10_000  # where nobody says how many there are
+USUAL_RECORDS = 10_000  # where a plan does not say how many there are: it is made before the data are read
 USUAL_STRENGTH = 0.2  # the mean over pairs, as a part of the largest possible departure from independence
 MOST_FORECAST = 60  # attributes; with more, trying all pairs would take longer than the plan is worth
+SAMPLED = 0.5  # of a sample's error, left in rounded rows of a model with many cells (six of the development settings)
+LEAST_NOISE = 1e-9  # the variance of noise that is almost surely 0: no precision is infinite
 HARDLY = 1e12  # a factor on the noise so large that nothing more is measured
-GOLDEN = (sqrt(5) - 1) / 2
+GOLDEN, SILVER = (sqrt(5) - 1) / 2, sqrt(2) - 1  # multiples of them spread evenly, and not alike
 
 
 def forecast(plan: Plan, schema: Schema, strength: float = USUAL_STRENGTH) -> float | None:
     """The expected mean S_pMSE of all two-way tables; None where a plan does not measure tables, or is too wide.
 
     Tables that the plan fixes are taken with their noise. Pairs that are chosen during the run are taken as the choice
-    that ``one_look`` would make with the budget left for them.
+    that ``one_look`` would make with the budget left for them, after a look with the noise that the plan states.
     """
     choice = assumed_choice(plan, schema, strength)
     if choice is None:
         return None
-    return choice.error(_measured(plan, schema, choice))
+    seen = _seen(plan, schema, choice)
+    chosen = _measured(plan, schema, seen)
+    return choice.error(chosen, seen.best_shares(chosen))
 
 
 def with_forecast(plan: Plan, schema: Schema) -> Plan:
@@ -309,8 +328,10 @@ def with_forecast(plan: Plan, schema: Schema) -> Plan:
     error = forecast(plan, schema)
     if error is None:
         return plan
+    error += from_rows(plan, schema)
     records = plan.records or plan.rows
-    people = f"{records:,} records" if records else f"{USUAL_RECORDS:,} records, as nobody says how many there are"
+    unsaid = "" if records else ", as the plan does not say how many there are"
+    people = f"{records or USUAL_RECORDS:,} records{unsaid}"
     said = (
         f"Expected error of two-way tables: mean S_pMSE about {error:.2g} (1 is what a sample of the data has, below "
         f"10 is good, below 30 usable). This assumes {people}, and dependences as in usual surveys; with stronger or "
@@ -336,13 +357,13 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
     first, known = np.zeros(len(names)), np.zeros(len(pairs))
     for step in told:
         inside = [name for name in step.margin if name in place]
-        variance = max((step.standard_deviation or 0.0) ** 2, 1e-9) * schema.cells(step.margin)
+        variance = max((step.standard_deviation or 0.0) ** 2, LEAST_NOISE) * schema.cells(step.margin)
         for name in inside:
             first[place[name]] += schema[name].size / variance
         for number, pair in enumerate(pairs):
             if len(inside) > 1 and set(pair) <= set(inside):
                 known[number] += schema[pair[0]].size * schema[pair[1]].size / variance
-    least = min(max((step.standard_deviation or 0.0) ** 2, 1e-9) for step in told)
+    least = min(max((step.standard_deviation or 0.0) ** 2, LEAST_NOISE) for step in told)
     most = np.array([2 * records * min(1.0 - float((levels[name] ** 2).sum()) for name in pair) for pair in pairs])
     protected = np.array([[0.0 if is_public(schema, (name,), plan.unit) else 1.0] for name in names])
     left = _left(plan)
@@ -355,10 +376,49 @@ def assumed_choice(plan: Plan, schema: Schema, strength: float) -> PairChoice | 
         departures=np.minimum(_strengths(len(pairs), strength) * most, most),
         most=most,
         evenness=np.array([records * even[a] * even[b] for a, b in pairs]),
-        noise=HARDLY * least if left is None else left,
-        concentrated=not isinstance(plan.budget, PureDP),
+        noise=HARDLY * least if left is None else max(left, LEAST_NOISE),
+        concentrated=_concentrated(plan),
         implied=0.0,  # nobody knows which pairs others imply, so none are assumed to be
     )
+
+
+def from_rows(plan: Plan, schema: Schema) -> float:
+    """The error of the rows themselves, where 1 is that of a sample.
+
+    Rows that are drawn independently are a sample. Rounded rows are exact if the model has few cells. If it has many
+    more cells than there are rows, nearly every cell is rounded to none or one, and about half of a sample's error
+    remains. The full table is drawn as it is. All margin methods share this, so nothing is chosen by it.
+    """
+    if plan.method == "histogram":
+        return 0.0
+    if plan.options.get("rows_by") == "multinomial":
+        return 1.0
+    cells = min(schema.cells(), int(plan.options.get("model_cells", 0) or 0) or schema.cells())
+    rows = float(plan.rows or plan.records or USUAL_RECORDS)
+    return SAMPLED * cells / (cells + rows)
+
+
+def _seen(plan: Plan, schema: Schema, choice: PairChoice) -> PairChoice:
+    """What a noisy look would show of the assumed departures: the choice rests on that, and the error on the truth.
+
+    The noise of the look is one fixed set of normal quantiles, so that a forecast is the same every time.
+    """
+    from scipy.special import ndtri
+
+    looks = [step for step in plan.steps if step.action == "compare" and step.standard_deviation is not None]
+    if not looks:
+        return choice
+    names = [name for name in schema.names if schema[name].size > 1]
+    records, errors = float(plan.records or plan.rows or USUAL_RECORDS), np.zeros(len(names))
+    for number, name in enumerate(names):
+        if choice.first[number] > 0 and choice.one_powers[number].sum() > 0:
+            off = sqrt(2 / pi / choice.first[number])
+            errors[number] = float(np.minimum(off, records * _levels(schema[name].size) + OF_EMPTY * off).sum())
+    explained = np.hypot(*errors[choice.ends].T)
+    count, deviation = len(choice.ends), float(looks[0].standard_deviation or 0.0)
+    order = np.argsort(np.argsort((np.arange(1, count + 1) * SILVER) % 1.0))
+    noisy = np.hypot(choice.departures, explained) + deviation * ndtri((order + 0.5) / count)
+    return replace(choice, departures=shrunk_departures(noisy, explained, deviation**2, choice.most))
 
 
 def _measured(plan: Plan, schema: Schema, choice: PairChoice) -> list[int]:
@@ -385,9 +445,24 @@ def _left(plan: Plan) -> float | None:
     """The variance on a cell, if one table got all that a plan spends on tables chosen during the run."""
     for step in plan.steps:
         if step.action == "measure" and not step.margin and step.repeats > 1 and step.standard_deviation is not None:
-            power = 2 if isinstance(plan.budget, PureDP) else 1
+            power = 1 if _concentrated(plan) else 2
             return float(step.standard_deviation**2 / step.repeats**power)
     return None
+
+
+def noise_without_pairs(plan: Plan) -> float:
+    """The variance on a level if everything is spent on one-way margins, first and last, in equal parts."""
+    told = [step for step in plan.steps if len(step.margin) == 1 and step.standard_deviation is not None]
+    left, precision = _left(plan), fmean(1.0 / max((step.standard_deviation or 0.0) ** 2, LEAST_NOISE) for step in told)
+    if left is not None:
+        power = 1 if _concentrated(plan) else 2
+        precision += 1.0 / max(left * len(told) ** power, LEAST_NOISE)
+    return 1.0 / precision
+
+
+def _concentrated(plan: Plan) -> bool:
+    """Whether noise on tables is Gaussian, so that its variance and not its scale is divided by a share."""
+    return any(isinstance(step.event, GaussianNoise) for step in plan.steps if step.action == "measure")
 
 
 def _levels(size: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Step
 from understudy.synth.shared.currency import Currency
-from understudy.synth.shared.expected_error import BINS, crossed, powers
+from understudy.synth.shared.expected_error import BINS, OF_EMPTY, crossed, powers
 from understudy.synth.shared.margin_methods import (
     TOTAL_SHARE,
     Margin,
@@ -28,7 +28,6 @@ from understudy.synth.shared.margin_methods import (
 )
 from understudy.synth.shared.strata import Strata, known_inside
 
-OF_EMPTY = 0.4  # the part of the noise that is left on a level that seems to be empty
 LEAST_EVEN = 0.01  # as a share of all records: noisy shares cannot prove that fewer records can differ
 PRIOR = 100.0  # prior strength in records while only one-way margins are known
 # The same while tables are chosen by a model. A fixed number is too weak for many records: the fit between two choices

@@ -48,7 +48,7 @@ def test_every_family_answers_and_everything_is_internal(copies):
     wanted = {
         "tables", "ways", "one_way", "two_way", "worst_tables", "propensity", "propensity_histogram", "giveaways",
         "associations", "numeric", "quantiles", "histograms", "impossible", "missing_patterns", "regressions",
-        "regression_models", "prediction", "subgroups", "vanished", "invented", "cells",
+        "regression_models", "prediction", "discrimination", "subgroups", "vanished", "invented", "cells",
     }  # fmt: skip
     assert wanted <= set(copies.frames)
     assert all(isinstance(frame, pa.Table) for frame in copies.frames.values())

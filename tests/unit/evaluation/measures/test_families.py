@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -153,6 +154,21 @@ def test_train_on_synthetic_test_on_holdout(kit, people, schema, source):
     assert rows["age"]["test_rows"] == 600
     assert rows["age"]["trained_on_real"] > rows["age"]["trained_on_synthetic"] + 0.05
     assert rows["age"]["gain_kept"] < 0.5
+    areas = found.frames["discrimination"].to_pylist()
+    best = max(rows.values(), key=lambda row: row["trained_on_real"] - row["guessing"])["target"]
+    assert [(row["target"], row["model"]) for row in areas] == [(best, "boosted trees"), (best, "logit")]
+    assert all(row["trained_on_real"] > 0.65 for row in areas)
+    assert (
+        areas[0]["difference"] < -0.1
+    )  # shuffled columns say nothing of one another; a straight line may hit by chance
+
+
+def test_outcomes_that_the_workload_predicts_are_judged_by_their_curve(kit, people, schema):
+    named = replace(schema, workload=("predict(smokes)", "crosstab(sex, age)"))
+    found = utility_of(us.wrap(people, named), us.open_source(people, named), families=("prediction",))
+    areas = found.frames["discrimination"].to_pylist()
+    assert {row["target"] for row in areas} == {"smokes"}
+    assert all(abs(row["difference"]) < 0.1 for row in areas)  # the data themselves are as good as the data
 
 
 def test_the_same_values_in_other_types():

@@ -41,7 +41,8 @@ def test_fine_tables_are_merged_as_they_are_counted(monkeypatch, at_once):
     gate, plan, source = made(margins="2")
     gate.look_ahead()
     announced = [step.margin for step in plan.steps]
-    assert source.scans == ([announced] if at_once == 10**9 else [[(name,) for name in SCHEMA.names]])
+    looked = [margin for scan in source.scans for margin in scan]
+    assert looked == (announced if at_once == 10**9 else [(name,) for name in SCHEMA.names])
     source.scans = []
     gate.merge({name: tuple(code // 10 for code in range(40)) for name in "xyz"})
     answers = gate.measure([query_of(step) for step in plan.steps])
@@ -55,11 +56,13 @@ def test_fine_tables_are_merged_as_they_are_counted(monkeypatch, at_once):
         assert answer.values.tolist() == exact.tolist()  # the noise is almost surely 0 at this budget
 
 
-def test_without_merging_everything_is_counted_in_one_scan(monkeypatch):
-    monkeypatch.setattr(gates, "CELLS_AT_ONCE", 10)
+@pytest.mark.parametrize(("at_once", "scans"), [(10**9, 1), (3000, 3), (10, 6)])
+def test_everything_is_counted_in_one_scan_unless_it_would_need_too_much_memory(monkeypatch, at_once, scans):
+    monkeypatch.setattr(gates, "CELLS_AT_ONCE", at_once)
     gate, plan, source = made(margins="2")
-    gate.measure([query_of(step) for step in plan.steps])
-    assert len(source.scans) == 1
+    answers = gate.measure([query_of(step) for step in plan.steps])
+    assert len(source.scans) == scans
+    assert all(answer.values.tolist() == TABLE.counts(answer.margin).tolist() for answer in answers)
 
 
 @pytest.mark.parametrize("merged", [False, True])

@@ -1,10 +1,12 @@
 """The forecast of a plan, and the choice that follows from it: public facts only."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import understudy as us
-from understudy.synth.shared.expected_error import USUAL_RECORDS, assumed_choice, forecast
+from understudy.synth.shared.expected_error import USUAL_RECORDS, assumed_choice, forecast, from_rows
 
 SCHEMA = us.Schema(
     attributes=tuple(
@@ -83,5 +85,41 @@ def test_auto_uses_public_records_too():
 def test_a_plan_says_how_good_it_will_be_and_what_that_assumes():
     plan = us.plan(SCHEMA, method="ipf", budget=us.PureDP(epsilon=1), unit="add_remove", rows=5000)
     (said,) = [note for note in plan.notes if note.startswith("Expected error of two-way tables")]
-    assert f"about {forecast(plan, SCHEMA):.2g}" in said
+    assert f"about {forecast(plan, SCHEMA) + from_rows(plan, SCHEMA):.2g}" in said
     assert "5,000 records" in said
+
+
+def test_rows_add_the_error_of_a_sample_or_a_part_of_it():
+    told = {"budget": us.PureDP(epsilon=1), "unit": "add_remove", "rows": 5000}
+    plans = {
+        law: us.plan(SCHEMA, method="ipf", rows_by=law, **told) for law in ("multinomial", "rounding")
+    }  # fmt: skip
+    assert from_rows(plans["multinomial"], SCHEMA) == 1
+    assert 0.1 < from_rows(plans["rounding"], SCHEMA) < 0.5
+    few = us.Schema(attributes=SCHEMA.attributes[:3])
+    assert from_rows(us.plan(few, method="ipf", **told), few) < 0.01
+    assert from_rows(us.plan(few, method="histogram", **told), few) == 0
+
+
+def test_a_look_that_sees_nothing_is_no_help():
+    """With a look of hardly any noise the same budget would be expected to find the pairs that are worth it."""
+    plan = us.plan(SCHEMA, method="one_look", budget=us.PureDP(epsilon="0.3"), unit="add_remove", rows=5000)
+    seeing = replace(plan, steps=tuple(
+        replace(step, standard_deviation=1e-3) if step.action == "compare" else step for step in plan.steps
+    ))  # fmt: skip
+    assert forecast(seeing, SCHEMA) < 0.97 * forecast(plan, SCHEMA)
+
+
+def test_one_look_takes_the_noise_with_the_smaller_forecast():
+    budget = us.ApproxDP(epsilon=1, delta="1e-9")
+
+    def planned(schema, **options):
+        return us.plan(schema, method="one_look", budget=budget, unit="add_remove", rows=5000, **options)
+
+    few = us.Schema(attributes=SCHEMA.attributes[:3])
+    many = us.Schema(attributes=tuple(us.Attribute(name=f"w{i}", levels=(0, 1, 2)) for i in range(30)))
+    for schema, noise in ((few, "geometric"), (many, "gaussian")):
+        chosen = planned(schema)
+        assert chosen.options.get("noise", "gaussian") == noise
+        errors = {one: forecast(planned(schema, noise=one), schema) for one in ("gaussian", "geometric")}
+        assert errors[noise] == min(errors.values()) == forecast(chosen, schema)
