@@ -13,6 +13,8 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 # Each worker keeps to its core: small matrices divided among all cores spend most of their time waiting for them.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# What Python has compiled is kept, whatever the environment says: workers and commands would compile it anew, each time.
+KEEP = PYTHONDONTWRITEBYTECODE=
 # FULL=1 runs everything; without it the tests marked "full" are left out.
 FULL ?=
 # PROVE=1 adds every combination to the replay and to the sampled audits; make prove sets it.
@@ -23,7 +25,7 @@ PROVING ?= proving-results
 DEMO_OUT ?= demo-output
 # Extras of pyproject.toml that the tests use; with FULL=1 all of them (Spark and numpyro are large), so that nothing is left out.
 comma := ,
-EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report$(comma)serve$(comma)postgres)
+EXTRAS ?= dev,$(if $(FULL),all$(comma)crosscheck,stat$(comma)infer$(comma)report$(comma)serve$(comma)postgres$(comma)openid)
 # One mark per set of extras: FULL=1 after a plain run installs what is missing.
 DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 
@@ -32,7 +34,7 @@ DEV_MARK = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check --no-input --progress-bar off --editable
 PIP_PROGRESS = 2> >(sed -u '/^WARNING: /d' >&2) | sed -un 's/^Collecting \([^ ]*\).*/  \1/p'
 
-.PHONY: help demo test oldest prove prove-little papers coverage lint format docs bench clean check-python
+.PHONY: help demo test oldest prove prove-little papers coverage lint format docs bench dist clean check-python
 
 help: ## Show this list
 	@echo "make targets:"
@@ -45,7 +47,7 @@ demo: $(VENV)/.installed-package ## The whole story on generated data: plan, rel
 
 test: $(DEV_MARK) ## Run the tests (FULL=1: all of them, the long ones too)
 	@echo "pytest with $(WORKERS) workers$(if $(FULL), (everything), (FULL=1 adds the long tests))"
-	@FULL="$(FULL)" PROVE="$(PROVE)" $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	@FULL="$(FULL)" PROVE="$(PROVE)" $(ONE_THREAD) $(KEEP) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 oldest: | check-python ## Run the tests with the oldest versions of the dependencies that pyproject.toml allows
 	@$(PYTHON) tools/oldest.py > $(VENV)-oldest.txt
@@ -88,8 +90,21 @@ bench: $(DEV_MARK) ## Run every benchmark in benchmarks/ and print its table
 	  [ -e "$$script" ] || { echo "there are no benchmarks in benchmarks/"; break; }; \
 	  echo "== $$script"; $(BIN)/python "$$script"; done
 
+# The time in the files of an archive: that of the last commit, so that the same commit gives the same bytes.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1580601600)
+dist: | check-python ## Build wheel and sdist, the same bytes every time, and the list of what they consist of (dist/)
+	@$(PYTHON) -m venv "$(VENV)-build"
+	@echo "installing the build packages of packaging/lock.txt"
+	@sed -n '/^# needed to build it/,$$p' packaging/lock.txt > "$(VENV)-build/lock.txt"
+	@$(VENV)-build/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --no-deps --requirement "$(VENV)-build/lock.txt"
+	@rm -rf dist
+	@$(VENV)-build/bin/python -m hatchling build --target sdist --target wheel
+	@$(PYTHON) tools/sbom.py packaging/lock.txt dist/*.whl > dist/understudy.cdx.json.partial
+	@mv dist/understudy.cdx.json.partial "$$(ls dist/*.tar.gz | sed 's/\.tar\.gz$$/.cdx.json/')"
+	@cd dist && sha256sum *.whl *.tar.gz *.cdx.json > SHA256SUMS && cat SHA256SUMS
+
 clean: ## Remove what the targets made: .venv, caches, site/, demo output
-	@rm -rf "$(VENV)" "$(VENV)-oldest" "$(VENV)-oldest.txt" "$(DEMO_OUT)" site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf "$(VENV)" "$(VENV)-build" "$(VENV)-oldest" "$(VENV)-oldest.txt" "$(DEMO_OUT)" site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find src papers tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "removed the virtual environment, caches and built files"
 

@@ -1,18 +1,21 @@
 """What every test shares: which tests run, and where the data sets are.
 
-Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark or PostgreSQL is
+Long tests are skipped, with the reason, unless FULL=1. A test that needs a browser, node, Spark, PostgreSQL or R is
 skipped, with the reason, where the component is absent; with FULL=1 it runs all the same and fails, so that a full run
 cannot pass by skipping.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,12 +59,57 @@ def _missing_for_postgres() -> str | None:
     return postgres_cluster.missing()
 
 
+def _missing_for_r() -> str | None:
+    if shutil.which("Rscript") is None:
+        return "needs R, and there is no Rscript on the PATH (Debian: r-base-core r-cran-jsonlite)"
+    return None
+
+
+def pytest_configure() -> None:
+    """What is made before the first test stays until the end: looking through it for garbage is in vain."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once() -> Iterator[None]:
+    """typer builds the whole command line at every call: 25 ms, for a thousand calls."""
+    import typer.main
+    import typer.testing
+
+    built = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", built)
+        patch.setattr(typer.testing, "_get_command", built)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    """No test cuts the power, so none has to wait until files are on the disk: milliseconds, many thousand times.
+
+    That files are forced to the disk, and when, is tested where it is asked for. Runs that are killed are processes of
+    their own, and wait.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # a descriptor that is not open is an error as before
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if full_run():
         return
     components = {
         "browser": _missing_for_browser(), "node": _missing_for_node(), "spark": _missing_for_spark(),
-        "postgres": _missing_for_postgres(),
+        "postgres": _missing_for_postgres(), "r": _missing_for_r(),
     }  # fmt: skip
     for item in items:
         if item.get_closest_marker("full"):
@@ -138,6 +186,31 @@ def budgets_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for bound in ("LARGEST_EPSILON", "LARGEST_RHO", "LARGEST_DELTA", "EXPECTED_RECORDS"):
         monkeypatch.setattr(definition, bound, float("inf"))
+
+
+# Files that take many minutes and whose tests share nothing: their tests are handed out one by one, and last, so that
+# no worker is left alone with one of them at the end. Every other file stays on one worker, with what its tests share.
+TEST_BY_TEST = ("tests/replay/test_replay.py",)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """As ``--dist loadfile``, except for those files; any other ``--dist`` is left as it is."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return nodeid if file in TEST_BY_TEST else file
+
+        def schedule(self) -> None:
+            super().schedule()
+            for scope in [scope for scope in self.workqueue if scope.startswith(TEST_BY_TEST)]:
+                self.workqueue.move_to_end(scope)
+
+    return Scheduling(config, log)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

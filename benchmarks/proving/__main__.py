@@ -1,6 +1,6 @@
 """The proving ground: fresh settings, whole releases, every kind of question, and how often the answers are right.
 
-    python benchmarks/proving run --minutes 20 [--folder DIR] [--most-records 100000]
+    python benchmarks/proving run --minutes 20 [--folder DIR] [--most-records 100000] [--only sum ratio]
     python benchmarks/proving seeds SEED [SEED ...] [--folder DIR]
     python benchmarks/proving page [--folder DIR] [--out docs/proving.md]
     python benchmarks/proving keep [--folder DIR]
@@ -36,13 +36,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20.0, help="of processor time")
     parser.add_argument("--folder", type=Path, default=Path(os.environ.get("UNDERSTUDY_PROVING", "proving-results")))
     parser.add_argument("--most-records", type=int, default=100_000)
+    parser.add_argument("--only", nargs="*", default=[], help="kinds of questions to ask, such as sum ratio")
     parser.add_argument("--out", type=Path, default=HERE.parents[1] / "docs" / "proving.md")
     parser.add_argument("--strict", action="store_true", help="end with 1 if a setting fails (too slow is no failure)")
     given = parser.parse_args()
     if given.what in ("run", "seeds"):
         given.folder.mkdir(parents=True, exist_ok=True)
     if given.what == "run":
-        failed = _run(given.folder, given.minutes, given.most_records)
+        failed = _run(given.folder, given.minutes, given.most_records, given.only)
         return int(given.strict and bool(failed))
     elif given.what == "seeds":
         # A setting is its seed and the most records it may have, so a kept seed is run with those it had.
@@ -56,13 +57,13 @@ def main() -> int:
     return 0
 
 
-def _run(folder: Path, minutes: float, most: int) -> list[dict[str, object]]:
+def _run(folder: Path, minutes: float, most: int, only: list[str]) -> list[dict[str, object]]:
     """Fresh settings, stored one by one; what failed, but for what was only slow."""
     wrong: list[dict[str, object]] = []
     began = time.process_time()
     spent = done = 0.0
     while spent < 60 * minutes:
-        found = run(fresh_seed(), most=most)
+        found = run(fresh_seed(), most=most, only=only)
         _store(folder, found)
         wrong += [one for one in failures([found]) if not any(word in str(one["failure"]) for word in SLOW)]
         done += 1

@@ -26,8 +26,11 @@ class Asked:
     parts: tuple[Callable[[np.ndarray | None], np.ndarray], ...] = ()  # what a difference is between
 
 
-def draw_questions(rng: np.random.Generator, people: Population, count: int) -> list[Asked]:
-    """Some questions about a population, of different kinds."""
+def draw_questions(rng: np.random.Generator, people: Population, count: int, only: Sequence[str] = ()) -> list[Asked]:
+    """Some questions about a population, of different kinds; with ``only``, of kinds that begin so."""
+    if only:
+        drawn = [one for _ in range(count) for one in draw_questions(rng, people, 10 * count)]
+        return [one for one in drawn if one.kind.startswith(tuple(only))][:count]
     makers = [_proportion, _proportion, _subgroup, _subgroup, _count, _difference, _difference, _mean, _quantile]
     makers += [_crosstab, _crosstab, _association, _logit, _logit, _logit, _linear, _poisson, _multinomial, _ordered]
     makers += [_spread, _spread, _ratio, _by, _percent, _correlation, _probit]

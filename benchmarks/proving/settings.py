@@ -7,7 +7,7 @@ import resource
 import signal
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -21,6 +21,7 @@ from understudy.core.questions import parse_question
 from understudy.errors import MissingExtraError
 from understudy.inference.ask import ask, delta_method
 from understudy.inference.estimands import make_estimand
+from understudy.inference.labels import MODEL
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.randomness.streams import SeededStream
 
@@ -100,8 +101,9 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def run(seed: int, *, most: int = 100_000, baseline: bool | None = None) -> dict[str, object]:
-    """Everything one seed gives, as plain values. ``baseline``: also how useful its rows are."""
+def run(seed: int, *, most: int = 100_000, baseline: bool | None = None, only: Sequence[str] = ()) -> dict[str, object]:
+    """Everything one seed gives, as plain values. ``baseline``: also how useful its rows are; ``only``: kinds of
+    questions to ask."""
     setting = draw_setting(seed, most)
     rng, people = setting.rng, setting.population
     rows = rng.integers(people.size, size=-(-setting.records // setting.unit.rows_per_unit))
@@ -146,7 +148,7 @@ def run(seed: int, *, most: int = 100_000, baseline: bool | None = None) -> dict
     records = us.wrap(people.frame(rows), people.schema)
     answers = [
         _answer(release, asked, people, rows, records=records, rng=np.random.default_rng([seed, place]), shared=shared)
-        for place, asked in enumerate(draw_questions(rng, people, QUESTIONS))
+        for place, asked in enumerate(draw_questions(rng, people, QUESTIONS, only))
     ]
     found["answers"] = answers
     found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -231,8 +233,9 @@ def _answer(
         with np.errstate(all="ignore"):
             ratio = (high - low) / width
         found["width"] = [_short(one) if np.isfinite(one) else None for one in ratio]
-        if any("no interactions" in text for text in answer.warnings):
-            found["violation"] = _violation(asked, people, width)
+        if answer.validity == MODEL:
+            fitted = any("no interactions" in text for text in answer.warnings)
+            found["violation"] = _violation(asked, people, np.asarray(true), width, without_interactions=fitted)
     far = judged & ~((low - FAR * (high - low) <= true) & (true <= high + FAR * (high - low)))
     if any(flag and label == "valid" for flag, label in zip(far, found["labels"], strict=True)):  # type: ignore[call-overload]
         found["failure"] = f"valid, and more than {FAR:g} widths away from the truth"
@@ -254,32 +257,35 @@ def _real_width(asked: Asked, records: us.Release) -> np.ndarray | None:
     return np.asarray(2 * 1.959964 * np.sqrt(variances))
 
 
-def _violation(asked: Asked, people: Population, width: np.ndarray) -> list[float | None]:
-    """By how much a population without interactions of three attributes would differ, in standard errors of records.
+def _violation(
+    asked: Asked, people: Population, true: np.ndarray, width: np.ndarray, *, without_interactions: bool
+) -> list[float | None]:
+    """By how much the truth differs from that of a population of which the assumptions hold, in standard errors of
+    records: numbers lie inside their bins as assumed, and there are no interactions of three attributes.
 
-    That population has the same two-way tables (iterative proportional fitting, code by code, missing ones too).
+    That population has the same two-way tables (iterative proportional fitting, code by code, missing ones too), or the
+    same table where the answer does not assume that there are none.
     """
     schema = people.schema
     estimand = make_estimand(parse_question(asked.text, schema, **asked.options), schema)
     margin = estimand.margin
-    if len(margin) < 3:
-        return [0.0] * len(width)
     shape = schema.shape(margin)
     codes = [np.where(own < 0, schema[name].size - 1, own) for name in margin for own in [codes_of(people, name)[0]]]
     flat = np.ravel_multi_index([one.astype(np.int64) for one in codes], shape)
-    true = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape) / people.size
-    fitted = np.full(shape, 1 / true.size)
-    pairs = [tuple(set(range(len(margin))) - set(pair)) for pair in combinations(range(len(margin)), 2)]
-    for _ in range(ROUNDS):
-        for others in pairs:
-            wanted, own = (one.sum(axis=others, keepdims=True) for one in (true, fitted))
-            fitted = fitted * np.where(own > 0, wanted / np.maximum(own, 1e-300), 0.0)
-    grouped = [np.bincount(estimand.labels, weights=one.ravel(), minlength=estimand.groups) for one in (true, fitted)]
+    real = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape) / people.size
+    fitted = real
+    if without_interactions and len(margin) > 2:
+        fitted = np.full(shape, 1 / real.size)
+        pairs = [tuple(set(range(len(margin))) - set(pair)) for pair in combinations(range(len(margin)), 2)]
+        for _ in range(ROUNDS):
+            for others in pairs:
+                wanted, own = (one.sum(axis=others, keepdims=True) for one in (real, fitted))
+                fitted = fitted * np.where(own > 0, wanted / np.maximum(own, 1e-300), 0.0)
+    grouped = np.bincount(estimand.labels, weights=fitted.ravel(), minlength=estimand.groups)
     try:
         with np.errstate(all="ignore"):
-            values = estimand.evaluate(np.array(grouped))
-            away = np.abs(values[0] - values[1]) / (width / (2 * 1.959964))
-    except (us.UnderstudyError, np.linalg.LinAlgError):
+            away = np.abs(true - estimand.evaluate(grouped[None, :])[0]) / (width / (2 * 1.959964))
+    except (us.UnderstudyError, np.linalg.LinAlgError, ValueError):
         return [None] * len(width)
     return [_short(one) if np.isfinite(one) else None for one in away]
 

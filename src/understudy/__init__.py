@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from understudy.api import write_evaluation as write_evaluation
     from understudy.api import write_sample as write_sample
     from understudy.api.answers import questions as questions
+    from understudy.api.exports import export as export
     from understudy.auditing.audit_only_laws import RoundedLaplace as RoundedLaplace
     from understudy.auditing.calibration import calibrate as calibrate
     from understudy.auditing.calibration import prior_table as prior_table
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
     from understudy.core.file_format import ColumnFormat as ColumnFormat
     from understudy.core.file_format import FileFormat as FileFormat
     from understudy.core.identifiers import Identifier as Identifier
+    from understudy.core.linked_schema import HouseholdDerived as HouseholdDerived
+    from understudy.core.linked_schema import LinkedSchema as LinkedSchema
+    from understudy.core.linked_schema import Roles as Roles
+    from understudy.core.linked_schema_file import read_any_schema as read_any_schema
+    from understudy.core.linked_schema_file import read_linked_schema as read_linked_schema
+    from understudy.core.linked_schema_file import write_linked_schema as write_linked_schema
     from understudy.core.result import Estimate as Estimate
     from understudy.core.result import Evaluation as Evaluation
     from understudy.core.result import Finding as Finding
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
     from understudy.engines.reading.draft import draft_schema as draft_schema
     from understudy.explore.advise import advise as advise
     from understudy.explore.tradeoff import tradeoff as tradeoff
+    from understudy.households.source import open_households as open_households
     from understudy.inference.model_check import check_model as check_model
     from understudy.privacy.ledger.ledger import Ledger as Ledger
     from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial as DirichletMultinomial
@@ -85,7 +93,6 @@ if TYPE_CHECKING:
     from understudy.release import read_release as read_release
     from understudy.release import sign as sign
     from understudy.release import wrap as wrap
-    from understudy.release.export import export as export
     from understudy.release.manifest import read_manifest as read_manifest
     from understudy.release.population import population as population
     from understudy.reporting.build import report as report
@@ -124,6 +131,8 @@ _HOME = {
     "understudy.core.file_format": ("ColumnFormat", "FileFormat"),
     "understudy.core.rules": ("Asked", "Order", "Ratio"),
     "understudy.core.identifiers": ("Identifier",),
+    "understudy.core.linked_schema": ("HouseholdDerived", "LinkedSchema", "Roles"),
+    "understudy.core.linked_schema_file": ("read_any_schema", "read_linked_schema", "write_linked_schema"),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
     "understudy.core.schema": ("Attribute", "Schema"),
     "understudy.core.schema_file": ("read_schema", "write_schema"),
@@ -136,6 +145,7 @@ _HOME = {
     "understudy.errors": ("UnderstudyError",),
     "understudy.explore.advise": ("advise",),
     "understudy.explore.tradeoff": ("tradeoff",),
+    "understudy.households.source": ("open_households",),
     "understudy.inference.model_check": ("check_model",),
     "understudy.privacy.promise.definition": ("ApproxDP", "NonPrivate", "ProbabilisticDP", "PureDP", "Unit", "ZCDP"),
     "understudy.privacy.mechanisms.dirichlet_law": ("DirichletMultinomial", "PosteriorMeanMultinomial"),
@@ -144,7 +154,7 @@ _HOME = {
     "understudy.auditing.transition_matrix": ("Matrix",),
     "understudy.privacy.mechanisms.noise": ("DiscreteGaussian", "Geometric"),
     "understudy.privacy.promise.plan": ("Plan", "read_plan", "write_plan"),
-    "understudy.release.export": ("export",),
+    "understudy.api.exports": ("export",),
     "understudy.release.manifest": ("read_manifest",),
     "understudy.release.population": ("population",),
     "understudy.reporting.build": ("report",),

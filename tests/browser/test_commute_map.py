@@ -428,7 +428,8 @@ def test_two_releases_side_by_side(cities, city, tmp_path, visit, screenshot):
         "A · commute, ε = 2, δ = 0.00001",
         "B · other, ε = 4, δ = 0.00001",
     ]
-    assert page.locator("#areas thead th").all_inner_texts() == ["", "jobs A", "likely", "jobs B", "likely"]
+    heads = ["", "jobs A", "likely", "jobs B", "likely", "A − B", "likely"]
+    assert page.locator("#areas thead th").all_inner_texts() == heads
     before = view(page)
     page.locator(".map").nth(1).locator("button.in").click()
     assert view(page)[2] == pytest.approx(1.5 * before[2])

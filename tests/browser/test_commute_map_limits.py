@@ -24,7 +24,8 @@ def test_places_without_coordinates_are_listed_beside_the_map(cities, tmp_path, 
         jobs=np.array([1, 2, 4, 3]),
     )
     page = ready(visit(city.write(tmp_path)))
-    assert page.locator("#missing summary").inner_text() == "Not on the map: 1 places without coordinates"
+    told = "Not on the map: 1 places without a point, such as other states"
+    assert page.locator("#missing summary").inner_text() == told
     assert page.locator("#summary tr.unplaced td").inner_text() == "7"
     assert page.locator(".map").get_attribute("data-dots") == "6"
     page.locator("#missing button").click()

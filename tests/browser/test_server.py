@@ -170,7 +170,7 @@ def test_a_confirmation_is_bought_by_keyboard_alone(open_page, running):
     page.wait_for_url("**/jobs/*")
     picture(page, "waiting")
     for _ in range(60):
-        if "Release and data together" in page.inner_text("main"):
+        if "Confirmed, from the fresh measurement" in page.inner_text("main"):
             break
         time.sleep(0.5)
         page.reload()

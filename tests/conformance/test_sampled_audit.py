@@ -34,7 +34,9 @@ import pytest
 
 import understudy as us
 from understudy.auditing.sampled_audit import detection_power, epsilon_lower_bound
+from understudy.core.walsh import CONTRASTS
 from understudy.privacy.gate.gate import Gate
+from understudy.privacy.gate.measurement_steps import query_of
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw
 from understudy.privacy.promise.accountant import cdp_epsilon
 from understudy.privacy.promise.definition import Definition
@@ -48,7 +50,7 @@ CANARIES, COPIES = 400, 1000  # of one run
 LEAST_ALARMS = 0.02
 KNOWN = 5  # people in every cell, so that a table of counts is not mostly zeros
 UNITS = ("replace", "add_remove")
-DEAR = {"aim", "dirichlet", "mst", "one_look"}  # some ten CPU seconds each: audited with FULL
+DEAR = {"aim", "dirichlet", "fourier", "mst", "one_look"}  # some ten CPU seconds each: audited with FULL
 GAUSSIAN = us.ZCDP(rho=1)  # told apart best at a large delta, where claim and attack are both near what is possible
 AT_DELTA = Fraction(2, 5)
 
@@ -70,12 +72,15 @@ class Setting:
     choose: int = 6  # runs that choose the threshold
     test: int = 14  # runs that test it
     copies: bool = False  # it draws from the data themselves: trials are copies, the fault is half the prior
+    coefficients: bool = False  # one person moves everything that is measured: one trial for each run of the gate
 
 
 SETTINGS = {
     # Whether somebody is there shows far less in one row drawn than where somebody lives.
     ("dirichlet", "replace"): Setting(copies=True, choose=1, test=2),
     ("dirichlet", "add_remove"): Setting(copies=True, choose=1, test=15),
+    ("fourier", "replace"): Setting(coefficients=True),
+    ("fourier", "add_remove"): Setting(coefficients=True),
     # A tenth of its budget pays for choices, which do not show in a cell; the rest is spread over several tables.
     ("aim", "replace"): Setting(options=(("rounds", 3),), choose=8, test=48),
     ("aim", "add_remove"): Setting(choose=12, test=40),
@@ -283,6 +288,40 @@ class CopiesWorld:
         return one_run
 
 
+@dataclass(frozen=True)
+class CoefficientsWorld:
+    """One person in a table of two cells, or elsewhere, of whom every coefficient tells; known people besides."""
+
+    unit: str
+    schema = us.Schema(attributes=(us.Attribute(name="a", levels=("x", "y")),))
+
+    def people(self, side: int) -> list[int]:
+        return [0, 1, 1, side] if self.unit == "replace" else [0, 1, 1, 0][: 3 + side]
+
+    def attack(self, method: str, claim: Claim, memory_source: Any) -> Scores:
+        plan = us.plan(self.schema, method=method, budget=claim.budget, unit=self.unit)
+        queries = [query_of(step, CONTRASTS if step.margin else "all") for step in plan.steps]
+        sources = [memory_source(self.schema, self.people(side)) for side in (0, 1)]
+
+        def one_run(_number: int, stream: Any) -> tuple[np.ndarray, np.ndarray]:
+            sides = np.arange(CANARIES) % 2 == 1
+            scores = np.zeros(CANARIES)
+            for trial, side in enumerate(sides):
+                gate = Gate(source=sources[int(side)], schema=self.schema, plan=plan, stream=stream)
+                for one in gate.measure(queries):
+                    there, here = (self._truth(number, one.margin) for number in (1, 0))
+                    likelier = one.mechanism.log_pmf(one.values, there) - one.mechanism.log_pmf(one.values, here)
+                    scores[trial] += float(likelier.sum())
+                assert gate.events == plan.events
+            return sides, scores
+
+        return one_run
+
+    def _truth(self, side: int, margin: tuple[str, ...]) -> np.ndarray:
+        counts = np.bincount(self.people(side), minlength=2)
+        return np.array([counts[0] - counts[1]]) if margin else np.array(counts.sum())
+
+
 def _seeded(stream: Any, number: int) -> tuple[Any, ...]:
     other = SeededStream(1_000_000 + number)
     return (1_000_000 + number,) if isinstance(stream, SeededStream) else (other,)
@@ -345,7 +384,7 @@ def test_the_sides_of_a_coin_are_neighbours(unit):
     tails[7] = 0
     canaries = CanaryWorld(unit)
     pairs = [(canaries.people(tails), canaries.people(heads))]
-    pairs.append((CopiesWorld(unit).people(0), CopiesWorld(unit).people(1)))
+    pairs += [(world.people(0), world.people(1)) for world in (CopiesWorld(unit), CoefficientsWorld(unit))]
     for first, second in pairs:
         gone, come = Counter(first) - Counter(second), Counter(second) - Counter(first)
         assert come.total() == 1
@@ -361,7 +400,8 @@ def test_the_whole_suite_seldom_raises_a_false_alarm():
 @pytest.mark.parametrize(("method", "guarantee", "unit"), list(marked()))
 def test_the_synthesizer_passes_and_half_its_noise_does_not(memory_source, monkeypatch, method, guarantee, unit):
     claim, setting = claim_of(method, guarantee, unit), setting_of(method, unit)
-    world = CopiesWorld(unit) if setting.copies else CanaryWorld(unit)
+    world: Any = CopiesWorld(unit) if setting.copies else CanaryWorld(unit)
+    world = CoefficientsWorld(unit) if setting.coefficients else world
     one_run = world.attack(method, claim, memory_source)
     sound = audit(one_run, SeededStream, setting, claim)
     print(f"{method}, {guarantee}, {unit}: {sound.describe()}")

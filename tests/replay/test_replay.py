@@ -18,6 +18,7 @@ from replaying.verdict import Tally
 
 from understudy.commutes.methods import commute_tree
 from understudy.commutes.shared.flow_method import flow_synthesizers
+from understudy.households.shared.family_method import family_synthesizers
 from understudy.privacy.promise.definition import GUARANTEES
 from understudy.synth.shared.method import synthesizers
 
@@ -46,7 +47,7 @@ def test_nothing_moves_by_more_than_was_charged(case):
 def test_every_method_and_guarantee_is_replayed():
     promised = {
         (method, guarantee)
-        for registry in (synthesizers, flow_synthesizers)
+        for registry in (synthesizers, flow_synthesizers, family_synthesizers)
         for method in registry
         for guarantee in registry[method].guarantees
         if guarantee != "none"

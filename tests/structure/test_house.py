@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from papers.harness import papers
+from tests.conftest import SHORTENED, TEST_BY_TEST
 from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.engines.engine import engines
 from understudy.evaluation.shared.attack import attacks
@@ -145,3 +146,9 @@ def test_a_folder_of_plug_ins_holds_plug_ins_only():
     for registry in (synthesizers, flow_synthesizers, attacks, measures, engines, figures, kinds, papers):
         for name in registry:
             assert registry[name], name
+
+
+def test_what_conftest_names_is_there():
+    """A file that has moved would lose its treatment without a word."""
+    named = (*TEST_BY_TEST, *SHORTENED)
+    assert [name for name in named if not (REPOSITORY / name).exists()] == []

@@ -61,6 +61,7 @@ def test_the_check_of_everything_runs_lint_and_every_test():
     assert re.search(r"^make lint FULL=1$", text, re.MULTILINE)
     assert re.search(r"^make test FULL=1$", text, re.MULTILINE)
     assert re.search(r"^make papers$", text, re.MULTILINE)
+    assert "r-base-core" in text  # the R package is checked there and not skipped
     assert subprocess.run(["bash", "-n", script], check=False).returncode == 0
 
 

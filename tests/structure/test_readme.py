@@ -1,12 +1,14 @@
 """What the README and the documentation show really works.
 
-Every ``python``, ``console`` and ``sh`` block of README.md and docs/ is executed, page by page, in one empty folder and
-one Python namespace per page, so that a later block can use what an earlier one made:
+Every ``python``, ``console``, ``sh`` and ``r`` block of README.md and docs/ is executed, page by page, in one empty
+folder and one Python namespace per page, so that a later block can use what an earlier one made:
 
 - ``python`` with ``>>>``: a doctest (``...`` in the output stands for anything); without: executed as it stands;
 - ``console``: the lines after ``$ `` (a backslash at the end continues one) are run by bash and must succeed; a plain
   ``understudy`` command is run in this process instead, which saves a start of Python for each, except in README.md;
 - ``sh``: the whole block is run by ``bash -e``;
+- ``r``: all such blocks of a page that follow each other are one script for R, with the R package installed; they are
+  left out where there is no R, unless FULL=1;
 - ``<!-- exit 3 -->`` on a line above a console or sh block: its last command must end with that code;
 - ``<!-- full -->`` on a line above a block: it takes long, and runs with FULL=1 only;
 - ``<!-- not executed: reason -->`` on a line above a block: left out, and the reason is there for the reader.
@@ -39,7 +41,7 @@ from understudy.synth.shared.method import synthesizers
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "understudy"
 BLOCK = re.compile(
-    r"^(?P<indent>[ ]*)```(?P<kind>python|console|sh)[^\S\n]*\n(?P<body>.*?)^(?P=indent)```[ ]*$",
+    r"^(?P<indent>[ ]*)```(?P<kind>python|console|sh|r)[^\S\n]*\n(?P<body>.*?)^(?P=indent)```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
 MARK = re.compile(r"<!--\s*(not executed:\s*(?P<reason>.*?)|exit (?P<code>\d+)|(?P<full>full))\s*-->\s*\Z", re.DOTALL)
@@ -58,6 +60,11 @@ class Block:
     code: int = 0
 
 
+def has_r() -> bool:
+    """Whether blocks of R run: where R is, and in a full run, which then fails without it."""
+    return shutil.which("Rscript") is not None or os.environ.get("FULL") == "1"
+
+
 def blocks(text: str) -> list[Block]:
     found = []
     for match in BLOCK.finditer(text):
@@ -69,7 +76,8 @@ def blocks(text: str) -> list[Block]:
                 kind=match["kind"],
                 body=body,
                 line=text[: match.start()].count("\n") + 1,
-                skip=bool(mark and (mark["reason"] or (mark["full"] and os.environ.get("FULL") != "1"))),
+                skip=(match["kind"] == "r" and not has_r())
+                or bool(mark and (mark["reason"] or (mark["full"] and os.environ.get("FULL") != "1"))),
                 code=int(mark["code"]) if mark and mark["code"] else 0,
             )
         )
@@ -89,11 +97,16 @@ def run_page(text: str, folder: Path, name: str, shared: Path | None = None) -> 
     """
     namespace: dict[str, object] = {"__name__": "__main__"}
     ran = 0
-    for block in blocks(text):
-        if block.skip:
-            continue
+    script = ""
+    listed = [block for block in blocks(text) if not block.skip]
+    for number, block in enumerate(listed):
         where = f"{name}, line {block.line}"
-        if block.kind == "python":
+        if block.kind == "r":
+            script = f"{script}\n{block.body}"
+            if number + 1 == len(listed) or listed[number + 1].kind != "r":
+                run_r_script(script, folder, where)
+                script = ""
+        elif block.kind == "python":
             run_python(block.body, namespace, folder, where)
         elif block.kind == "sh":
             run_shell([block.body], folder, where, block.code, shared)
@@ -115,6 +128,26 @@ def run_python(body: str, namespace: dict[str, object], folder: Path, where: str
         runner.run(test, out=shown.write, clear_globs=False)
         namespace.update(test.globs)
         assert runner.failures == 0, shown.getvalue()
+
+
+def run_r_script(script: str, folder: Path, where: str) -> None:
+    """R code with the package installed, as somebody has it who uses it."""
+    library = folder / ".r-library"
+    if not library.exists():
+        library.mkdir()
+        shutil.copytree(REPOSITORY / "r", folder / ".r-sources")
+        install = ["R", "CMD", "INSTALL", "--no-docs", "-l", str(library), str(folder / ".r-sources")]
+        subprocess.run(install, check=True, capture_output=True, timeout=SECONDS)
+    run = subprocess.run(
+        ["Rscript", "--vanilla", "-e", script],
+        cwd=folder,
+        env={**os.environ, "R_LIBS": str(library), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert run.returncode == 0, f"{where}: R ended with {run.returncode}\n{run.stdout}\n{run.stderr}"
 
 
 def run_shell(listed: list[str], folder: Path, where: str, code: int, shared: Path | None = None) -> None:
@@ -265,6 +298,14 @@ exit 1
 ```
 """
     assert run_page(text, tmp_path, "example") == 5
+
+
+@pytest.mark.r
+def test_blocks_of_r_are_one_script_and_a_failure_is_found(tmp_path):
+    text = "```r\nlibrary(understudyr)\nx <- 3\n```\nwords\n```r\nstopifnot(x == 3)\n```"
+    assert run_page(text, tmp_path, "example") == 2
+    with pytest.raises(AssertionError, match="R ended with 1"):
+        run_page("```r\nstop('no')\n```", tmp_path, "example")
 
 
 def test_a_demonstration_is_made_once_and_each_page_has_its_own_copy(tmp_path):

@@ -4,6 +4,7 @@ One file for each family of verbs. Heavy packages are imported where a verb need
 """
 
 from understudy.api.answers import compare_models, infer, print_answers
+from understudy.api.budgets import USUAL_EPSILONS, BudgetRow, compare_budgets, read_workload
 from understudy.api.evaluations import (
     UNFINISHED,
     attack,
@@ -33,8 +34,8 @@ from understudy.api.releases import (
     verify_ledger,
     write_sample,
 )
-from understudy.api.reports import check_report_target, report_release
-from understudy.api.schemas import check_data, describe_data
+from understudy.api.reports import check_report_target, report_page, report_release
+from understudy.api.schemas import check_data, describe_data, draft_in_parts
 from understudy.api.synthesizer import Synthesizer
 from understudy.core.result import PARTS
 from understudy.engines.opening import open_source
@@ -42,11 +43,13 @@ from understudy.privacy.promise.definition import GUARANTEES, UNIT_KINDS, Defini
 from understudy.privacy.promise.plan import Option
 
 __all__ = [
+    "BudgetRow",
     "DEFAULT_METHOD",
     "GUARANTEES",
     "PARTS",
     "UNFINISHED",
     "UNIT_KINDS",
+    "USUAL_EPSILONS",
     "Definition",
     "Option",
     "Synthesizer",
@@ -55,8 +58,10 @@ __all__ = [
     "check_evaluation_target",
     "check_protections",
     "check_report_target",
+    "compare_budgets",
     "compare_evaluations",
     "describe_data",
+    "draft_in_parts",
     "draw_priors",
     "evaluate",
     "finding_row",
@@ -70,6 +75,8 @@ __all__ = [
     "read_criteria",
     "read_must",
     "read_synthetic",
+    "read_workload",
+    "report_page",
     "report_release",
     "require_replaceable",
     "resume",

@@ -34,6 +34,7 @@ def infer(
     rule: str | None = None,
     rng: Generator | None = None,
     weighted: bool | str | None = None,
+    before: AnyRelease | None = None,
 ) -> Answer: ...
 @overload
 def infer(
@@ -52,6 +53,7 @@ def infer(
     rule: str | None = None,
     rng: Generator | None = None,
     weighted: bool | str | None = None,
+    before: AnyRelease | None = None,
 ) -> tuple[Answer, ...]: ...
 def infer(
     release: AnyRelease,
@@ -69,6 +71,7 @@ def infer(
     rule: str | None = None,
     rng: Generator | None = None,
     weighted: bool | str | None = None,
+    before: AnyRelease | None = None,
 ) -> Answer | tuple[Answer, ...]:
     """Say what may be concluded from a release alone: an estimate with an interval that covers, or a refusal that says
     why.
@@ -79,11 +82,13 @@ def infer(
     Parameters
     ----------
     release
-        A release of tables; one of another kind is refused.
+        A release of tables or of commutes.
     question
-        For example ``proportion(sex == 'F')``, ``mean(age, where=region == 'North')``, ``crosstab(sex, smokes)``, or a
-        formula such as ``smokes ~ age + sex``. A list of questions gets as many answers; those about the same
-        attributes share their draws.
+        Of commutes: ``count(home in tract 44007000100, work in city 'Northport')``, ``share(home in outside | work in
+        county 44007)``, ``mean_distance(work in zip 02803)`` in miles, or ``inflow_outflow(city 'Northport')``. Of
+        tables: for example ``proportion(sex == 'F')``, ``mean(age, where=region == 'North')``, ``crosstab(sex,
+        smokes)``, or a formula such as ``smokes ~ age + sex``. A list of questions gets as many answers;
+        those about the same attributes share their draws.
     family
         The kind of regression: linear, logit, probit, poisson, multinomial or ordered. By default the outcome decides.
     event
@@ -110,6 +115,9 @@ def infer(
     weighted
         Whether the answer is about the population that the weighted rows stand for; by default it is, where the schema
         declares a weight. ``False``: about the sample. The column of a weight: by that weight.
+    before
+        For commutes: an earlier release of the same places, such as that of another year. The answer is then the change
+        since, with its interval.
 
     Returns
     -------
@@ -135,7 +143,17 @@ def infer(
     True
     """
     from understudy.inference.ask import ask
+    from understudy.release.kind import kind_of_release
 
+    kind = kind_of_release(release)
+    several = question if isinstance(question, list | tuple) else (question,)
+    own = [] if kind is None else [kind.ask(release, one, level=level, before=before) for one in several]
+    if own and own[0] is not None:
+        idle = {"family": family, "event": event, "where": where, "by": by, "draws": draws, "prior": prior,
+                "synthesis": synthesis, "records": records, "rule": rule, "weighted": weighted}  # fmt: skip
+        if given := [name for name, value in idle.items() if value is not None]:
+            raise InputError(f"{', '.join(given)}: for releases of tables; leave out for a release of commutes.")
+        return tuple(own) if isinstance(question, list | tuple) else own[0]
     if isinstance(question, list | tuple):
         if (family is not None or event is not None) and not any("~" in str(one) for one in question):
             raise InputError("family and event go with a formula such as 'smokes ~ age + sex'.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.core.folders import as_path
+from understudy.core.linked_schema import LinkedSchema
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError
@@ -38,12 +39,12 @@ class Method:
 
 
 def methods() -> tuple[Method, ...]:
-    """The methods of synthesis, for tables and for commutes, also those that other packages registered.
+    """The methods of synthesis, for tables, commutes and households, also those that other packages registered.
 
     Returns
     -------
     tuple of Method
-        In the order of their names; those for commutes come last.
+        In the order of their names; those for commutes and households come last.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def methods() -> tuple[Method, ...]:
 
 
 def plan(
-    schema: Schema | Places,
+    schema: Schema | LinkedSchema | Places,
     *,
     budget: Definition,
     method: str = DEFAULT_METHOD,
@@ -80,13 +81,13 @@ def plan(
     Parameters
     ----------
     schema
-        The public schema; for commutes the public places.
+        The public schema, of one table or of linked tables; for commutes the public places.
     budget
         The guarantee of the whole release, copies and strata included.
     method
         The method of synthesis; ``auto`` picks one by public facts and says why.
     unit
-        Who is protected: ``replace``, ``add_remove`` or a ``Unit``.
+        Who is protected: ``replace``, ``add_remove`` or a ``Unit``; for linked tables also ``household`` or ``person``.
     copies
         How many synthetic tables. For measured methods copies share one set of noisy measurements and cost nothing
         more; for ``dirichlet`` and ``commute`` each is a fresh draw, and the budget is split.
@@ -217,7 +218,7 @@ def read_must(path: str | Path) -> str:
         raise InputError(f"{place} cannot be read; give a file with one question on a line.") from None
 
 
-def plan_advice(plan: Plan, schema: Schema | Places) -> tuple[str, ...]:
+def plan_advice(plan: Plan, schema: Schema | LinkedSchema | Places) -> tuple[str, ...]:
     """What a steward should know before signing a plan; from public facts only.
 
     Parameters

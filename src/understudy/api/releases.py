@@ -14,6 +14,7 @@ from understudy.core.arrays import Progress
 from understudy.core.counts import Source
 from understudy.core.flows import FlowSource
 from understudy.core.folders import as_path
+from understudy.core.linked_schema import LinkedSchema
 from understudy.core.mechanism import Stream
 from understudy.core.places import Places
 from understudy.core.schema import Schema
@@ -24,6 +25,7 @@ from understudy.privacy.promise.plan import Option, Plan
 
 if TYPE_CHECKING:
     from understudy.commutes.commute_release import CommuteRelease
+    from understudy.households.household_release import HouseholdRelease
     from understudy.privacy.ledger.ledger import Verification
     from understudy.release import Check, Release
     from understudy.release.kind import AnyRelease
@@ -37,10 +39,12 @@ def synthesize(data: FlowSource, **how: Any) -> CommuteRelease: ...
 def synthesize(data: Any, *, schema: Schema, **how: Any) -> Release: ...
 @overload
 def synthesize(data: Any, *, schema: Places, **how: Any) -> CommuteRelease: ...
+@overload
+def synthesize(data: Any, *, schema: LinkedSchema, **how: Any) -> HouseholdRelease: ...
 def synthesize(
     data: Source | FlowSource | Any,
     *,
-    schema: Schema | Places | None = None,
+    schema: Schema | LinkedSchema | Places | None = None,
     reading: Mapping[str, Any] | None = None,
     budget: Definition | None = None,
     method: str | None = None,
@@ -58,7 +62,7 @@ def synthesize(
     i_know: bool = False,
     must: str | Sequence[str] | None = None,
     **options: Option,
-) -> Release | CommuteRelease:
+) -> Release | CommuteRelease | HouseholdRelease:
     """Make a release, either from a reviewed plan or from a budget, a method and its options.
 
     The whole plan is charged to the account before the first draw. Without a ledger nothing is tracked across runs, and
@@ -70,7 +74,7 @@ def synthesize(
         The confidential data: what ``open_source`` or ``open_commutes`` gives, or with ``schema`` whatever they open: a
         file, a pandas or polars frame.
     schema
-        The public schema (places for commutes), if the data are not opened yet.
+        The public schema (of linked tables for households, places for commutes), if the data are not opened yet.
     reading
         How the data are to be read, as in ``open_source``, if they are not opened yet.
     budget
@@ -78,7 +82,8 @@ def synthesize(
     method
         The method of synthesis; by default ``auto``, and ``commute`` for commutes.
     unit
-        Who is protected: ``replace``, ``add_remove`` or a ``Unit``. The default is ``replace``.
+        Who is protected: ``replace``, ``add_remove`` or a ``Unit``. The default is ``replace``. For linked tables also
+        ``household`` (the same as ``replace``) and ``person``.
     copies
         How many synthetic tables. For measured methods copies share one set of noisy measurements and cost nothing
         more; for ``dirichlet`` and ``commute`` each is a fresh draw, and the budget is split.
@@ -110,8 +115,9 @@ def synthesize(
 
     Returns
     -------
-    Release or CommuteRelease
-        The release: a ``CommuteRelease`` for commutes, otherwise a ``Release``.
+    Release, CommuteRelease or HouseholdRelease
+        The release: a ``CommuteRelease`` for commutes, a ``HouseholdRelease`` for linked tables, otherwise a
+        ``Release``.
 
     Raises
     ------
@@ -158,7 +164,7 @@ def synthesize(
             "no ledger is given: what this run spends is not tracked across runs.", UntrackedWarning, stacklevel=2
         )
     how: dict[str, Any] = {"stream": stream or SecureStream(), "progress": progress, "reviewed": plan is not None}
-    release: Release | CommuteRelease = start_run(source, agreed, destination, i_know=i_know, **how)
+    release: Release | CommuteRelease | HouseholdRelease = start_run(source, agreed, destination, i_know=i_know, **how)
     return release
 
 
@@ -335,7 +341,7 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     release
         A release whose model or noisy tables are public.
     rows
-        Rows of each new table.
+        Rows of each new table; of a release of households, how many households.
     copies
         How many tables.
 
@@ -360,9 +366,12 @@ def sample(release: Release, *, rows: int, copies: int = 1) -> Release:
     2000
     """
     from understudy.privacy.randomness.streams import SecureStream
+    from understudy.release.kind import kind_of_release
     from understudy.release.sampling import sample_again
 
-    return sample_again(release, rows=rows, copies=copies, stream=SecureStream())
+    own = getattr(kind_of_release(release), "sample_again", sample_again)  # a kind may draw in its own way
+    larger: Release = own(release, rows=rows, copies=copies, stream=SecureStream())
+    return larger
 
 
 def write_sample(
@@ -426,10 +435,15 @@ def write_sample(
     2000
     """
     from understudy.privacy.randomness.streams import SecureStream
+    from understudy.release.kind import kind_of_release
     from understudy.release.sampling import sample_to
 
     if engine not in (None, DEFAULT_ENGINE, "spark"):
         raise unknown_name("engine", str(engine), (DEFAULT_ENGINE, "spark"))
+    own = getattr(kind_of_release(release), "sample_again", None)
+    if own is not None and engine != "spark":  # a kind that draws in its own way
+        larger = own(release, rows=rows, copies=copies, stream=SecureStream())
+        return Path(larger.write(out, overwrite=overwrite, csv=csv))
     if engine != "spark":
         if master is not None or allow_insecure_cluster:
             raise InputError("master and allow_insecure_cluster go with engine 'spark'.")

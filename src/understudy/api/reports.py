@@ -100,3 +100,35 @@ def report_release(
         )
         given.insert(0, judged)
     return report(release, *given, audience=wanted, to=to, title=title)
+
+
+def report_page(release: AnyRelease, *given: Any, audience: Audience = "internal", title: str = "") -> str:
+    """The page that ``report`` writes, as text: nothing touches the disk.
+
+    Parameters
+    ----------
+    release
+        The release.
+    *given
+        An evaluation at most, and answers of ``infer``.
+    audience
+        ``internal`` or ``public``.
+    title
+        The title of the page.
+
+    Returns
+    -------
+    str
+        One HTML page with its own strict policy.
+
+    Raises
+    ------
+    DisclosureError
+        If a public page is given something internal.
+    """
+    from understudy.core.result import Evaluation
+    from understudy.reporting.build import build_report
+
+    judged = next((one for one in given if isinstance(one, Evaluation)), None)
+    answers = [one for one in given if not isinstance(one, Evaluation)]
+    return build_report(release, judged, answers, audience=audience, title=title).html

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -131,14 +130,13 @@ def prepare_demo(folder: Path, release: Path, *, seconds: float = 5) -> dict[str
 def confirm_once(folder: Path, release: Path, question: str, *, width: float) -> Any:
     """A server for one confirmation: both processes as threads, one question over HTTP, and the end of it."""
     from understudy.serving.client import connect
+    from understudy.serving.web.listening import free_port
     from understudy.serving.worker.working import Worker
 
     tokens = prepare_demo(folder, release, seconds=1)
     settings, database = _opened(folder / "site.toml")
     stop, ready = threading.Event(), threading.Event()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     worker = Worker(settings, DEMO_DATASET, database, say=lambda _: None)
     site = folder / "site.toml"
     web = threading.Thread(target=lambda: serve_web(site, port=port, ready=ready.set, stop=stop), daemon=True)

@@ -181,7 +181,7 @@ class Swapping(AuditOnly):
     def law(self, table: Table) -> Law:
         check_cells(table, self.shape, self.name)
         found: Law = {}
-        for chosen, chance in _product([_binomial(count, self.rate) for count in table]).items():
+        for chosen, chance in product_law([_binomial(count, self.rate) for count in table]).items():
             grid = np.array(chosen).reshape(self.shape)
             rows, columns = tuple(grid.sum(axis=1).tolist()), tuple(grid.sum(axis=0).tolist())
             for dealt, share in _with_margins(rows, columns).items():
@@ -318,7 +318,7 @@ class MultiplicativeNoise(AuditOnly):
                     out = math.floor(count * factor + Fraction(1, 2))
                     cell[out] = cell.get(out, 0.0) + chance
                 cells.append({out: chance for out, chance in cell.items() if chance > 0})
-            for result, chance in _product(cells).items():
+            for result, chance in product_law(cells).items():
                 found[result] = found.get(result, 0.0) + chance / len(self.distributions)
         return found
 
@@ -435,7 +435,7 @@ class SubsamplePlusBinomial(AuditOnly):
                 for extra, share in noise.items():
                     total[kept + extra] = total.get(kept + extra, 0.0) + chance * share
             cells.append(total)
-        return _product(cells)
+        return product_law(cells)
 
 
 def _binomial(count: int, rate: float) -> dict[int, float]:
@@ -443,7 +443,7 @@ def _binomial(count: int, rate: float) -> dict[int, float]:
     return {x: chance for x, chance in law.items() if chance > 0}
 
 
-def _product(cells: Sequence[dict[int, float]]) -> Law:
+def product_law(cells: Sequence[dict[int, float]]) -> Law:
     """The joint law of independent cells."""
     found: Law = {(): 1.0}
     for cell in cells:

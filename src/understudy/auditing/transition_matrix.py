@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from understudy.auditing.bounded_noise import ExponentialCounts, TrimmedGaussian
 from understudy.auditing.transition_laws import (
     AuditOnly,
     Coarsening,
@@ -270,3 +271,39 @@ class Matrix(AuditOnly):
             The law, for ``us.audit``.
         """
         return SubsamplePlusBinomial(rate=rate, trials=trials, probability=probability)
+
+    @staticmethod
+    def trimmed_gaussian(scale: float, bound: int) -> TrimmedGaussian:
+        """Discrete Gaussian noise on each cell, given that it is at most ``bound`` away.
+
+        Parameters
+        ----------
+        scale
+            The parameter sigma of the law before it is trimmed.
+        bound
+            The largest noise.
+
+        Returns
+        -------
+        TrimmedGaussian
+            The law, for ``us.audit``.
+        """
+        return TrimmedGaussian(scale=scale, bound=bound)
+
+    @staticmethod
+    def exponential_counts(rate: float, top: int) -> ExponentialCounts:
+        """The exponential mechanism on each count, with outputs from 0 to ``top``.
+
+        Parameters
+        ----------
+        rate
+            How fast probabilities fall with the distance from the count.
+        top
+            The largest count that is published.
+
+        Returns
+        -------
+        ExponentialCounts
+            The law, for ``us.audit``.
+        """
+        return ExponentialCounts(rate=rate, top=top)

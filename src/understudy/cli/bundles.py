@@ -15,6 +15,7 @@ from typing import Any, get_type_hints
 import understudy as us
 from understudy.api import GUARANTEES, Definition
 from understudy.cli.options import (
+    LINKED_UNITS,
     AllowInsecureCluster,
     DatabaseQuery,
     DatabaseTable,
@@ -31,6 +32,7 @@ from understudy.cli.options import (
     LimitRho,
     Master,
     MissingText,
+    ReleaseUnit,
     Rho,
     RowsPerUnit,
     UnitId,
@@ -159,6 +161,21 @@ class Identified(Protected):
     """Whom the guarantee protects, where a column of the data may say which rows are whose."""
 
     unit_id: UnitId = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfRelease(Identified):
+    """Whom a release protects: a unit of one table, or of linked tables."""
+
+    unit: ReleaseUnit = None
+
+    def of_linked(self) -> str | None:
+        """``household`` or ``person``, if one of them was said: a unit of linked tables."""
+        if self.unit not in LINKED_UNITS:
+            return None
+        if any(getattr(self, field.name) is not None for field in fields(self) if field.name != "unit"):
+            raise InputError(f"--unit {self.unit} says everything; leave --fixed, --rows-per-unit and --unit-id out.")
+        return self.unit
 
 
 def bundled(command: Callable[..., None]) -> Callable[..., None]:

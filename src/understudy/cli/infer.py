@@ -44,6 +44,10 @@ def infer(
         str | None, typer.Option("--format", metavar="text|latex|html|csv", help="Print tables as analysts do.")
     ] = None,
     plot: PlotFile = None,
+    before: Annotated[
+        Path | None,
+        typer.Option(metavar="RELEASE", help="Commutes: the change since this release.", show_default=False),
+    ] = None,
     where: Annotated[str | None, typer.Option(metavar="CONDITION", help="Only people who meet a condition.")] = None,
     level: Annotated[float, typer.Option(help="Probability of the interval.")] = LEVEL,
     family: Annotated[
@@ -132,6 +136,7 @@ def infer(
             records=records,
             rule=rule,
             weighted=weighted if by_weight is None else by_weight,
+            before=None if before is None else us.read_release(before),
         )
     if plot is not None and len(answers) != 1:
         raise InputError("--plot draws the estimates of one question.")

@@ -18,6 +18,7 @@ from understudy.cli import (
     reproduce,
     schema,
     serve,
+    studio,
     synthesize,
 )
 from understudy.cli.failures import Command, Commands, notice_interrupts
@@ -64,6 +65,7 @@ app.command("advise", rich_help_panel="Before a release")(explore.advise)
 app.command("tradeoff", rich_help_panel="Before a release")(explore.tradeoff)
 app.command("audit", rich_help_panel="Before a release")(audit.audit)
 app.command("calibrate", rich_help_panel="Before a release")(audit.calibrate)
+app.command("studio", rich_help_panel="Make a release")(studio.studio)
 app.command("plan", rich_help_panel="Make a release")(synthesize.plan)
 app.command("synthesize", rich_help_panel="Make a release")(synthesize.synthesize)
 app.command("resume", rich_help_panel="Make a release")(synthesize.resume)

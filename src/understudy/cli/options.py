@@ -74,12 +74,24 @@ Guarantee = Annotated[
         rich_help_panel=BUDGET,
     ),
 ]
+LINKED_UNITS = ("household", "person")
 UnitKind = Annotated[
     str | None,
     typer.Option(
         "--unit",
         metavar="|".join(UNIT_KINDS),
         help="replace: one unit's rows change and the number of rows is public. add_remove: one unit more or fewer.",
+        show_default="replace",
+        rich_help_panel=UNIT,
+    ),
+]
+ReleaseUnit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="|".join((*UNIT_KINDS, *LINKED_UNITS)),
+        help="replace: one unit's rows change and the number of rows is public. add_remove: one unit more or fewer. "
+        "For linked tables also household (with all its members) and person.",
         show_default="replace",
         rich_help_panel=UNIT,
     ),
@@ -115,6 +127,13 @@ Must = Annotated[
 ]
 MethodOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting of the method; may be repeated.")
+]
+Sdc = Annotated[
+    bool,
+    typer.Option(
+        "--sdc",
+        help="With --guarantee none: remove rows that repeat a person who is unique in the data. It is no guarantee.",
+    ),
 ]
 DataFiles = Annotated[
     list[str],

@@ -112,7 +112,13 @@ def export(
     *,
     folder: Annotated[Path, typer.Argument(metavar="RELEASE", help="The release folder.", show_default=False)],
     to: Annotated[
-        str, typer.Option("--to", metavar="FORMAT", help="csv, dta (Stata) or sav (SPSS).", show_default=False)
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="csv, dta (Stata), sav (SPSS), r, croissant or dcat; commutes: csv, geojson.",
+            show_default=False,
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", help="A new folder for the files.", show_default="RELEASE-FORMAT beside it")
@@ -123,17 +129,34 @@ def export(
             metavar="ROWS", help="So many rows that stand for people, instead of weighted rows.", show_default=False
         ),
     ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="Commutes: the areas, such as tract or zip.", show_default=False)
+    ] = None,
+    outlines: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Commutes as geojson: public outlines of the areas.", show_default=False),
+    ] = None,
+    unverified: Annotated[
+        bool, typer.Option("--unverified", help="Even if the release does not pass `understudy verify`.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a release for other programs: CSV, Stata (dta) or SPSS (sav), one file per copy, with labels and types.
+    """Write a release for other programs: CSV, Stata (dta), SPSS (sav) or R, with labels and types; or describe it.
 
     Example: `understudy export release/ --to sav`
 
+    Commutes are written by area, with ranges: `understudy export commutes/ --to geojson --by tract --outlines
+    tracts.geojson`
+
     Nothing is written into the release folder. README.txt beside the files repeats what the release promises, says what
-    every code means, and lists names that had to be shortened.
+    every code means, and lists names that had to be shortened. `r` is for the R package understudyr, which infers
+    without Python. `croissant` and `dcat` copy the release and add a description that catalogues read.
     """
     with working("writing"):
-        target = us.export(folder, to=to, out=None if out is None else output_path(out), population=population)
+        target = us.export(
+            folder, to=to, out=None if out is None else output_path(out), population=population, by=by,
+            outlines=outlines, unverified=unverified,
+        )  # fmt: skip
     files = sorted(file.name for file in target.iterdir())
     if as_json:
         print_json({"release": str(folder), "export": str(target), "format": to, "files": files})

@@ -110,6 +110,10 @@ def draw_map(
     outlines: Annotated[
         Path | None, typer.Option("--outlines", metavar="FILE", help="Public outlines to draw below (GeoJSON).")
     ] = None,
+    base: Annotated[
+        Path | None,
+        typer.Option("--base", metavar="FILE", help="Public water (polygons) and roads (lines), GeoJSON."),
+    ] = None,
     within: Annotated[
         str | None, typer.Option("--within", metavar="LEVEL=AREA", help="Only workplaces of one area.")
     ] = None,
@@ -135,6 +139,7 @@ def draw_map(
             to=target,
             compare=None if compare is None else us.read_release(compare),
             outlines=outlines,
+            base=base,
             within=within,
             **({} if title is None else {"title": title}),
             miles=miles,

@@ -10,7 +10,7 @@ import typer
 import understudy as us
 from understudy import api
 from understudy.api import Definition
-from understudy.cli.bundles import Budget, Cluster, Identified, Reading, bundled
+from understudy.cli.bundles import Budget, Cluster, OfRelease, Reading, bundled
 from understudy.cli.options import (
     RESULT,
     AsJson,
@@ -21,11 +21,13 @@ from understudy.cli.options import (
     MethodOptions,
     Must,
     Rows,
+    Sdc,
     files_of,
     read_method_options,
 )
 from understudy.cli.output import print_json, say, show_facts, show_table, working
 from understudy.core.folders import explained_disk_errors, output_path
+from understudy.core.linked_schema import LinkedSchema
 from understudy.core.places import Places
 from understudy.core.schema import Schema
 from understudy.errors import InputError
@@ -38,6 +40,12 @@ OptionalSchema = Annotated[Path | None, typer.Option("--schema", help="The publi
 PlacesFile = Annotated[
     Path | None,
     typer.Option("--places", help="For commutes: the public places (id, latitude, longitude, area_*, population)."),
+]
+Outside = Annotated[
+    str | None,
+    typer.Option(
+        "--outside", metavar="state", help="For commutes: other states are homes too, as in a LODES aux file."
+    ),
 ]
 Out = Annotated[
     Path, typer.Option("--out", help="The release folder to make.", rich_help_panel=RESULT, show_default=False)
@@ -52,11 +60,12 @@ def _request(
     *,
     method: str | None,
     budget: Definition | None,
-    unit: us.Unit | None,
+    unit: us.Unit | str | None,
     copies: int | None,
     rows: int | None,
     must: Path | None,
     option: list[str] | None,
+    sdc: bool = False,
 ) -> dict[str, Any]:
     """What was asked for, under the names of ``api.plan``; whatever was not said is left out."""
     asked = {
@@ -67,7 +76,7 @@ def _request(
         "rows": rows,
         "must": None if must is None else api.read_must(must),
     }
-    options = read_method_options(option)
+    options = read_method_options(option) | ({"sdc": "uniques"} if sdc else {})
     for name in options:
         if name in (*asked, "records", "schema"):
             raise InputError(f"--option {name} is not a setting of a method; say --{name}.")
@@ -79,10 +88,11 @@ def plan(
     *,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     method: Method = None,
     budget: Budget,
     i_know: IKnow = False,
-    who: Identified,
+    who: OfRelease,
     copies: Copies = None,
     rows: Rows = None,
     must: Must = None,
@@ -90,6 +100,7 @@ def plan(
         int | None, typer.Option(help="Rows of the confidential table, where that number is public and needed.")
     ] = None,
     option: MethodOptions = None,
+    sdc: Sdc = False,
     criteria: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="What you demand of the release (TOML); the report says what is met."),
@@ -107,9 +118,9 @@ def plan(
     The file can be reviewed and then run exactly as it is: `understudy synthesize people.parquet --schema
     people.toml --plan plan.toml --out release/`
     """
-    asked = _request(method=method, budget=budget.read(), unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option)  # fmt: skip
-    public = _domain(schema, places)
+    asked = _request(method=method, budget=budget.read(), unit=who.of_linked() or who.read(), copies=copies, rows=rows,
+                     must=must, option=option, sdc=sdc)  # fmt: skip
+    public = _domain(schema, places, outside)
     demanded = None if criteria is None else api.read_criteria(criteria)
     made = us.plan(public, records=records, i_know=i_know, criteria=demanded, **asked)
     advice = us.plan_advice(made, public)
@@ -151,15 +162,17 @@ def synthesize(
     data: DataOrTable = None,
     schema: OptionalSchema = None,
     places: PlacesFile = None,
+    outside: Outside = None,
     out: Out,
     method: Method = None,
     budget: Budget,
     i_know: IKnow = False,
-    who: Identified,
+    who: OfRelease,
     copies: Copies = None,
     rows: Rows = None,
     must: Must = None,
     option: MethodOptions = None,
+    sdc: Sdc = False,
     plan_file: Annotated[
         Path | None, typer.Option("--plan", help="Run exactly this reviewed plan; it settles method, budget and unit.")
     ] = None,
@@ -181,18 +194,23 @@ def synthesize(
     is drawn.
 
     Commutes: `understudy synthesize od.parquet --method commute --places places.parquet --guarantee approx --epsilon
-    8.6 --delta 1e-5 --out release/`. Without --unit the destination is fixed and the unit is a job.
+    8.6 --delta 1e-5 --out release/`. A state as LODES publishes it: `understudy synthesize dc_od_main_JT00_2019.csv.gz
+    dc_od_aux_JT00_2019.csv.gz --places dc_xwalk.csv.gz --outside state --epsilon 2 --out release/`. Without --unit the
+    destination is fixed and the unit is a job.
+
+    Households: a schema with [[table]] reads one flat file, or two linked ones: `understudy synthesize
+    households=h.csv persons=p.csv --schema homes.toml --unit household --epsilon 1 --delta 1e-6 --out release/`
     """
     target = output_path(out)
     spending = budget.read() if plan_file is None else budget.read_if_given()
-    asked = _request(method=method, budget=spending, unit=who.read(), copies=copies, rows=rows, must=must,
-                     option=option)  # fmt: skip
-    public = _domain(schema, places)
+    asked = _request(method=method, budget=spending, unit=who.of_linked() or who.read(), copies=copies, rows=rows,
+                     must=must, option=option, sdc=sdc)  # fmt: skip
+    public = _domain(schema, places, outside)
     agreed = None if plan_file is None else _agreed_plan(plan_file, asked)
     if not data and cluster.engine != "spark":
         raise InputError("name the data: files, or a quoted glob.")
     with working("reading and measuring") as progress:
-        release = us.synthesize(
+        release: AnyRelease = us.synthesize(
             files_of(data) if data else None, schema=public, reading={**reading.options(), **cluster.options()},
             plan=agreed, ledger=ledger, account=account, out=target, overwrite=overwrite, csv=csv, progress=progress,
             i_know=i_know, **asked,
@@ -203,11 +221,13 @@ def synthesize(
         show_release(release, out)
 
 
-def _domain(schema: Path | None, places: Path | None) -> Schema | Places:
+def _domain(schema: Path | None, places: Path | None, outside: str | None) -> Schema | LinkedSchema | Places:
     """The public domain: a schema for tables, places for commutes."""
     if (schema is None) == (places is None):
         raise InputError("give the public domain: --schema FILE for a table, or --places FILE for commutes.")
-    return us.read_schema(schema) if schema is not None else us.read_places(places)
+    if outside is not None and places is None:
+        raise InputError("--outside is for commutes, and goes with --places.")
+    return us.read_any_schema(schema) if schema is not None else us.read_places(places, outside=outside)
 
 
 def _agreed_plan(file: Path, asked: dict[str, Any]) -> us.Plan:
@@ -232,6 +252,7 @@ def resume(
     ] = None,
     reading: Reading,
     places: PlacesFile = None,
+    outside: Outside = None,
     cluster: Cluster,
     as_json: AsJson = False,
 ) -> None:
@@ -246,10 +267,11 @@ def resume(
     if target is None:
         raise InputError(f"the run in {run} was started without a release folder; say where it goes with --out.")
     how = {**reading.options(), **cluster.options(), "unit_id": stated.unit_id}
+    given = places if outside is None else _domain(None, places, outside)
     with working("resuming") as progress:
         in_catalogue: list[str] | None = [] if cluster.engine == "spark" and (reading.table or reading.query) else None
         release = us.resume(
-            run, source=files_of(data) if data else in_catalogue, places=places, out=target, progress=progress,
+            run, source=files_of(data) if data else in_catalogue, places=given, out=target, progress=progress,
             **how,
         )  # fmt: skip
     if as_json:

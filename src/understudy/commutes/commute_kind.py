@@ -19,12 +19,14 @@ from understudy.commutes.commute_release import (
     TABLE_SCHEMA,
     CommuteRelease,
     ParquetSink,
+    coded_file,
     measurements_of,
     readme_text,
     write_tables,
 )
 from understudy.commutes.methods.commute import Commute
 from understudy.commutes.shared.flow_method import FlowSynthesizer, flow_synthesizers, plan_commutes
+from understudy.commutes.shared.segments import assign_segments, read_segments
 from understudy.commutes.shared.settings import read_shrinking
 from understudy.commutes.source.places_file import places_table, read_places
 from understudy.core.arrays import Progress
@@ -47,6 +49,7 @@ from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
+from understudy.release.export import Opened
 from understudy.release.folder import MEASUREMENTS
 from understudy.release.kind import Check, Options, Summary, Workshop, WrittenTables, mechanisms_of
 from understudy.release.manifest import provenance_of, statement_of, text_in
@@ -60,7 +63,9 @@ class Commutes:
 
     name: ClassVar[str] = "commutes"
     record: ClassVar[str] = "job"
-    uses: ClassVar[str] = "a release of commutes is read with flows(), evaluated, verified and mapped"
+    uses: ClassVar[str] = (
+        "a release of commutes is read with flows(), asked, exported by area, evaluated, verified and mapped"
+    )
     other_domain: ClassVar[str] = "other places than the ones the commutes were opened with"
     domain_file: ClassVar[str] = PLACES
     resumed_with: ClassVar[str] = " --places FILE"
@@ -119,7 +124,9 @@ class Commutes:
         return _method(plan).plan(domain, request)
 
     def advice(self, domain: Places, plan: Plan) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
+        from understudy.commutes.map.map_wording import PUBLIC_SIZES
+
+        return (PUBLIC_SIZES,) if DESTINATION in plan.unit.fixed else ()
 
     def header(self, domain: Places) -> dict[str, str]:
         return {"kind": self.name, "places": domain.fingerprint}
@@ -153,6 +160,7 @@ class Commutes:
         """Reads the data once, and refuses what public sizes make impossible."""
         del i_know  # it is about the number of records of a table
         gate.look_ahead()
+        gate.check_segments([one.columns for one in read_segments(_segments(plan))])
         check_sizes = getattr(_method(plan), "check_sizes", None)
         if DESTINATION in plan.unit.fixed and check_sizes is not None:
             check_sizes(plan, domain, gate.sizes())
@@ -164,9 +172,18 @@ class Commutes:
         folder = journal.folder if journal is not None else Path(keeper.name if keeper else ".")
         sink = ParquetSink(folder, domain)
         synthesis = _method(plan).run(plan, domain, gate, work.stream, sink)
+        files = [sink.path(copy) for copy in range(1, plan.copies + 1)]
+        if _segments(plan):
+            files = [
+                assign_segments(
+                    file, file.with_name(f"segmented_{copy}.parquet"), domain, _segments(plan),
+                    measurements=synthesis.measurements, stream=work.stream, copy=copy, codes=coded_file(file, domain),
+                )
+                for copy, file in enumerate(files, start=1)
+            ]  # fmt: skip
         return CommuteRelease(
             places=domain,
-            files=tuple(sink.path(copy) for copy in range(1, plan.copies + 1)),
+            files=tuple(files),
             measurements=synthesis.measurements,
             statement=work.statement(),
             provenance=work.provenance(synthesis, synthesis.draws),
@@ -204,7 +221,7 @@ class Commutes:
             raise InputError(f"the places in {path} are not those its manifest names.")
         files = tuple(path / f"synthetic_{copy}.parquet" for copy in range(1, len(manifest["rows"]) + 1))
         for file in files:
-            if pq.read_schema(file).names != TABLE_SCHEMA.names:
+            if pq.read_schema(file).names[: len(TABLE_SCHEMA.names)] != TABLE_SCHEMA.names:
                 raise InputError(f"'{file.name}' in {path} does not have the columns of a table of commutes.")
         return CommuteRelease(
             places=places,
@@ -259,8 +276,26 @@ class Commutes:
         source = confidential if self.is_source(confidential) else self.open(confidential, release.places)
         return Evaluation(utility=evaluate_commutes(release, source))
 
+    def ask(self, release: CommuteRelease, question: str, *, level: float, before: CommuteRelease | None) -> Any:
+        from understudy.commutes.answers.asking import ask_commutes
+
+        return ask_commutes(release, question, level=level, before=before)
+
+    def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
+        from understudy.commutes.answers.area_files import export_areas
+
+        if asked.get("population") is not None:
+            raise InputError("population is for tables of people with weights; leave it out for a release of commutes.")
+        return export_areas(
+            opened.release, opened.folder, to=asked["to"], by=asked.get("by"), outlines=asked.get("outlines")
+        )
+
     def compared(self, results: Sequence[tuple[str, CommuteRelease, Evaluation]]) -> dict[str, pa.Table]:  # noqa: ARG002
         return {}
+
+
+def _segments(plan: Plan) -> str:
+    return str(plan.options.get("segments", ""))
 
 
 def _method(plan: Plan) -> FlowSynthesizer:
@@ -296,6 +331,25 @@ def pairs_fit(release: CommuteRelease) -> str:
                 )
             last = int(keys[-1]) if len(keys) else last
     return f"all pairs of {release.copies} table(s) are between known places"
+
+
+def segments_add_up(release: CommuteRelease) -> str:
+    """Every partition that the plan names has its columns, and the segments of each pair add up to its jobs."""
+    plan = release.provenance.plan
+    partitions = read_segments(_segments(plan)) if plan is not None else ()
+    wanted = tuple(column for one in partitions for column in one.columns)
+    if release.segments != wanted:
+        raise InputError("the tables do not have the columns of segments that the plan names.")
+    if not wanted:
+        return "no segments"
+    for copy in range(1, release.copies + 1):
+        table = release.flows(copy)
+        jobs = table["jobs"].to_numpy()
+        for one in partitions:
+            parts = [table[column].to_numpy() for column in one.columns]
+            if any((part < 0).any() for part in parts) or (sum(parts) != jobs).any():
+                raise InputError(f"the segments of '{one.name}' do not add up to the jobs of every pair.")
+    return f"segments of {len(partitions)} partition(s) add up to the jobs of every pair"
 
 
 def _plan_covers(release: CommuteRelease) -> str:
@@ -391,6 +445,7 @@ def _mechanism(record: Mapping[str, Any], step: Step, plan: Plan, release: Commu
 
 CHECKS: tuple[tuple[str, Callable[[CommuteRelease], str]], ...] = (
     ("places", pairs_fit),
+    ("segments", segments_add_up),
     ("plan", _plan_covers),
     ("measurements", _measurements_are_charged),
     ("draws", draws_are_charged),

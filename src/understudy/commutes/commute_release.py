@@ -80,7 +80,12 @@ class CommuteRelease:
         pa.Table
             An Arrow table.
         """
-        return pq.read_table(self._file(copy), schema=TABLE_SCHEMA)
+        return pq.read_table(self._file(copy), schema=_schema(self.segments))
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The columns of segments that the tables have beside origin, destination and jobs."""
+        return tuple(pq.read_schema(self.files[0]).names[len(TABLE_SCHEMA.names) :])
 
     def frame(self, copy: int = 1) -> pa.Table:
         """Give one synthetic table, under the name that every release has.
@@ -110,14 +115,7 @@ class CommuteRelease:
         tuple of arrays
             Codes of origins (-1 for elsewhere), codes of destinations, and jobs.
         """
-        parts = list(self.coded_batches(copy))
-        if not parts:
-            return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
-        return (
-            np.concatenate([part[0] for part in parts]),
-            np.concatenate([part[1] for part in parts]),
-            np.concatenate([part[2] for part in parts]),
-        )
+        return coded_file(self._file(copy), self.places)
 
     def coded_batches(self, copy: int = 1) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]]:
         """Give one synthetic table as codes, a million pairs at a time.
@@ -132,10 +130,7 @@ class CommuteRelease:
         Iterator
             The same three arrays, for some pairs.
         """
-        with pq.ParquetFile(self._file(copy), read_dictionary=["origin", "destination"]) as file:
-            for batch in file.iter_batches(2**20):
-                origins, destinations = (_codes(batch.column(number), self.places) for number in (0, 1))
-                yield origins, destinations, batch.column(2).to_numpy()
+        yield from _coded_batches(self._file(copy), self.places)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -171,6 +166,35 @@ class CommuteRelease:
         return f"CommuteRelease({self.provenance.method}; {self.statement.guarantee}; {made})"
 
 
+def _schema(segments: Sequence[str]) -> pa.Schema:
+    """The columns of a table of commutes, with those of its segments."""
+    schema = TABLE_SCHEMA
+    for name in segments:
+        schema = schema.append(pa.field(name, pa.int64()))
+    return schema
+
+
+def _coded_batches(
+    path: Path, places: Places
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]]:
+    with pq.ParquetFile(path, read_dictionary=["origin", "destination"]) as file:
+        for batch in file.iter_batches(2**20, columns=TABLE_SCHEMA.names):
+            origins, destinations = (_codes(batch.column(number), places) for number in (0, 1))
+            yield origins, destinations, batch.column(2).to_numpy()
+
+
+def coded_file(path: Path, places: Places) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """A table of commutes as codes of the places: origins (-1 for elsewhere), destinations, jobs."""
+    parts = list(_coded_batches(path, places))
+    if not parts:
+        return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64)
+    return (
+        np.concatenate([part[0] for part in parts]),
+        np.concatenate([part[1] for part in parts]),
+        np.concatenate([part[2] for part in parts]),
+    )
+
+
 def _codes(column: pa.Array, places: Places) -> NDArray[np.int32]:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -201,12 +225,13 @@ def write_tables(release: CommuteRelease, folder: Path, *, csv: bool) -> Written
 
 def _write_csv(file: Path, target: Path) -> None:
     """A table of pairs as CSV, a million at a time."""
+    schema = _schema(pq.read_schema(file).names[len(TABLE_SCHEMA.names) :])
     with (
         pq.ParquetFile(file) as table,
-        pyarrow.csv.CSVWriter(target, csv_table(TABLE_SCHEMA.empty_table()).schema) as out,
+        pyarrow.csv.CSVWriter(target, csv_table(schema.empty_table()).schema) as out,
     ):
         for batch in table.iter_batches(2**20):
-            out.write_table(csv_table(pa.Table.from_batches([batch]).cast(TABLE_SCHEMA)))
+            out.write_table(csv_table(pa.Table.from_batches([batch]).cast(schema)))
 
 
 def _link_or_copy(file: Path, target: Path) -> None:

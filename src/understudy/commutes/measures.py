@@ -74,7 +74,7 @@ class _Measured:
 
     def __init__(self, places: Places, pairs: JobPairs) -> None:
         self.places = places
-        known = np.asarray(pairs.origins) >= 0
+        known = (np.asarray(pairs.origins) >= 0) & places.inside[pairs.origins]  # an origin of -1 is not known anyway
         self.origins = np.asarray(pairs.origins)[known]
         self.destinations = np.asarray(pairs.destinations)[known]
         self.jobs = np.asarray(pairs.jobs)[known].astype(np.float64)

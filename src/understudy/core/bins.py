@@ -9,13 +9,16 @@ inside the budget of a release, values are spread over the cells of a fine grid 
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from understudy.core.arrays import Floats, Integers
 from understudy.core.schema import Attribute
+from understudy.core.schema import as_number as number_in
 from understudy.errors import InputError
 
 EPOCH = datetime.date(1970, 1, 1)
@@ -30,7 +33,7 @@ def as_number(edge: object) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bins:
-    """The bins of a numeric or date attribute with their public density."""
+    """Bins of numbers or dates with their public density. A level that is a number is a bin of one value."""
 
     name: str
     low: Floats
@@ -111,7 +114,7 @@ class Bins:
         elif self.log:
             part = np.log(np.maximum(values, low) / low) / np.log(high / low)
         else:
-            part = (values - low) / (high - low)
+            part = (values - low) / np.maximum(high - low, np.finfo(float).tiny)  # a level is one point
         rows = np.arange(len(shares))
         inside = shares[rows, bins]
         below = cumulative[rows, bins] - inside + np.clip(part, 0, 1) * inside
@@ -133,10 +136,32 @@ class Bins:
         return np.concatenate(found)
 
 
+def level_numbers(attribute: Attribute) -> tuple[float, ...] | None:
+    """The levels as numbers: whole numbers in increasing order, or ``ordered`` texts that are such numbers.
+
+    ``None`` if the levels are no numbers, or in another order.
+    """
+    first = attribute.levels[0] if attribute.levels else True
+    if isinstance(first, bool) or (isinstance(first, str) and not attribute.ordered):
+        return None
+    numbers = [number_in(level) if isinstance(level, str) else float(level) for level in attribute.levels]
+    found = tuple(number for number in numbers if number is not None and math.isfinite(number))
+    rising = all(low < high for low, high in pairwise(found))
+    return found if len(found) == len(numbers) and rising else None
+
+
 def bins_of(attribute: Attribute) -> Bins:
-    """The bins of an attribute with edges."""
+    """The bins of an attribute with edges, or one for each level where the levels are numbers."""
     if attribute.kind == "levels":
-        raise InputError(f"'{attribute.name}' has levels, not numbers; ask for proportions of its levels.")
+        numbers = level_numbers(attribute)
+        if numbers is None:
+            raise InputError(
+                f"'{attribute.name}' has levels, not numbers; ask for proportions of its levels. Levels are numbers "
+                "if the schema lists whole numbers in increasing order, or such texts with ordered = true."
+            )
+        points = np.array(numbers)
+        whole = not isinstance(attribute.levels[0], str)
+        return Bins(name=attribute.name, low=points, high=points + whole, whole=whole, log=False)
     edges = np.array([as_number(edge) for edge in attribute.edges])
     low, high = edges[:-1].copy(), edges[1:].copy()
     whole = attribute.integer or attribute.kind == "date"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,7 +124,7 @@ def grid_of(attribute: Attribute) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
         return day_grid(low, high), ()
     return number_grid(
         low, high, decimals=attribute.digits, heavy_tail=attribute.heavy_tail, scale=attribute.scale,  # type: ignore[arg-type]
-        spikes=attribute.spikes, cuts=attribute.cuts,  # type: ignore[arg-type]
+        spikes=tuple(attribute.spikes), cuts=tuple(attribute.cuts),  # type: ignore[arg-type]
         without_zero=any(code == 0 for code, _ in attribute.special),
     )  # fmt: skip
 
@@ -242,6 +243,7 @@ def small_amount(low: float, high: float, scale: float | None) -> float:
     return scale if scale is not None else low if low > 0 else max(abs(low), abs(high)) / SMALL_PART
 
 
+@lru_cache(maxsize=256, typed=True)  # asked for again whenever an attribute is checked or copied
 def number_grid(
     low: float,
     high: float,
@@ -249,8 +251,8 @@ def number_grid(
     decimals: int,
     heavy_tail: bool,
     scale: float | None,
-    spikes: Iterable[float],
-    cuts: Iterable[float],
+    spikes: tuple[float, ...],
+    cuts: tuple[float, ...],
     without_zero: bool = False,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The ends of the cells, and the cells of single values by where they begin.

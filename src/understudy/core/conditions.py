@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Flags
-from understudy.core.bins import as_number, bins_of
+from understudy.core.bins import as_number, bins_of, level_numbers
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.errors import InputError, unknown_name
 
@@ -211,6 +211,9 @@ def _equal(attribute: Attribute, value: str | int | float | bool, text: str) -> 
         if code == attribute.missing_code:
             raise InputError(f"'{text}': ask for missing values with missing({attribute.name}).")
         return (code,)
+    numbers = level_numbers(attribute) or ()
+    if not isinstance(value, str | bool) and value in numbers:  # 22 for the level "22.0"
+        return (numbers.index(value),)
     special = {level_text(code): attribute.bins + place for place, (code, _) in enumerate(attribute.special)}
     if wanted in special:
         return (special[wanted],)
@@ -231,7 +234,10 @@ def _listed(attribute: Attribute) -> str:
 def _ordered(attribute: Attribute, symbol: str, value: str | int | float | bool, text: str) -> Among:
     """The codes below or above a bound: an edge, an ordered level, or a number that cuts through a bin."""
     cut = None
-    if attribute.levels:
+    numbers = level_numbers(attribute)
+    if numbers is not None and not isinstance(value, str | bool):
+        first = sum(number < value or (number == value and symbol in ("<=", ">")) for number in numbers)
+    elif attribute.levels:
         if not attribute.ordered:
             raise InputError(f"'{text}': the levels of '{attribute.name}' have no order; use == or in.")
         texts = [level_text(level) for level in attribute.levels]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.mechanism import Mechanism
+from understudy.core.walsh import CONTRASTS
 from understudy.errors import InputError
 
 CLASSES = "classes"
@@ -33,16 +34,17 @@ class Measurement:
     cells: str = "all"
     """``all``, or ``first``: of a two-cell table with a public total only the first cell was measured, and ``values``
     is that number. ``classes``: they are counts of a public classification of the records, one after the other.
-    ``codes``: they are counts of the ``codes`` that were found."""
+    ``codes``: they are counts of the ``codes`` that were found. ``contrasts``: they are Fourier coefficients, by the
+    masks of each attribute (``core/walsh.py``)."""
     label: str = ""
     """The label of the step in the plan."""
     codes: tuple[str, ...] = ()
     """The codes that were found, if that was asked for."""
 
     def __post_init__(self) -> None:
-        axes = {"all": len(self.margin), "first": 0, CLASSES: 1, CODES: 1}
+        axes = {"all": len(self.margin), "first": 0, CLASSES: 1, CODES: 1, CONTRASTS: len(self.margin)}
         if self.cells not in axes:
-            raise InputError(f"cells ({self.cells!r}) must be 'all', 'first', '{CLASSES}' or '{CODES}'.")
+            raise InputError(f"cells ({self.cells!r}) must be one of {', '.join(axes)}.")
         if self.cells == CODES and len(self.codes) != len(self.values):
             raise InputError("there must be a noisy count for each code that was found.")
         values = np.asarray(self.values, dtype=np.int64)

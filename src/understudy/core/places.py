@@ -52,6 +52,14 @@ class Places:
     """A public number of residents of each place; without it every place counts as one."""
     names: NDArray[np.str_] | None = None
     """What people call the places."""
+    other_areas: Mapping[str, Bytes] = field(default_factory=dict)
+    """Groups of places that people ask for and that need not nest ("zip", "metro"): the id of each place's group, empty
+    for a place in none. No method uses them."""
+    area_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What people call areas, by level and id."""
+    outside: NDArray[np.bool_] | None = None
+    """Homes outside the area that the places describe, such as another state. Nobody works there. A home that is not
+    among the places is at the one whose id it begins with. Its coordinates are rough, and no distance is told of it."""
     fingerprint: str = field(init=False)
     """A hash of everything but the names."""
 
@@ -64,18 +72,21 @@ class Places:
         _check_ids(ids)
         latitude, longitude = (np.asarray(values, dtype=np.float64) for values in (self.latitude, self.longitude))
         _check_coordinates(latitude, longitude, len(ids))
-        areas = {}
-        for level, values in self.areas.items():
-            area = np.asarray(values)
-            if area.dtype.kind != "S" or area.shape != ids.shape:
-                raise InputError(f"areas of level '{level}' need one id for each of the {len(ids):,} places.")
+        areas = {level: _checked_area(level, values, len(ids)) for level, values in self.areas.items()}
+        for level, area in areas.items():
             if (area == b"").any():
                 raise InputError(f"{int((area == b'').sum()):,} place(s) have no area of level '{level}'.")
-            areas[level] = area
+        if twice := sorted(areas.keys() & self.other_areas.keys()):
+            raise InputError(
+                f"'{twice[0]}' is both a level of areas and another grouping; give one of them another name."
+            )
+        others = {level: _checked_area(level, values, len(ids)) for level, values in self.other_areas.items()}
         object.__setattr__(self, "ids", ids)
         object.__setattr__(self, "latitude", latitude)
         object.__setattr__(self, "longitude", longitude)
         object.__setattr__(self, "areas", areas)
+        object.__setattr__(self, "other_areas", others)
+        object.__setattr__(self, "outside", _checked_outside(self.outside, ids))
         object.__setattr__(self, "population", _checked_population(self.population, len(ids)))
         if self.names is not None and np.asarray(self.names).shape != ids.shape:
             raise InputError(f"names need one text for each of the {len(ids):,} places.")
@@ -85,18 +96,20 @@ class Places:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        levels = f"; areas: {', '.join(self.areas)}" if self.areas else ""
+        levels = f"; areas: {', '.join((*self.areas, *self.other_areas))}" if self.areas or self.other_areas else ""
+        if self.outside is not None:
+            levels += f"; {int(self.outside.sum())} outside"
         return f"Places({len(self):,}{levels}{'' if self.population is None else '; with population'})"
 
     @property
     def mass(self) -> Floats:
         """What each place weighs in a gravity model: its residents, or one where that is not known.
 
-        A place without residents keeps a small weight: nothing rules out that somebody moves in.
+        A place without residents keeps a small weight: nothing rules out that somebody moves in. A home outside begins
+        with the weight of all places inside, as it is a whole state or county; what is measured corrects that.
         """
-        if self.population is None:
-            return np.ones(len(self))
-        return np.asarray(self.population + 0.1, dtype=np.float64)
+        mass = np.ones(len(self)) if self.population is None else np.asarray(self.population + 0.1, dtype=np.float64)
+        return mass if self.outside is None else np.where(self.outside, mass[~self.outside].sum(), mass)
 
     def id_texts(self, codes: NDArray[Any]) -> list[str]:
         """The ids of some places as text; ``elsewhere`` for its code.
@@ -160,6 +173,16 @@ class Places:
             raise unknown_name("level of areas", level, self.areas)
         return self.areas[level]
 
+    @property
+    def groupings(self) -> dict[str, Bytes]:
+        """All levels of areas and other groupings by name: whatever a place can be asked by."""
+        return {**self.areas, **self.other_areas}
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which places have coordinates that a distance may be told of."""
+        return np.ones(len(self), dtype=bool) if self.outside is None else ~self.outside
+
     def points(self) -> Floats:
         """Points on a sphere of the earth's size, in miles: straight lines between them are fast distances.
 
@@ -199,6 +222,8 @@ class Places:
         named: list[tuple[str, NDArray[Any] | None]] = [
             ("ids", self.ids), ("latitude", self.latitude), ("longitude", self.longitude),
             *((f"area {level}", values) for level, values in self.areas.items()), ("population", self.population),
+            *((f"group {level}", values) for level, values in self.other_areas.items()),
+            ("outside", None if self.outside is None else self.outside.astype(np.uint8)),
         ]  # fmt: skip
         for name, values in named:
             if values is not None:
@@ -215,6 +240,9 @@ def make_places(
     areas: Mapping[str, Any] | None = None,
     population: Any = None,
     names: Any = None,
+    other_areas: Mapping[str, Any] | None = None,
+    area_names: Mapping[str, Mapping[str, str]] | None = None,
+    outside: Any = None,
 ) -> Places:
     """Places from columns in any order.
 
@@ -237,6 +265,11 @@ def make_places(
         areas={level: sorted_column(as_bytes(v, level), f"level '{level}'") for level, v in (areas or {}).items()},
         population=None if population is None else sorted_column(population, "population"),
         names=None if names is None else sorted_column(np.asarray(names, dtype=np.str_), "names"),
+        other_areas={
+            level: sorted_column(as_bytes(v, level), f"grouping '{level}'") for level, v in (other_areas or {}).items()
+        },
+        area_names=area_names or {},
+        outside=None if outside is None else sorted_column(np.asarray(outside, dtype=bool), "outside"),
     )
 
 
@@ -294,6 +327,31 @@ def _check_coordinates(latitude: Floats, longitude: Floats, count: int) -> None:
             f"{poles:,} place(s) lie at the North Pole, where no direction is east; correct their coordinates or leave "
             "them out."
         )
+
+
+def _checked_area(level: str, values: Any, count: int) -> Bytes:
+    area = np.asarray(values)
+    if area.dtype.kind != "S" or area.shape != (count,):
+        raise InputError(f"areas of level '{level}' need one id for each of the {count:,} places.")
+    return area
+
+
+def _checked_outside(outside: Any, ids: Bytes) -> NDArray[np.bool_] | None:
+    """Marks of places outside, or nothing if there are none."""
+    if outside is None:
+        return None
+    marks = np.asarray(outside, dtype=bool)
+    if marks.shape != ids.shape:
+        raise InputError(f"outside needs one mark for each of the {len(ids):,} places.")
+    if marks.all():
+        raise InputError("all places are marked as outside; somebody must work inside.")
+    if not marks.any():
+        return None
+    if len(np.unique(np.char.str_len(ids[marks]))) > 1:
+        raise InputError(
+            "the ids of places outside must have one length, so that a home begins with the id of one of them only."
+        )
+    return marks
 
 
 def _checked_population(population: Any, count: int) -> NDArray[np.int64] | None:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from understudy.core.bins import bins_of
+from understudy.core.bins import bins_of, level_numbers
 from understudy.core.conditions import Among, Condition, Joined, read_condition, read_name
 from understudy.core.formula import Formula, parse_formula
 from understudy.core.regression_terms import hide_quoted
@@ -352,7 +352,9 @@ def _regression(text: str, schema: Schema, family: str | None, event: Level | No
             family = "linear" if not categories else "ordered" if outcome.ordered else "multinomial"
     if family not in FAMILIES:
         raise unknown_name("family", family, FAMILIES)
-    numeric = not outcome.levels and formula.outcome.function != "C"
+    # Levels that are numbers are an outcome of numbers only where a family of numbers is named.
+    in_numbers = family in ("linear", "poisson") and level_numbers(outcome) is not None
+    numeric = (in_numbers or not outcome.levels) and formula.outcome.function != "C"
     if formula.outcome.function == "bs" or (formula.outcome.detail and not numeric):
         raise InputError(f"'{text}': {formula.outcome} is no outcome.")
     if family in ("linear", "poisson") and not numeric:

@@ -113,6 +113,12 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     >>> read_schema(file).names
     ('sex',)
     """
+    text, where = schema_text(path)
+    return parse_schema(text, where, folder=Path(path).parent)
+
+
+def schema_text(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The text of a schema file, and how messages name it."""
     where = str(as_path(path, "the schema"))
     try:
         content = Path(path).read_bytes()
@@ -123,11 +129,10 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     except (OSError, ValueError) as problem:
         raise InputError(f"schema file {where} cannot be read ({_reason(problem)}).") from None
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig"), where
     except UnicodeDecodeError as problem:
         line = content[: problem.start].count(b"\n") + 1
         raise InputError(f"schema file {where} is not UTF-8 text (line {line}); save it as UTF-8.") from None
-    return parse_schema(text, where, folder=Path(path).parent)
 
 
 def parse_schema(text: str, where: str = "schema", *, folder: Path | None = None) -> Schema:
@@ -137,8 +142,19 @@ def parse_schema(text: str, where: str = "schema", *, folder: Path | None = None
     >>> parse_schema('version = 1\\n[[attribute]]\\nname = "sex"\\nlevels = ["F", "M"]').names
     ('sex',)
     """
+    data = toml_of(text, where)
     try:
-        data = tomllib.loads(text)
+        if "table" in data:
+            raise SchemaError("it describes linked tables ([[table]]); read it with read_linked_schema.")
+        return schema_of(data, folder or Path())
+    except (SchemaError, UnknownNameError) as problem:  # the latter: an impossible combination of unknown attributes
+        raise SchemaError(f"{where}: {problem}") from None
+
+
+def toml_of(text: str, where: str) -> dict[str, Any]:
+    """What TOML text says, or what is wrong with it."""
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
         line = "" if re.search(r"line \d+", str(problem)) else f" (line {len(text.splitlines())})"
         raise SchemaError(f"{where} is not valid TOML: {problem}{line}.") from None
@@ -146,13 +162,10 @@ def parse_schema(text: str, where: str = "schema", *, folder: Path | None = None
         raise SchemaError(f"{where} is not a schema: it holds a number with too many digits.") from None
     except RecursionError:
         raise SchemaError(f"{where} is not a schema: its values are nested too deeply.") from None
-    try:
-        return _schema(data, folder or Path())
-    except (SchemaError, UnknownNameError) as problem:  # the latter: an impossible combination of unknown attributes
-        raise SchemaError(f"{where}: {problem}") from None
 
 
-def _schema(data: Mapping[str, Any], folder: Path) -> Schema:
+def schema_of(data: Mapping[str, Any], folder: Path) -> Schema:
+    """The schema of one table, from what its file says."""
     for key in data:
         if key not in TOP_KEYS:
             raise unknown_name("key", key, TOP_KEYS, error=SchemaError)
@@ -169,7 +182,7 @@ def _schema(data: Mapping[str, Any], folder: Path) -> Schema:
             "review each of them, replace what is not public knowledge, and then remove the line draft = true."
         )
     names: list[str] = []
-    for table in _tables(data, "ignore"):
+    for table in tables_in(data, "ignore"):
         for key in table:
             if key != "columns":
                 raise unknown_name("key of [[ignore]]", key, ["columns"], error=SchemaError)
@@ -179,16 +192,17 @@ def _schema(data: Mapping[str, Any], folder: Path) -> Schema:
         names += columns
     return Schema(
         attributes=tuple(
-            _attribute(table, number, folder) for number, table in enumerate(_tables(data, "attribute"), 1)
+            _attribute(table, number, folder) for number, table in enumerate(tables_in(data, "attribute"), 1)
         ),
         impossible=tuple(
-            Impossible(conditions=_conditions(table, "impossible combination")) for table in _tables(data, "impossible")
+            Impossible(conditions=conditions_of(table, "impossible combination"))
+            for table in tables_in(data, "impossible")
         ),
-        derived=tuple(_derived(table, number) for number, table in enumerate(_tables(data, "derived"), 1)),
-        rules=tuple(_rule(table, number) for number, table in enumerate(_tables(data, "rule"), 1)),
+        derived=tuple(_derived(table, number) for number, table in enumerate(tables_in(data, "derived"), 1)),
+        rules=tuple(_rule(table, number) for number, table in enumerate(tables_in(data, "rule"), 1)),
         ignore=tuple(names),
-        identifiers=tuple(_identifier(table, number) for number, table in enumerate(_tables(data, "identifier"), 1)),
-        workload=tuple(_need(table, number) for number, table in enumerate(_tables(data, "workload"), 1)),
+        identifiers=tuple(_identifier(table, number) for number, table in enumerate(tables_in(data, "identifier"), 1)),
+        workload=tuple(_need(table, number) for number, table in enumerate(tables_in(data, "workload"), 1)),
         file=read_file_format(data["file"]) if "file" in data else None,
         weight=read_weight(data["weight"]) if "weight" in data else None,
         design=read_design(data["design"]) if "design" in data else None,
@@ -250,10 +264,11 @@ def _rule(table: Mapping[str, Any], number: int) -> Rule:
         )
     if not isinstance(otherwise, str | None):
         raise SchemaError(f"{where}: otherwise ({_shown(otherwise)}) must be a text.")
-    return Asked(attributes=tuple(names), conditions=_conditions(conditions, where), otherwise=otherwise)
+    return Asked(attributes=tuple(names), conditions=conditions_of(conditions, where), otherwise=otherwise)
 
 
-def _tables(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+def tables_in(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Every table that a file writes with two pairs of brackets under a key."""
     tables = data.get(key, [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SchemaError(f"write [[{key}]] with two pairs of brackets, once for each.")
@@ -330,7 +345,8 @@ def _code(name: str, text: str, dates: bool) -> Special:
     return number
 
 
-def _conditions(table: Mapping[str, Any], where: str) -> tuple[tuple[str, Condition], ...]:
+def conditions_of(table: Mapping[str, Any], where: str) -> tuple[tuple[str, Condition], ...]:
+    """Conditions on attributes, as pairs of a name and a condition."""
     conditions = []
     for name, value in table.items():
         if isinstance(value, dict):
@@ -380,7 +396,7 @@ def _derived(table: dict[str, Any], number: int) -> Derived:
 def _case(case: object, where: str) -> Case:
     if not isinstance(case, dict) or set(case) != {"when", "value"} or not isinstance(case["when"], dict):
         raise SchemaError(f'{where} must be like {{ when = {{ sex = "F" }}, value = "woman" }}.')
-    return Case(when=_conditions(case["when"], where), value=case["value"])
+    return Case(when=conditions_of(case["when"], where), value=case["value"])
 
 
 def write_schema(schema: Schema) -> str:
@@ -411,66 +427,75 @@ def write_schema(schema: Schema) -> str:
         raise InputError("write_schema needs a Schema.")
     lines = [f"version = {VERSION}"]
     if schema.file is not None:
-        lines += _file_lines(schema.file)
+        lines += file_lines(schema.file)
     for attribute in schema.attributes:
-        lines += ["", "[[attribute]]", f"name = {_toml(attribute.name)}"]
-        if attribute.label:
-            lines.append(f"label = {_toml(attribute.label)}")
-        lines += _bounds_lines(attribute) + _codes_lines(attribute)
-        listed = () if attribute.open and attribute.most_codes else ("levels",)
-        for key in (*listed, "level_labels", "tree", *(() if attribute.open else ("edges",))):
-            if values := getattr(attribute, key):
-                lines.append(f"{key} = {_toml(list(values))}")
-        if attribute.distances:
-            lines.append(f"distances = [{', '.join(_toml(list(row)) for row in attribute.distances)}]")
-        if attribute.special:
-            codes = ((code if isinstance(code, str) else _toml(code), label) for code, label in attribute.special)
-            lines.append(f"special = {{ {', '.join(f'{_key(code)} = {_toml(label)}' for code, label in codes)} }}")
-        lines += [
-            f"{key} = true" for key in ("integer", "missing", "ordered", "always_measure") if getattr(attribute, key)
-        ]
-        if attribute.outside != "error":
-            lines.append(f"outside = {_toml(attribute.outside)}")
-        if attribute.decimals is not None:
-            lines.append(f"decimals = {attribute.decimals}")
-        if attribute.density != "uniform":
-            lines.append(f"density = {_toml(attribute.density)}")
+        lines += ["", "[[attribute]]", *attribute_lines(attribute)]
     for derived in schema.derived:
         lines += ["", "[[derived]]", *_derived_lines(derived)]
     for rule in schema.impossible:
-        lines += ["", "[[impossible]]"]
-        lines += [f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
+        lines += ["", "[[impossible]]", *condition_lines(rule)]
     for one in schema.rules:
-        lines += ["", "[[rule]]", *_rule_lines(one)]
+        lines += ["", "[[rule]]", *rule_lines(one)]
     for need in schema.workload:
-        lines += ["", "[[workload]]", f"question = {_toml(need)}"]
+        lines += ["", "[[workload]]", f"question = {toml_value(need)}"]
     for identifier in schema.identifiers:
-        lines += ["", "[[identifier]]", f"name = {_toml(identifier.name)}"]
-        lines += [f"fake = {_toml(identifier.fake)}"] if identifier.fake else []
-    lines += survey_lines(schema, _toml, _key)
+        lines += ["", "[[identifier]]", f"name = {toml_value(identifier.name)}"]
+        lines += [f"fake = {toml_value(identifier.fake)}"] if identifier.fake else []
+    lines += survey_lines(schema, toml_value, _key)
     if schema.ignore:
-        lines += ["", "[[ignore]]", f"columns = {_toml(list(schema.ignore))}"]
+        lines += ["", "[[ignore]]", f"columns = {toml_value(list(schema.ignore))}"]
     return "\n".join(lines) + "\n"
 
 
-def _file_lines(file: FileFormat) -> list[str]:
+def attribute_lines(attribute: Attribute) -> list[str]:
+    """The lines of one [[attribute]]."""
+    lines = [f"name = {toml_value(attribute.name)}"]
+    if attribute.label:
+        lines.append(f"label = {toml_value(attribute.label)}")
+    lines += _bounds_lines(attribute) + _codes_lines(attribute)
+    listed = () if attribute.open and attribute.most_codes else ("levels",)
+    for key in (*listed, "level_labels", "tree", *(() if attribute.open else ("edges",))):
+        if values := getattr(attribute, key):
+            lines.append(f"{key} = {toml_value(list(values))}")
+    if attribute.distances:
+        lines.append(f"distances = [{', '.join(toml_value(list(row)) for row in attribute.distances)}]")
+    if attribute.special:
+        codes = ((code if isinstance(code, str) else toml_value(code), label) for code, label in attribute.special)
+        lines.append(f"special = {{ {', '.join(f'{_key(code)} = {toml_value(label)}' for code, label in codes)} }}")
+    lines += [f"{key} = true" for key in ("integer", "missing", "ordered", "always_measure") if getattr(attribute, key)]
+    if attribute.outside != "error":
+        lines.append(f"outside = {toml_value(attribute.outside)}")
+    if attribute.decimals is not None:
+        lines.append(f"decimals = {attribute.decimals}")
+    if attribute.density != "uniform":
+        lines.append(f"density = {toml_value(attribute.density)}")
+    return lines
+
+
+def condition_lines(rule: Impossible) -> list[str]:
+    """The lines of one [[impossible]]."""
+    return [f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions]
+
+
+def file_lines(file: FileFormat) -> list[str]:
+    """The lines of [file]."""
     lines = ["", "[file]"]
     for key in ("delimiter", "encoding", "decimal", "thousands", "dates"):
         if (value := getattr(file, key)) != getattr(_USUAL, key):
-            lines.append(f"{key} = {_toml(value)}")
+            lines.append(f"{key} = {toml_value(value)}")
     if file.missing_values:
-        lines.append(f"missing_values = {_toml(list(file.missing_values))}")
+        lines.append(f"missing_values = {toml_value(list(file.missing_values))}")
     lines += [f"{key} = true" for key in ("trim", "ignore_case") if getattr(file, key)]
     for name, column in file.columns:
         lines += ["", f"[file.columns.{_key(name)}]"]
         if column.missing_values:
-            lines.append(f"missing_values = {_toml(list(column.missing_values))}")
+            lines.append(f"missing_values = {toml_value(list(column.missing_values))}")
         if column.spellings:
-            pairs = (f"{_key(text)} = {_toml(level)}" for text, level in column.spellings)
+            pairs = (f"{_key(text)} = {toml_value(level)}" for text, level in column.spellings)
             lines.append(f"spellings = {{ {', '.join(pairs)} }}")
         for key in ("decimal", "thousands", "dates"):
             if (value := getattr(column, key)) is not None:
-                lines.append(f"{key} = {_toml(value)}")
+                lines.append(f"{key} = {toml_value(value)}")
     return lines
 
 
@@ -480,79 +505,81 @@ _USUAL = FileFormat()
 def _bounds_lines(attribute: Attribute) -> list[str]:
     if not attribute.bounds:
         return []
-    lines = [f"bounds = {_toml(list(attribute.bounds))}"]
+    lines = [f"bounds = {toml_value(list(attribute.bounds))}"]
     lines += [f"{key} = true" for key in ("heavy_tail", "found") if getattr(attribute, key)]
     if attribute.scale is not None:
-        lines.append(f"scale = {_toml(attribute.scale)}")
+        lines.append(f"scale = {toml_value(attribute.scale)}")
     if attribute.measured_in:
-        lines.append(f"measured_in = {_toml(attribute.measured_in)}")
+        lines.append(f"measured_in = {toml_value(attribute.measured_in)}")
     for key in ("spikes", "cuts"):
         if values := getattr(attribute, key):
-            lines.append(f"{key} = {_toml(list(values))}")
+            lines.append(f"{key} = {toml_value(list(values))}")
     if attribute.inside:
-        lines.append(f"inside = {_toml([list(pair) for pair in attribute.inside])}")
+        lines.append(f"inside = {toml_value([list(pair) for pair in attribute.inside])}")
     return lines
 
 
 def _codes_lines(attribute: Attribute) -> list[str]:
     if not attribute.most_codes:
         return []
-    lines = ["found = true"] if attribute.found else [f"levels = {_toml(DISCOVER)}"]
+    lines = ["found = true"] if attribute.found else [f"levels = {toml_value(DISCOVER)}"]
     lines += [f"{key} = {getattr(attribute, key)}" for key in ("most_codes", "longest_code")]
-    lines += [f"{key} = {_toml(list(v))}" for key in ("prefixes", "among", "parents") if (v := getattr(attribute, key))]
+    for key in ("prefixes", "among", "parents"):
+        lines += [f"{key} = {toml_value(list(values))}"] if (values := getattr(attribute, key)) else []
     return lines
 
 
 def _derived_lines(derived: Derived) -> list[str]:
-    lines = [f"name = {_toml(derived.name)}"]
+    lines = [f"name = {toml_value(derived.name)}"]
     if derived.label:
-        lines.append(f"label = {_toml(derived.label)}")
-    lines += [f"from = {_toml(list(derived.sources))}", f"function = {_toml(derived.function)}"]
-    lines += [f"{key} = {_toml(list(values))}" for key in ("edges", "levels") if (values := getattr(derived, key))]
+        lines.append(f"label = {toml_value(derived.label)}")
+    lines += [f"from = {toml_value(list(derived.sources))}", f"function = {toml_value(derived.function)}"]
+    lines += [f"{key} = {toml_value(list(values))}" for key in ("edges", "levels") if (values := getattr(derived, key))]
     if derived.mapping:
-        pairs = (f"{_key(text)} = {_toml(level)}" for text, level in derived.mapping)
+        pairs = (f"{_key(text)} = {toml_value(level)}" for text, level in derived.mapping)
         lines.append(f"map = {{ {', '.join(pairs)} }}")
     if derived.cases:
         lines.append("cases = [")
         for case in derived.cases:
             when = ", ".join(f"{_key(name)} = {_condition(condition)}" for name, condition in case.when)
-            lines.append(f"    {{ when = {{ {when} }}, value = {_toml(case.value)} }},")
+            lines.append(f"    {{ when = {{ {when} }}, value = {toml_value(case.value)} }},")
         lines.append("]")
     if derived.default is not None:
-        lines.append(f"default = {_toml(derived.default)}")
+        lines.append(f"default = {toml_value(derived.default)}")
     return lines
 
 
-def _rule_lines(rule: Rule) -> list[str]:
+def rule_lines(rule: Rule) -> list[str]:
+    """The lines of one [[rule]]."""
     if isinstance(rule, Order):
-        return [f"order = {_toml(list(rule.attributes))}"]
+        return [f"order = {toml_value(list(rule.attributes))}"]
     if isinstance(rule, Ratio):
         limits = {"at_least": rule.at_least, "at_most": rule.at_most}
-        told = [f"{word} = {_toml(limit)}" for word, limit in limits.items() if limit is not None]
-        return [f"ratio = {_toml(list(rule.attributes))}", *told]
+        told = [f"{word} = {toml_value(limit)}" for word, limit in limits.items() if limit is not None]
+        return [f"ratio = {toml_value(list(rule.attributes))}", *told]
     met = ", ".join(f"{_key(name)} = {_condition(condition)}" for name, condition in rule.conditions)
-    lines = [f"asked = {_toml(list(rule.attributes))}", f"asked_if = {{ {met} }}"]
-    return lines if rule.otherwise is None else [*lines, f"otherwise = {_toml(rule.otherwise)}"]
+    lines = [f"asked = {toml_value(list(rule.attributes))}", f"asked_if = {{ {met} }}"]
+    return lines if rule.otherwise is None else [*lines, f"otherwise = {toml_value(rule.otherwise)}"]
 
 
 def _condition(condition: Condition) -> str:
     bounds = {"below": condition.below, "above": condition.above}
-    parts = [f"{word} = {_toml(bound)}" for word, bound in bounds.items() if bound is not None]
+    parts = [f"{word} = {toml_value(bound)}" for word, bound in bounds.items() if bound is not None]
     if not parts:
-        return _toml(list(condition.levels))
+        return toml_value(list(condition.levels))
     if condition.levels:
-        parts.insert(0, f"levels = {_toml(list(condition.levels))}")
+        parts.insert(0, f"levels = {toml_value(list(condition.levels))}")
     return f"{{ {', '.join(parts)} }}"
 
 
 def _key(text: str) -> str:
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _toml(text)
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else toml_value(text)
 
 
-def _toml(value: Level | Edge | list[Any]) -> str:
+def toml_value(value: Level | Edge | list[Any]) -> str:
     """One TOML value. JSON's escapes are a subset of TOML's, save that TOML also wants DEL escaped."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

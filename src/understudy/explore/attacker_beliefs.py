@@ -14,6 +14,7 @@ from typing import Any
 from understudy.auditing.composed_loss import LossDistribution, compose_losses
 from understudy.auditing.exact_audit import audit
 from understudy.auditing.noise_losses import Shift, noise_losses
+from understudy.core.walsh import CONTRASTS
 from understudy.errors import UnderstudyError
 from understudy.explore.rehearsal import prior_of
 from understudy.privacy.mechanisms.dirichlet_law import DirichletMultinomial
@@ -145,7 +146,7 @@ def _from_noise(release: Release, unit: Unit) -> float | None:
     """One record may differ in every attribute, so that it moves every measured table."""
     parts: list[tuple[LossDistribution, int]] = []
     for one in release.measurements:
-        if not isinstance(one.mechanism, Geometric | DiscreteGaussian):
+        if not isinstance(one.mechanism, Geometric | DiscreteGaussian) or one.cells == CONTRASTS:
             return None
         moved = 2 if unit.kind == "replace" and one.cells == "all" and one.margin else 1
         parts.append((noise_losses(one.mechanism, Shift(moved=moved)), 1))

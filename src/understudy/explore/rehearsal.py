@@ -104,6 +104,8 @@ def prior_of(release: Release) -> tuple[float, int] | None:
         return None
     if len({(one["prior"], one["rows"]) for one in mechanisms}) != 1 or len(mechanisms) != release.copies:
         return None  # strata have priors of their own
+    if any("weights" in one for one in mechanisms):
+        return None  # cells have priors of their own
     return float(Fraction(mechanisms[0]["prior"])), int(mechanisms[0]["rows"])
 
 

@@ -61,9 +61,14 @@ def draw(
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
     paint(figure, axes)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # a second layout would move things slightly and change the file
+    _lay_out(figure)
     return Drawing(table=table, figure=figure)
+
+
+def _lay_out(figure: Any) -> None:
+    """The final layout. A second one would move things slightly and change the file."""
+    figure.get_layout_engine().execute(figure)
+    figure.set_layout_engine("none")
 
 
 # How figures look: their colours, their settings, and the canvas that they are drawn on.
@@ -99,8 +104,7 @@ class Canvas:
 
     def finished(self, table: Any) -> Drawing:
         """The drawing of a table, with its final layout."""
-        self.figure.draw_without_rendering()
-        self.figure.set_layout_engine("none")
+        _lay_out(self.figure)
         return Drawing(table=table, figure=self.figure)
 
 

@@ -81,6 +81,9 @@ class Answer:
     """Draws of the posterior, one column for each estimate; ``None`` if there is a formula."""
     axes: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The attributes of a table with their levels, in the order of the estimates; empty for other answers."""
+    parts: tuple[tuple[float, float], ...] = ()
+    """For an answer from a table that joined a release: two standard deviations of each error, of the part that nobody
+    could see when the question was asked, and of the part that was seen."""
 
     @property
     def validity(self) -> str:

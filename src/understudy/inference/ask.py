@@ -22,11 +22,28 @@ from understudy.inference.by_rule import OF_POSTERIOR_DRAWS, by_rule, delta_meth
 from understudy.inference.chosen_tables import Choice, measured_after_choosing, noise_beside_sampling, without_selection
 from understudy.inference.combining import RUBIN, RULES
 from understudy.inference.estimands import Estimand, make_estimand
-from understudy.inference.evidence import Drawn, Evidence, check_prior, is_plain, public_records
+from understudy.inference.evidence import (
+    Drawn,
+    Evidence,
+    check_prior,
+    is_partial,
+    is_plain,
+    public_records,
+    without_coefficients,
+)
+from understudy.inference.joined_tables import (
+    ANY_QUESTION,
+    APART,
+    NEWEST,
+    TOGETHER,
+    Joined,
+    as_first_made,
+    tables_that_joined,
+)
 from understudy.inference.judge import MOST_ROOM, Judged, spread_of_records
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, REFUSED, SELECTION, VALID, worst
 from understudy.inference.noise_aware import NoiseAware, evidence_for, has_posterior_draws
-from understudy.inference.validity import Validity, validity_of
+from understudy.inference.validity import Validity, unproved, validity_of
 from understudy.inference.weighting import (
     GOES_WITH,
     chosen_weight,
@@ -38,7 +55,7 @@ from understudy.inference.weighting import (
 from understudy.inference.weighting import weighted as population_of
 from understudy.inference.without_prior import from_posterior
 from understudy.release.kind import AnyRelease
-from understudy.release.table_release import Release
+from understudy.release.table_release import Release, asked_table
 
 __all__ = ["ask", "delta_method"]
 
@@ -69,8 +86,14 @@ def ask(
     rng: np.random.Generator | None = None,
     shared: dict[object, object] | None = None,
     weighted: bool | str | None = None,
+    use: str = APART,
 ) -> Answer:
-    """Answer a question; see ``understudy.infer``."""
+    """Answer a question; see ``understudy.infer``.
+
+    ``use`` says what to do with tables that joined the release later: never put them together with earlier ones
+    (``apart``), answer from the newest one (``newest``), or use all tables, whoever chose the question (``together``).
+    """
+    release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("infer needs a release; read one with understudy.read_release, or wrap a table.")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
@@ -78,13 +101,14 @@ def ask(
     if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int) or not 100 <= draws <= 1_000_000):
         raise InputError(f"draws ({draws!r}) must be a whole number between 100 and 1,000,000.")
     check_prior(prior)
+    release = without_coefficients(release)
     if rule is not None and rule not in (*RULES, RUBIN):
         raise unknown_name("combining rule", rule, (*RULES, RUBIN))
     parsed = parse_question(question, release.schema, family=family, event=event, where=where, by=by)
     rng = np.random.default_rng() if rng is None else rng
     how: dict[str, Any] = {
         "level": level, "draws": draws, "prior": prior, "synthesis": synthesis, "records": records, "rule": rule,
-        "rng": rng, "shared": shared, "weight": chosen_weight(release.schema, weighted),
+        "rng": rng, "shared": shared, "weight": chosen_weight(release, weighted), "use": use,
     }  # fmt: skip
     if parsed.cuts:
         most, least = _answered(release, parsed.settled(most=True), **how), None
@@ -107,6 +131,7 @@ def _answered(
     rng: np.random.Generator,
     shared: dict[object, object] | None,
     weight: str | None,
+    use: str,
 ) -> Answer:
     """The answer to a question whose bounds are all edges; ``weight``: the column of the weight, if it has one."""
     estimand = make_estimand(parsed, release.schema)
@@ -118,10 +143,15 @@ def _answered(
         return by_rule(release, estimand, level=level, synthesis=synthesis, records=records, rule=rule, outside=True)
     if synthesis is not None or records is not None:
         raise InputError("this release states how it was made; leave out synthesis and records.")
-    if is_plain(release):
+    if is_plain(release) or is_partial(release):
         _check_nothing_drawn(prior, draws)
-        known = public_records(release)
-        return by_rule(release, estimand, level=level, synthesis="simple", records=known, rule=rule, outside=False)
+        known, made = public_records(release), "simple" if is_plain(release) else "partial"
+        if made == "partial" and set(release.rows) != {known}:
+            raise UnsupportedError(
+                "rule T_p is for partially synthetic tables with one row for each record; this release is a sample of "
+                "such tables, or its number of records is not public. Synthesize without rows, under unit replace."
+            )
+        return by_rule(release, estimand, level=level, synthesis=made, records=known, rule=rule, outside=False)
     if rule in OF_POSTERIOR_DRAWS and has_posterior_draws(release):
         _check_nothing_drawn(prior, draws)
         known = public_records(release)
@@ -133,7 +163,9 @@ def _answered(
         raise UnsupportedError(f"this question is refused for method '{release.provenance.method}': {allowed.note}.")
     size = draws or _size(estimand)
 
-    def answered(tables: Release, status: Validity, choice: Choice | None = None) -> Answer:
+    def answered(
+        tables: Release, status: Validity, choice: Choice | None = None, later: Joined | None = None
+    ) -> Answer:
         tell("reading the noisy tables", 0, STAGES)
         evidence = evidence_for(tables, estimand, prior=prior, shared=shared)
         tell("drawing from the posterior", 1, STAGES)
@@ -149,13 +181,55 @@ def _answered(
             rng=rng,
             stated_prior=prior is not None,
             choice=choice,
+            later=later,
         )
 
-    if allowed.status == SELECTION:
-        found = _whatever_was_chosen(release, estimand, level, answered)
-        if found is not None:
-            return found
-    return answered(release, allowed)
+    def of_the_release(tables: Release) -> Answer:
+        # An answer that can be no better than model-based is not computed a second time for the sake of its label.
+        if allowed.status == SELECTION and not unproved(parsed) and not estimand.assumed:
+            found = _whatever_was_chosen(tables, estimand, level, answered)
+            if found is not None:
+                return found
+        return answered(tables, allowed)
+
+    if not release.provenance.added:
+        return of_the_release(release)
+    return _grown(release, estimand, level, use, answered=answered, of_the_release=of_the_release)
+
+
+def _grown(
+    release: Release,
+    estimand: Estimand,
+    level: float,
+    use: str,
+    *,
+    answered: Callable[..., Answer],
+    of_the_release: Callable[[Release], Answer],
+) -> Answer:
+    """The answer of a release that tables have joined. Those who asked for them had seen the others.
+
+    The release as it was first made answers, or one table that joined, by itself: whichever is expected to give the
+    narrower interval, by public facts. If neither says anything, all tables do, and the label says on what condition.
+    """
+    joined = tables_that_joined(release, estimand.margin)
+    if use == NEWEST:
+        joined = joined[:1]
+    records = float(public_records(release) or release.rows[0] or 1)
+
+    def noise(tables: Release) -> float:
+        return noise_beside_sampling(tables, estimand, records)
+
+    first = as_first_made(release)
+    ways: list[tuple[float, Joined | None]] = [(one.expected(estimand, level, noise), one) for one in joined]
+    if use == APART or not joined:
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        ways.append((z * sqrt(release.statement.unit.rows_per_unit + noise(first)), None))
+    for _, one in [] if use == TOGETHER else sorted(ways, key=lambda way: way[0]):
+        with suppress(UnsupportedError):  # the other tables may tell more
+            found = of_the_release(first) if one is None else answered(one.tables, Validity(status=VALID), later=one)
+            if {VALID, RANGE} & set(found.labels) or (one is None and not joined):
+                return found
+    return answered(release, Validity(status=SELECTION, note=ANY_QUESTION))
 
 
 def _whatever_was_chosen(
@@ -240,6 +314,7 @@ def _from_draws(
     rng: np.random.Generator,
     stated_prior: bool,
     choice: Choice | None = None,
+    later: Joined | None = None,
 ) -> Answer:
     tell("evaluating the draws", 2, STAGES)
     values = estimand.evaluate(drawn.counts.astype(np.float64) if estimand.of_counts else drawn.shares)
@@ -252,7 +327,7 @@ def _from_draws(
     warnings = [*evidence.warnings, *estimand.losses, *([allowed.note] if allowed.note else [])]
     judged = Judged.begin(estimand.names, found, warnings)
     tell("comparing the answer with the noisy values", 3, STAGES)
-    if not estimand.of_counts and not stated_prior:
+    if not stated_prior and (not estimand.of_counts or estimand.question.kind == "sum"):
         judged.hold_against_noisy_values(estimand, evidence, level, rng)
     if isinstance(evidence, NoiseAware):
         judged.hold_against_tables(estimand, evidence, drawn, level, rng)
@@ -278,6 +353,11 @@ def _from_draws(
     if choice is not None and not estimand.of_counts:  # a choice does not bias numbers of records
         moved = choice.exaggerated(estimand, drawn.shares.mean(axis=0), behind)
         judged.make_room(rows * moved, estimand.bounds)
+    parts: tuple[tuple[float, float], ...] = ()
+    if later is not None:
+        shown = later.seen(estimand, drawn.shares.mean(axis=0), behind)
+        people = np.zeros(len(estimand.names)) if sampling is None else sampling * sqrt(rows)
+        parts = judged.allow_for_question(people * np.sqrt(shown), level, estimand.bounds)
     judged.lower_all(release, estimand.question, allowed.status)
     information = _worth(estimand, evidence, drawn, judged, sampling)
     if estimand.of_counts:  # a number of people is known as well as their share is
@@ -315,6 +395,7 @@ def _from_draws(
         excluded=share,
         axes=estimand.parts[0].axes if len(estimand.parts) == 1 else (),
         draws=values,
+        parts=parts,
     )
 
 

@@ -13,15 +13,25 @@ from itertools import combinations
 from math import isfinite, sqrt
 from typing import Any
 
+from understudy.core.schema import Schema
 from understudy.core.workload import quoted
 from understudy.errors import InputError, MissingExtraError, UnsupportedError, unknown_name
 from understudy.inference.chosen_tables import fixed_beforehand, joined, tables_after_choosing
-from understudy.inference.evidence import is_plain, nothing_known, possible_cells, public_records
+from understudy.inference.evidence import (
+    is_partial,
+    is_plain,
+    nothing_known,
+    possible_cells,
+    public_records,
+    whole_prior,
+    without_coefficients,
+)
+from understudy.inference.joined_tables import as_first_made, tables_that_joined
 from understudy.inference.labels import LABELS, RANGE, REFUSED, SELECTION, VALID
 from understudy.inference.noise_aware import estimated_records
 from understudy.inference.validity import validity_of
 from understudy.release.kind import AnyRelease
-from understudy.release.table_release import Release
+from understudy.release.table_release import Release, asked_table
 
 Z = 1.96
 SHOWN = 40
@@ -155,8 +165,10 @@ class Askables:
 
 def askable(release: AnyRelease, *names: str) -> Askables:
     """What a release can be asked; see ``understudy.questions``."""
+    release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("questions needs a release; read one with understudy.read_release.")
+    release = without_coefficients(release)
     schema = release.schema
     for name in names:
         if name not in schema.names:
@@ -217,31 +229,30 @@ def _label(release: Release, wanted: Margin, status: str) -> str:
     if status != SELECTION:
         return status
     fixed = any(set(wanted) <= set(one.margin) for one in fixed_beforehand(release))
-    return VALID if fixed or tables_after_choosing(release, wanted) is not None else SELECTION
+    later = tables_that_joined(release, wanted)
+    return VALID if fixed or later or tables_after_choosing(as_first_made(release), wanted) is not None else SELECTION
 
 
 def _width(release: Release, wanted: Margin) -> float | None:
     """Half the interval of the share of one cell of a table, with noise and the sampling of people."""
     records = public_records(release)
     schema = release.schema
-    share = 1 / max(int((possible_cells(schema, wanted) > 0).sum()), 2)
+    share = 1 / max(_possible(schema, wanted), 2)
     chance = share * (1 - share)
     if release.provenance.draws:
         if not records:
             return None
-        if is_plain(release):
+        if is_plain(release) or is_partial(release):
             return Z * sqrt(chance * (1 / records + 1 / sum(release.rows)))
-        from understudy.core.exact_numbers import from_text
-
         copies = [draw["mechanisms"][0] for draw in release.provenance.draws]
         noise = 0.0
         for law, rows in zip(copies, release.rows, strict=True):
-            whole = float(from_text(law["prior"], "prior")) * schema.cells()
+            whole = whole_prior(law, schema)
             noise += chance * (1 / max(rows, 1) + 1 / (whole + records)) * ((whole + records) / records) ** 2
         return Z * sqrt(noise / len(copies) ** 2 + chance / records)
     people = float(records) if records else estimated_records(release)
     precision = 0.0
-    cells = int((possible_cells(schema, wanted) > 0).sum())
+    cells = _possible(schema, wanted)
     for one in release.measurements:
         variance = float(one.mechanism.variance)
         if one.margin and set(wanted) <= set(one.margin) and variance > 0:
@@ -249,3 +260,11 @@ def _width(release: Release, wanted: Margin) -> float | None:
     noise = 1 / precision if precision else 0.0
     found = Z * sqrt(noise / people**2 + chance / people) if people > 0 else float("inf")
     return found if isfinite(found) else None
+
+
+def _possible(schema: Schema, margin: tuple[str, ...]) -> int:
+    """How many cells of a margin rules allow; rules that reach far beyond it count only inside it."""
+    try:
+        return int((possible_cells(schema, margin) > 0).sum())
+    except UnsupportedError:
+        return int(schema.allowed(margin).sum())

@@ -13,7 +13,7 @@ from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.inference.answer import Answer
 from understudy.inference.combining import RUBIN, check_rule, combine, coverage_of_rule
 from understudy.inference.estimands import FIRST, Estimand
-from understudy.inference.evidence import nothing_known, public_records
+from understudy.inference.evidence import nothing_known, public_records, whole_prior
 from understudy.inference.labels import MODEL, REFUSED
 from understudy.inference.noise_aware import (
     estimated_records,
@@ -125,6 +125,10 @@ def by_rule(
     if estimand.of_counts and chosen.startswith("T_s"):
         # A count is of the records themselves, not of the population they are a sample of.
         combined = replace(combined, variance=combined.variance - kappa * combined.within)
+    if estimand.of_counts and chosen == "T_p":
+        # For the same reason. What is left is the difference between copies, with its own degrees of freedom.
+        left, freedom = combined.variance - combined.within, np.full_like(combined.freedom, release.copies - 1)
+        combined = replace(combined, variance=left, freedom=freedom)
     low, high = np.clip(combined.interval(level), *estimand.bounds)
     value = combined.value
     if estimand.whole:
@@ -287,9 +291,7 @@ def why_not(release: Release, rule: str, rng: np.random.Generator) -> str:
     share = 0.25
     if provenance.draws:
         law = provenance.draws[0]["mechanisms"][0]
-        from understudy.core.exact_numbers import from_text
-
-        alpha = float(from_text(law["prior"], "prior")) * release.schema.cells() / 2
+        alpha = whole_prior(law, release.schema) / 2
         kind, settings = "Dirichlet draws pulled towards the prior", {"alpha": (alpha, alpha)}
     else:
         noise = max(release.measurements, key=lambda one: one.values.size)

@@ -36,14 +36,15 @@ from understudy.synth.shared.method import synthesizers
 def fixed_beforehand(release: Release) -> tuple[Measurement, ...]:
     """The measurements that an adaptive plan names beforehand; none for a plan that is not adaptive.
 
-    A table that joined the release later was named by its own plan before it was measured, so it counts too.
+    A table that joined the release later is not among them: whoever asked for it had seen the others
+    (``joined_tables``).
     """
     plan = release.provenance.plan
     if plan is None or not plan.adaptive:
         return ()
     named = {
         (step.label, step.margin)
-        for step in (*plan.steps, *(step for one in release.provenance.added for step in one.plan.steps))
+        for step in plan.steps
         if step.action == "measure" and step.repeats == 1 and (step.margin or step.cells)
     }
     return tuple(one for one in release.measurements if (one.label, one.margin) in named)
@@ -114,13 +115,13 @@ class Choice:
 
     def exaggerated(self, estimand: Estimand, shares: Floats, records: float) -> Floats:
         """The most by which the choice can have moved each quantity, through the sample of people."""
-        if len(estimand.margin) == 1 and self._measures_every_attribute:
+        if len(estimand.margin) == 1 and self.measures_every_attribute:
             return np.zeros(len(estimand.names))  # measured whatever was chosen
         slopes = influence(estimand, shares)
         centred = slopes - shares @ slopes
         spread = np.sqrt(shares @ centred**2)
         pulls = self._pulls(estimand, centred / np.maximum(spread, np.finfo(float).tiny), records)
-        moved = sum((_steepest(event, pulls) * repeats for event, repeats in self._looks()), np.zeros(len(spread)))
+        moved = sum((_steepest(event, pulls) * repeats for event, repeats in self.looks()), np.zeros(len(spread)))
         return np.asarray(np.sqrt(moved) * spread / sqrt(max(records, 1.0)))
 
     def expected(self, estimand: Estimand, records: float) -> float:
@@ -128,7 +129,7 @@ class Choice:
 
         For an answer with several quantities it is the median. Infinite if a quantity has no slope at that point.
         """
-        if len(estimand.margin) == 1 and self._measures_every_attribute:
+        if len(estimand.margin) == 1 and self.measures_every_attribute:
             return 0.0
         schema = self.release.schema
         allowed = schema.allowed(estimand.margin).reshape(-1)
@@ -146,16 +147,16 @@ class Choice:
             others = tuple(place for place, name in enumerate(estimand.margin) if name not in pair)
             sums = own.sum(axis=others)
             pulls.append(np.abs(sums).reshape(-1, own.shape[-1]).sum(axis=0) * sqrt(records))
-        steep = sum((_steepest(event, np.array(pulls)) * repeats for event, repeats in self._looks()), np.zeros(1))
+        steep = sum((_steepest(event, np.array(pulls)) * repeats for event, repeats in self.looks()), np.zeros(1))
         return float(np.median(np.sqrt(steep)))
 
     @property
-    def _measures_every_attribute(self) -> bool:
+    def measures_every_attribute(self) -> bool:
         """Whether one-way tables are measured after the choice in any case."""
         plan = self.release.provenance.plan
         return plan is not None and any(step.action == "compare" for step in plan.steps)
 
-    def _looks(self) -> Iterator[tuple[Event, int]]:
+    def looks(self) -> Iterator[tuple[Event, int]]:
         plan = self.release.provenance.plan
         for step in () if plan is None else plan.steps:
             if step.action in ("compare", "select"):

@@ -446,6 +446,7 @@ def _regression(
     }
     if atom.event is not None:
         numeric.discard(atom.formula.outcome.name)
+    numeric |= {atom.formula.outcome.name} if atom.kind in ("linear", "poisson") else set()
     for name in numeric:  # a code that is no number cannot be a term
         missing = missing | (usable & (codes[name] >= schema[name].bins))
     usable = keep & ~missing

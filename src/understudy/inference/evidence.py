@@ -8,18 +8,20 @@ noisy counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
+from understudy.core.domain import Domain
 from understudy.core.exact_numbers import from_text
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Mechanism
+from understudy.core.prior_weights import PriorWeights
 from understudy.core.schema import Schema
+from understudy.core.walsh import CONTRASTS
 from understudy.core.workload import quoted
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import Estimand
@@ -108,10 +110,35 @@ def gather(release: Release, estimand: Estimand, *, prior: float | None = None) 
     return _from_measurements(release, estimand, prior)
 
 
+def without_coefficients(release: Release) -> Release:
+    """The release with the noisy tables that are read here: Fourier coefficients are not.
+
+    Raises
+    ------
+    UnsupportedError
+        If nothing else was measured.
+    """
+    tables = tuple(one for one in release.measurements if one.cells != CONTRASTS)
+    if len(tables) == len(release.measurements):
+        return release
+    if not any(one.margin for one in tables):
+        raise UnsupportedError(
+            "this release measured Fourier coefficients, from which no interval is computed here. Name what must be "
+            "answerable when it is made (must), or use a method that measures tables."
+        )
+    return replace(release, measurements=tables)
+
+
 def is_plain(release: Release) -> bool:
     """Whether the tables were drawn from the confidential table itself, without protection."""
     mechanisms = [one["mechanism"] for draw in release.provenance.draws for one in draw["mechanisms"]]
     return bool(mechanisms) and all(name == "plain_multinomial" for name in mechanisms)
+
+
+def is_partial(release: Release) -> bool:
+    """Whether the tables hold real values beside drawn ones, so that rule T_p reads them."""
+    mechanisms = [one["mechanism"] for draw in release.provenance.draws for one in draw["mechanisms"]]
+    return bool(mechanisms) and all(name == "partial" for name in mechanisms)
 
 
 def public_records(release: Release) -> int | None:
@@ -174,8 +201,9 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
             continue
         groups, place = np.unique(labels[inside], return_inverse=True)
         released = np.stack([np.bincount(place, weights=row[inside], minlength=len(groups)) for row in tables])
-        cells = np.bincount(place, weights=possible[inside], minlength=len(groups))
-        alpha = np.stack([float(Fraction(from_text(law["prior"], "prior"))) * cells for law in laws])
+        sizes = [prior_sizes(law, schema, margin, possible) for law in laws]
+        sums = [np.bincount(place, weights=one[inside], minlength=len(groups)) for one in sizes]
+        alpha: Floats = np.stack(sums).astype(np.float64)
         whole = released.astype(np.int64)
 
         def made(g: float, whole: Integers = whole, alpha: Floats = alpha, size: int = size) -> TablePosterior:
@@ -186,6 +214,22 @@ def _from_draws(release: Release, estimand: Estimand, prior: float | None) -> Ev
     if not stratified and len(strata) == 1 and int(released.sum()):
         raw = _raw_of_draws(whole, alpha, records, groups, estimand.groups)
     return Evidence(method=method, groups=estimand.groups, records=records, strata=tuple(strata), raw=raw)
+
+
+def prior_sizes(law: Mapping[str, str], schema: Schema, margin: tuple[str, ...], possible: Integers) -> Floats:
+    """The prior of each cell of a margin, in records: that of all cells of the domain behind it, equal or weighted."""
+    prior = from_text(law["prior"], "prior")
+    if "weights" not in law:
+        return np.asarray(float(prior) * possible, dtype=np.float64)
+    weighted = PriorWeights(text=law["weights"]).over(Domain(schema=schema, margin=schema.names))
+    return np.asarray(float(prior * weighted.part) * weighted.of_margin(margin), dtype=np.float64)
+
+
+def whole_prior(law: Mapping[str, str], schema: Schema) -> float:
+    """The prior of all cells together, in records."""
+    if "weights" not in law:
+        return float(from_text(law["prior"], "prior")) * schema.cells()
+    return float(prior_sizes(law, schema, (), np.ones(1, np.int64)).sum())
 
 
 def _raw_of_draws(released: Integers, alpha: Floats, records: int, places: Integers, groups: int) -> Raw:
@@ -280,10 +324,11 @@ def _from_measurements(release: Release, estimand: Estimand, prior: float | None
     spread = [float(one.mechanism.variance) * int(c.cells.max()) for one, c in zip(usable, collapsed, strict=True)]
     best = int(np.argmin(spread))
     chosen, groups = usable[best], collapsed[best]
+    entering = _measured_again(release, usable, spread, best)
     again = [
         (one, table)
         for place, (one, table) in enumerate(zip(usable, collapsed, strict=True))
-        if place in _measured_again(release, usable, spread, best)
+        if place in entering
         and np.array_equal(table.groups, groups.groups)
         and table.measured.all()
         and groups.measured.all()

@@ -19,6 +19,7 @@ from understudy.inference.by_rule import SEVERAL_ROWS
 from understudy.inference.chosen_tables import joined
 from understudy.inference.estimands import FIRST, Estimand, Part
 from understudy.inference.evidence import FEW_GROUPS, Drawn, Evidence, listed, nearest_question
+from understudy.inference.joined_tables import QUESTIONS, half_width
 from understudy.inference.labels import MODEL, NOT_DETERMINED, RANGE, SELECTION, VALID, worst
 from understudy.inference.noise_aware import MODELLED, Local, NoiseAware, group_matrix, is_share
 from understudy.inference.validity import NOT_SHOWN, unproved
@@ -102,12 +103,17 @@ class Judged:
         )
         inside = 1.0 if evidence.raw is None else float(estimand.inside(evidence.raw.shares[None, :])[0][0])
         inside /= estimand.variability
-        found = settle(found, evidence.raw, estimand.evaluate, estimand.bounds, level=level, rng=rng, inside=inside)
+        quantity: Quantity = estimand.evaluate
+        if estimand.of_counts and evidence.raw is not None:  # a sum over all records, of numbers known by many bins
+            people = evidence.raw.people
+            quantity = lambda shares: np.asarray(people * estimand.evaluate(shares))  # noqa: E731
+        found = settle(found, evidence.raw, quantity, estimand.bounds, level=level, rng=rng, inside=inside)
         self.centre, self.low, self.high, self.spread = found.centre, found.low, found.high, found.spread
         self.alone, self.by_prior = found.alone, found.by_prior
-        few = 0 < self.by_prior.sum() <= MOST_SHARES
-        if few and evidence.raw is not None and is_subgroup_share(estimand):
-            self._not_rejected(estimand, evidence.raw, level, rng)
+        if evidence.raw is not None and is_subgroup_share(estimand):
+            self.by_prior = self.by_prior | hidden_groups(estimand, evidence.raw, level, rng)
+            if 0 < self.by_prior.sum() <= MOST_SHARES:
+                self._not_rejected(estimand, evidence.raw, level, rng)
         self.earned = ~self.by_prior
         self.lower(self.by_prior, MODEL, BY_PRIOR)
 
@@ -120,6 +126,7 @@ class Judged:
         z = NormalDist().inv_cdf((1 + level) / 2)
         self.spread = np.where(which, np.maximum(self.spread, (high - low) / (2 * z)), self.spread)
         self.alone, self.by_prior = self.alone | which, np.zeros_like(which)
+        self.lower(which & (low <= 0) & (high >= 1), RANGE, "noise hides how many people this share is of")
 
     def hold_against_tables(
         self, estimand: Estimand, evidence: NoiseAware, drawn: Drawn, level: float, rng: np.random.Generator
@@ -297,6 +304,30 @@ class Judged:
             f"{float(times[kept].max()):.2f} times as long, to allow for the bias that such a choice can cause"
         )
 
+    def allow_for_question(
+        self, seen: Floats, level: float, bounds: tuple[float, float]
+    ) -> tuple[tuple[float, float], ...]:
+        """Lengthen each interval for a question that was chosen after others had seen part of the sample.
+
+        ``seen``: the standard deviation of that part of the sampling error. Returns the standard deviations of both
+        parts of each error: that which nobody could see, and that which was seen.
+        """
+        spread = np.where(np.isfinite(self.spread), self.spread, 0.0)
+        seen = np.minimum(np.where(np.isfinite(seen), seen, spread), spread)
+        own = np.sqrt(spread**2 - seen**2)
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        moved = np.maximum(half_width(own, seen, level) - z * spread, 0.0)
+        self.low = np.where(moved > 0, np.maximum(self.low - moved, bounds[0]), self.low)
+        self.high = np.where(moved > 0, np.minimum(self.high + moved, bounds[1]), self.high)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            times = np.where(spread > 0, 1 + moved / (z * spread), 1.0)
+        self.spread = self.spread * times
+        self.warnings.append(
+            f"this is from a table that was measured after the question was asked, and it holds for the choice of any "
+            f"of {QUESTIONS} questions: its intervals are up to {float(times.max()):.2f} times as long for that"
+        )
+        return tuple(zip(own.tolist(), seen.tolist(), strict=True))
+
     def lower_all(self, release: Release, question: Question, status: str) -> None:
         """Lower all labels to the best that the method of the release allows."""
         everywhere = np.ones(len(self.names), bool)
@@ -446,6 +477,17 @@ def numerators(part: Part, kind: str) -> list[tuple[Floats, Floats]]:
     return [((among == own).astype(np.float64), one) for own, one in zip(among, eye, strict=True)]
 
 
+def hidden_groups(estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator) -> Flags:
+    """The shares whose subgroup does not stand out from its noise, so that they are no smooth function of anything."""
+    away = raw.deviations(2 * PAIRS, rng)
+    found = np.zeros(len(estimand.names), bool)
+    for part, member, atom in zip(estimand.parts, estimand.members, estimand.question.atoms, strict=True):
+        inside = np.array([one for one, _ in numerators(part, atom.kind)]).T
+        size, moved = raw.shares @ member[:, FIRST:] @ inside, np.abs(away @ member[:, FIRST:] @ inside)
+        found |= size <= np.quantile(moved, level, axis=0, method="weibull")
+    return found
+
+
 def not_rejected(
     estimand: Estimand, raw: Raw, level: float, rng: np.random.Generator, *, which: Flags | None = None
 ) -> tuple[Floats, Floats]:
@@ -473,6 +515,10 @@ def _interval(
     points = np.linspace(0, 1, POINTS)
     a, b = float(shares @ having), float(shares @ inside)
     of_a, of_b = deviations @ having, deviations @ inside
+    # Where the subgroup does not stand out from its noise, what is not rejected is no interval around an estimate: it
+    # can be a small piece of the shares far from the truth. Then every share is left open.
+    if b <= np.quantile(np.abs(of_b), level, method="weibull"):
+        return 0.0, 1.0
     moved = np.abs(of_a[:, None] - points * of_b[:, None])  # (simulations, points)
     spread = np.sqrt(np.mean(moved**2, axis=0))
     reach = np.quantile(moved, level, axis=0, method="weibull")

@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Floats, Integers
-from understudy.errors import InputError, InternalError, UnsupportedError
+from understudy.errors import InputError, UnsupportedError
 
 NATS = 55.0  # what is smaller than exp(-55) of the mode cannot be seen in a sum
 STANDARD_DEVIATIONS = 30
+TOTALS = 20_001  # values of an unknown total that are tried
+FAR = 5.0  # standard deviations between the cells' own sum and the likely total, from which on a tilt is needed
 LARGEST_WORK = 4e9  # complex multiplications of the exact method; beyond it the saddlepoint is used
 
 
@@ -99,11 +101,24 @@ class LatentTable:
         highest = lowest + int(sum((len(c.log) - 1) * int(t) for c, t in zip(self.columns, self._times, strict=True)))
         if self.total is not None and not lowest <= self.total <= highest:
             raise InputError(f"no table with a total of {self.total:,} can have led to this release.")
-        self.tilt = 0.0 if self.total is None else solve_tilt(self.columns, self._times, self.total)
+        wanted = self._likely_total(lowest, highest) if self.total is None else self.total
+        self.tilt = 0.0 if wanted is None else solve_tilt(self.columns, self._times, wanted)
         self._laws = tuple(tilted(column, self.tilt) for column in self.columns)
         self._width = self._length()
         self.method = "exact" if 4 * self._width * len(self.columns) <= LARGEST_WORK else "saddlepoint"
         self._log_evidence = self._evidence()
+
+    def _likely_total(self, lowest: int, highest: int) -> int | None:
+        """Where the sum of all cells probably is, if what is known of the total is far from what the cells say; else
+        None. Without a tilt, such a sum would lie where its law is rounding noise."""
+        laws = [tilted(column, 0.0) for column in self.columns]
+        mean = sum(law.mean * int(t) for law, t in zip(laws, self._times, strict=True))
+        variance = sum(law.variance * int(t) for law, t in zip(laws, self._times, strict=True))
+        if self.total_log is None or variance <= 0:
+            return None
+        totals = np.unique(np.linspace(lowest, highest, TOTALS).astype(np.int64))
+        best = int(totals[np.argmax(self.total_log(totals) - (totals - mean) ** 2 / (2 * variance))])
+        return best if abs(best - mean) > FAR * math.sqrt(variance) else None
 
     @property
     def cells(self) -> int:
@@ -152,9 +167,10 @@ class LatentTable:
         return self._log_scale() + math.log(at)
 
     def _total_log(self, totals: Integers) -> Floats:
+        """The log of what is known of the total, as a factor of the tilted law of the sum."""
         if self.total_log is None:
             raise InputError("this table has a known total.")
-        return self.total_log(totals)
+        return np.asarray(self.total_log(totals) - self.tilt * totals)
 
     def _offset(self) -> int:
         return int(sum(law.start * int(t) for law, t in zip(self._laws, self._times, strict=True)))
@@ -455,7 +471,11 @@ def _split_by_law(sums: Integers, narrow: _Node, wide: _Node, rng: np.random.Gen
         inside = (rest >= 0) & (rest < len(wide.law))
         cumulative = np.cumsum(np.where(inside, narrow.law * wide.law[np.where(inside, rest, 0)], 0.0), axis=1)
         if (cumulative[:, -1] <= 0).any():
-            raise InternalError("a sum was drawn that its parts cannot have.")
+            # Only the noisy total asks for such a sum: it is where the law of the table's sum is rounding noise.
+            raise UnsupportedError(
+                "the noisy table and the noisy number of people are too far apart to be brought together: noise on so "
+                "many cells hides how many people there are. Ask about fewer or larger groups."
+            )
         chosen = order[ends[first - 1] if first else 0 : ends[first + len(some) - 1]]
         rows = which[chosen] - first
         # One search in all laws: each is moved to a unit interval of its own.

@@ -24,11 +24,11 @@ from understudy.inference.agreement import Disagreement, disagreements
 from understudy.inference.answer import Answer, WaldTest
 from understudy.inference.ask import ask
 from understudy.inference.estimands import FIRST, Estimand, make_estimand
-from understudy.inference.evidence import gather, is_plain, public_records
+from understudy.inference.evidence import gather, is_partial, is_plain, public_records
 from understudy.inference.noise_aware import MODELLED, beyond_tables, group_matrix, local_model
 from understudy.inference.regression import is_category
 from understudy.release.kind import AnyRelease
-from understudy.release.table_release import Release
+from understudy.release.table_release import Release, asked_table
 
 DRAWS = 2000
 NEGLIGIBLE = 1e-6  # relative to a residual, or to the largest eigenvalue: smaller is zero by construction
@@ -136,9 +136,10 @@ def check_model(
     >>> check.family, check.supported
     ('logit', True)
     """
+    release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("check_model needs a release; read one with understudy.read_release.")
-    if is_plain(release) or not (release.measurements or release.provenance.draws):
+    if is_plain(release) or is_partial(release) or not (release.measurements or release.provenance.draws):
         raise UnsupportedError("this release states no noise, so there is nothing to hold a model against.")
     question = parse_question(model, release.schema, family=family, event=event, where=where)
     estimand = make_estimand(question, release.schema)
@@ -292,6 +293,7 @@ def compare_models(
     rng: np.random.Generator | None,
 ) -> ModelComparison:
     """The joint test of the terms that only the larger model has; see ``understudy.compare_models``."""
+    release = asked_table(release)
     if not isinstance(release, Release):
         raise InputError("compare_models needs a release; read one with understudy.read_release.")
     asked = [

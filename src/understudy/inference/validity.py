@@ -26,7 +26,7 @@ NOTES = {
     REFUSED: "its rows are not drawn from anything it states, so no rule of inference fits",
 }
 # Kinds whose coverage the proving ground has not shown yet: their answers are called no better than model-based.
-UNPROVED = ("sum", "std", "variance", "gini", "poverty_rate", "correlation", "ratio", "probit")
+UNPROVED = ("sum", "std", "variance", "gini", "poverty_rate", "correlation")
 NOT_SHOWN = "how often intervals of this kind of question hold the truth has not been shown yet"
 NUMBERS = "model-based where a numeric attribute enters by bins wider than one value"
 # What the kind of a question allows at most, and why.

@@ -29,6 +29,7 @@ GOES_WITH = (
     "half a standard error"
 )
 LEAST_SHARE = 0.1  # of an equal share of the rows: an empty bin has no slope of its own
+LEAST_NUMBER = 1e-9  # of people in a row that has none: a score of 0 would divide by 0
 LEAST_SCORE = 0.25  # of the mean weight of a bin: the correction for trends inside bins makes no score smaller
 # Kinds of questions whose weighted intervals were shown to cover, about one attribute (docs/benchmarks.md).
 SHOWN = ("proportion", "count")
@@ -60,6 +61,7 @@ class Weighting:
     records: float
     population: float | None  # as declared
     sums_to_sample: bool
+    about: str = "the population"  # whom the answer is about
     bin_of_group: Integers | None = None  # for each group of a weighted question, the bin of its weight
 
     def factor(self, schema: Schema, names: tuple[str, ...], rows: int) -> tuple[float, str | None]:
@@ -78,13 +80,18 @@ class Weighting:
         return self.within * effect * (1 - fraction), untold
 
 
-def chosen_weight(schema: Schema, weighted: bool | str | None) -> str | None:
-    """The column of the weight that a question uses; ``None``: it is about the sample."""
+def chosen_weight(release: Release, weighted: bool | str | None) -> str | None:
+    """The weight that a question uses, by its column or by the kind of people a row stands for; ``None``: it is about
+    the rows."""
+    schema = release.schema
+    if isinstance(weighted, str) and weighted in release.numbers:
+        return weighted
     if weighted is None:
         return schema.weight.column if schema.weight is not None else None
     if isinstance(weighted, str):
         if weighted not in schema.weights:
-            raise unknown_name("weight", weighted, schema.weights or ("none: the schema declares no [weight]",))
+            known = (*schema.weights, *release.numbers)
+            raise unknown_name("weight", weighted, known or ("none: the schema declares no [weight]",))
         return weighted
     if not isinstance(weighted, bool):
         raise InputError(f"weighted ({weighted!r}) must be true, false or the column of a weight.")
@@ -95,6 +102,8 @@ def chosen_weight(schema: Schema, weighted: bool | str | None) -> str | None:
 
 def weighting_of(release: Release, column: str) -> Weighting:
     """Scores from public facts and noisy counts alone."""
+    if column in release.numbers:
+        return _by_numbers(release, column)
     schema = release.schema
     bins, shares, records = bins_of(schema[column]), _shares(release, column), _records(release)
     scores, mean, second = scores_of(bins, shares)
@@ -115,6 +124,27 @@ def weighting_of(release: Release, column: str) -> Weighting:
         records=records,
         population=population,
         sums_to_sample=weight.sums_to == "sample",
+    )
+
+
+def _by_numbers(release: Release, kind: str) -> Weighting:
+    """Every row counts as often as it has people of a kind: scores are public whole numbers, so nothing is assumed."""
+    column, numbers = release.numbers[kind]
+    shares = _shares(release, column)
+    counts = np.maximum(np.array(numbers, np.float64), LEAST_NUMBER)
+    mean = float(shares @ counts)
+    scores = counts / mean
+    return Weighting(
+        column=column,
+        scores=scores,
+        plain=scores,
+        mean=mean,
+        spread=float(shares @ scores**2),
+        within=1.0,
+        records=_records(release),
+        population=None,
+        sums_to_sample=False,
+        about=f"every {kind}, and not about every household",
     )
 
 
@@ -269,7 +299,7 @@ def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     """What to beware of in a weighted answer, and why it is no better than model-based, if it is not."""
     weighting = estimand.weighting
     assert weighting is not None  # noqa: S101 - the caller looked
-    said = [f"weighted by {weighting.column}: the answer is about the population"]
+    said = [f"weighted by {weighting.column}: the answer is about {weighting.about}"]
     if schema.design is not None and schema.design.sampling_strata:
         said.append(NO_STRATA)
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}

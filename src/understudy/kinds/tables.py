@@ -24,10 +24,11 @@ from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema, read_schema, write_schema
 from understudy.core.survey_design import OTHERS_FIXED, check_unit
 from understudy.core.table import CodedTable
+from understudy.core.walsh import CONTRASTS, masks_of
 from understudy.engines.opening import open_source
 from understudy.engines.reading.decode import decode
 from understudy.engines.reading.encode import encode_table
-from understudy.errors import BudgetError, InputError, RowsLeftOutWarning, UnderstudyError
+from understudy.errors import BudgetError, InputError, RowsLeftOutWarning, UnderstudyError, unknown_name
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
 from understudy.privacy.gate.table_draws import strata_domains
@@ -41,6 +42,7 @@ from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sens
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.checks import events_add_up, measurements_are_charged, plan_covers
 from understudy.release.csv_file import write_csv
+from understudy.release.export import WRITERS, Opened, export_table
 from understudy.release.folder import (
     CODEBOOK,
     FINDING,
@@ -272,6 +274,8 @@ class Tables:
             raise InputError(f"the code book in {path} says something else than its schema.")
 
         def shape_of(margin: tuple[str, ...], cells: str, _: int) -> tuple[int, ...]:
+            if cells == CONTRASTS:
+                return tuple(masks_of(size) for size in schema.shape(margin))
             return {"all": schema.shape(margin), "first": ()}[cells]
 
         found = pq.read_table(path / FINDING) if FINDING in manifest["files"] else None
@@ -363,6 +367,26 @@ class Tables:
             utility=evaluate_utility(comparison, progress=measuring) if "utility" in asked.parts else Section(),
             risk=evaluate_risk(comparison, progress=attacking) if "risk" in asked.parts else Section(),
         )
+
+    def ask(self, release: Release, question: str, *, level: float, before: Release | None) -> None:  # noqa: ARG002
+        """The questions of tables are those of ``inference``."""
+        if before is not None:
+            raise InputError("before is for releases of commutes; compare tables of people by their answers.")
+
+    def export(self, opened: Opened, asked: Mapping[str, Any]) -> Path:
+        to, population = asked["to"], asked.get("population")
+        if asked.get("by") is not None or asked.get("outlines") is not None:
+            raise InputError("by and outlines are for releases of commutes; leave them out for a table of people.")
+        if to in WRITERS:
+            return export_table(opened, to=to, population=population)
+        from understudy.inference.r_folder import export_for_r
+        from understudy.release.catalogue import NAMES, describe_release
+
+        if to not in ("r", *NAMES):
+            raise unknown_name("format", str(to), (*WRITERS, "r", *NAMES))
+        if population is not None:
+            raise InputError(f"population goes with {', '.join(WRITERS)}; {to} describes the release as it is.")
+        return export_for_r(opened) if to == "r" else describe_release(opened, to=to)
 
     def compared(self, results: Sequence[tuple[str, Release, Evaluation]]) -> dict[str, pa.Table]:
         """``tradeoff`` (utility against epsilon) and, where all were attacked, ``risk_by_epsilon``."""
@@ -483,7 +507,7 @@ def _draws_are_charged(release: Release) -> str:
                     "does not have."
                 )
             mechanism = DirichletDraw.from_json(stated, loss)
-            facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size)
+            facts = TableFacts(unit=row_unit(plan.unit, strata), cells=domain.possible, records=size, domain=domain)
             asked.append((mechanism, facts))
         if asked:
             _require_drawn(release, copy, draw, strata, records)

@@ -170,7 +170,13 @@ class Reduced:
 
 def reduce_tables(effects: Effects, tables: Sequence[NoisyTable], records: int | None) -> Reduced:
     """Generalised least squares of the measured values on what they measure."""
-    cells = np.concatenate([effects.as_functions(effects.rows(table.margin, table.cells)) for table in tables])
+    # Many tables show the same sums of the model's cells; each is expressed by the effects once, all in one solution.
+    keys = [(table.margin, table.cells.tobytes()) for table in tables]
+    first = dict(zip(keys, tables, strict=True))
+    rows = effects.as_functions(np.concatenate([effects.rows(one.margin, one.cells) for one in first.values()]))
+    ends = np.cumsum([len(one.cells) for one in first.values()])
+    found = dict(zip(first, np.split(rows, ends[:-1]), strict=True))
+    cells = np.concatenate([found[key] for key in keys])
     values = np.concatenate([table.values for table in tables])
     variances = np.concatenate([table.variances for table in tables])
     excess = np.concatenate([table.excess for table in tables])

@@ -165,7 +165,7 @@ def _smoothed(
     noise = np.concatenate(
         [np.full(len(one), float(variance)) for one, variance in zip(values, variances, strict=True)]
     )
-    rough = _roughness(size)
+    rough, ridge = _roughness(size), 1e-9 * np.eye(size)
     least = 0.05 * max(float(values[-1].sum()), 1.0) / size
     coarse = np.maximum(values[-1], least * np.bincount(levels[-1]))
     curve = np.log((coarse / np.bincount(levels[-1], widths))[levels[-1]])
@@ -179,7 +179,7 @@ def _smoothed(
             heavy = np.maximum(spread, off**2 / ROBUST)
             heavy[cells:] = spread[cells:]
             slope = adds * counts
-            bend = penalty * rough + (slope.T / heavy) @ slope + 1e-9 * np.eye(size)
+            bend = penalty * rough + (slope.T / heavy) @ slope + ridge
             step = _solved(bend, slope.T @ (off / heavy) - penalty * (rough @ curve))
             step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
             curve = np.clip(curve + step, -40.0, 40.0)

@@ -177,21 +177,27 @@ def _change(expected: Floats, pulled: Floats, stiffness: float) -> Floats:
 
     The shift is common to all cells and keeps the number of records. It is found by Newton's method.
     """
+    from scipy.special import wrightomega
+
     possible = expected > 0
+    everywhere = bool(possible.all())  # then nothing has to be left out, which saves half of the passes
     total = float(expected.sum())
-    log = np.log(np.where(possible, expected, 1.0))
+    log = np.log(expected if everywhere else np.where(possible, expected, 1.0))
+    level = log - np.log(stiffness)
     shift, reached = 0.0, np.zeros(expected.shape)
     for _ in range(SHIFTS):
-        reached = np.where(possible, _reached(log, pulled - shift, stiffness), 0.0)
+        reached = stiffness * wrightomega(level + (pulled - shift) / stiffness)  # y + stiffness (log y - log) = pulled
+        if not everywhere:
+            reached = np.where(possible, reached, 0.0)
         over = float(reached.sum()) - total
         bend = float((reached / (reached + stiffness)).sum())
         if abs(over) <= 1e-9 * total or bend <= 0:
             break
         shift += over / bend
     change = np.where(reached > 0, np.log(np.maximum(reached, 1e-300)) - log, -FARTHEST)
-    change = np.clip(change, -FARTHEST, FARTHEST)
+    change = np.minimum(np.maximum(change, -FARTHEST), FARTHEST)
     change = np.where(expected < NOBODY, np.maximum(change, 0.0), change)
-    return np.where(possible, change, 0.0)
+    return change if everywhere else np.where(possible, change, 0.0)
 
 
 def _along(functions: Floats, part: Penalty, slope: Floats) -> Along:
@@ -220,10 +226,3 @@ def _trend_change(share: Floats, change: Floats, along: Along, total: float) -> 
     if largest > TREND_STEP:
         found *= TREND_STEP / largest
     return np.asarray(np.where(share > 0, found.reshape(share.shape), 0.0))
-
-
-def _reached(log: Floats, pulled: Floats, stiffness: float) -> Floats:
-    """The y with y + stiffness (log y - log) = pulled."""
-    from scipy.special import wrightomega
-
-    return np.asarray(stiffness * wrightomega(log - np.log(stiffness) + pulled / stiffness))

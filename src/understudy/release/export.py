@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, TypeGuard, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,14 +22,18 @@ from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.survey_design import calibrated_column
 from understudy.engines.reading.decode import restore_types
 from understudy.engines.reading.statfiles import pyreadstat_module
-from understudy.errors import InputError, MissingExtraError, unknown_name
+from understudy.errors import InputError, MissingExtraError, UnsupportedError
+from understudy.release.checks import verify
 from understudy.release.csv_file import write_csv
-from understudy.release.folder import NO_PERSON, read_release
+from understudy.release.folder import NO_PERSON, build_release
+from understudy.release.kind import AnyRelease, kind_of_release
+from understudy.release.manifest import read_manifest
 from understudy.release.population import population as of_people
 from understudy.release.readme import one_line
-from understudy.release.table_release import Release, require_table
+from understudy.release.table_release import Release
 
 README = "README.txt"
+NOT_VERIFIED = "WARNING: this release did not pass understudy verify. Do not rely on what it promises."
 EMPTY_LEVEL = "(empty text)"  # a value label cannot be empty
 STATA_CODES = 2**31 - 100  # Stata labels whole numbers up to here; the largest ones are its missing values
 # Words of Stata and SPSS that cannot be the name of a variable, in lower case.
@@ -110,67 +114,73 @@ LIMITS = {
 }
 
 
-def export(
-    release: Release | str | os.PathLike[str],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A release that is to be exported, and where the files go."""
+
+    release: Any  # of whatever kind
+    folder: Path
+    source: Path | None  # its folder; None: it was never written
+    verified: bool  # whether it passed every check of ``understudy verify``; one that was never written has none
+
+
+def open_for_export(
+    release: AnyRelease | str | os.PathLike[str],
     *,
     to: str,
-    out: str | os.PathLike[str] | None = None,
-    population: int | None = None,
-) -> Path:
-    """Write a release as files for other programs, into a new folder.
-
-    CSV holds the values as they are and an empty field for missing. Stata and SPSS get codes with value labels: a level
-    that is a whole number is its own code, a text level gets its number in the schema's order (from 1) with the text as
-    label, false and true are 0 and 1. Dates are dates, and missing is the format's own missing value. Names that the
-    format cannot hold are shortened by a rule that README.txt in the folder states with every name it changed.
-
-    Parameters
-    ----------
-    release
-        The release, or its folder.
-    to
-        The format: ``csv``, ``dta`` (Stata) or ``sav`` (SPSS).
-    out
-        The new folder; by default ``RELEASE-csv`` and the like, beside the release.
-    population
-        For a release with weights: write so many rows that stand for equally many people each, without a weight (see
-        ``understudy.population``).
-
-    Returns
-    -------
-    Path
-        Where the folder is.
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such format.
-    InputError
-        If the folder exists or cannot be written, or the format cannot hold the table.
-
-    Examples
-    --------
-    >>> import tempfile, understudy as us
-    >>> from understudy.demo.people import make_people, small_schema
-    >>> table = us.wrap(make_people(50).select(list(small_schema().names)), small_schema())
-    >>> sorted(file.name for file in us.export(table, to="csv", out=tempfile.mkdtemp() + "/csv").iterdir())
-    ['README.txt', 'synthetic_1.csv']
-    """
-    if to not in WRITERS:
-        raise unknown_name("format", str(to), WRITERS)
-    if isinstance(release, Release):
-        found = release
+    out: str | os.PathLike[str] | None,
+    unverified: bool,
+) -> Opened:
+    """The release behind an export. One that does not pass ``verify`` is refused, unless ``unverified`` asks for it."""
+    if not isinstance(release, str | os.PathLike):
+        if kind_of_release(release) is None:
+            raise UnsupportedError(f"export works on releases; this is a {type(release).__name__}.")
         if out is None:
             raise InputError("say where the export goes: out= names a new folder.")
-        folder = Path(out)
+        opened = Opened(release=release, folder=Path(out), source=None, verified=False)
     else:
         place = Path(os.path.abspath(as_path(release, "the release")))
-        found = require_table(read_release(place), "export")
+        manifest = read_manifest(place)
+        failed = [check for check in verify(place) if not check.passed]
+        if failed and not unverified:
+            raise InputError(
+                f"{place} does not pass understudy verify ({failed[0].name}: {failed[0].detail.rstrip('.')}), so it is "
+                "not exported. Get the release again from where it came from; or export it as it is with --unverified, "
+                "and the export says so."
+            )
         folder = place.with_name(f"{place.name}-{to}") if out is None else Path(out)
-    if (inside := release_above(folder)) is not None:
+        opened = Opened(release=build_release(place, manifest), folder=folder, source=place, verified=not failed)
+    if (inside := release_above(opened.folder)) is not None:
         raise InputError(
-            f"{folder} lies in the release {inside}, which holds nothing but its own files; choose another."
+            f"{opened.folder} lies in the release {inside}, which holds nothing but its own files; choose another."
         )
+    return opened
+
+
+def write_export(opened: Opened, fill: Callable[[Path], None]) -> Path:
+    """Let ``fill`` write the files of an export; the folder appears whole or not at all.
+
+    A file of the release that disappears while it is read ends the export with a message, and nothing is left behind.
+    """
+
+    def filled(target: Path) -> None:
+        try:
+            fill(target)
+        except FileNotFoundError as problem:
+            if opened.source is None or opened.source not in Path(problem.filename or "").parents:
+                raise
+            gone = Path(problem.filename).name
+            raise InputError(
+                f"'{gone}' in {opened.source} disappeared while it was exported; nothing was written."
+            ) from None
+
+    publish_folder(opened.folder, filled, private=opened.release.statement.protects_nobody)
+    return opened.folder
+
+
+def export_table(opened: Opened, *, to: str, population: int | None = None) -> Path:
+    """Write a table of people as CSV, Stata or SPSS files into a new folder; see ``understudy.export``."""
+    found = cast(Release, opened.release)
     if population is not None:
         found = of_people(found, rows=population)
     columns = all_attributes(found.schema)
@@ -178,14 +188,15 @@ def export(
     length = LIMITS[to].name if to in LIMITS else 0
     if length:
         names = short_names(list(names), length)
+    checked = opened.verified or opened.source is None
 
     def fill(target: Path) -> None:
         for copy in range(1, found.copies + 1):
             WRITERS[to](found, copy, names, target / f"synthetic_{copy}.{to}")
-        (target / README).write_text(readme_text(found, columns, to=to, names=names, length=length), encoding="utf-8")
+        told = readme_text(found, columns, to=to, names=names, length=length)
+        (target / README).write_text(told if checked else f"{NOT_VERIFIED}\n\n{told}", encoding="utf-8")
 
-    publish_folder(folder, fill, private=found.statement.protects_nobody)
-    return folder
+    return write_export(opened, fill)
 
 
 def all_attributes(schema: Schema) -> tuple[Attribute, ...]:

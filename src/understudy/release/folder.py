@@ -30,7 +30,7 @@ CODEBOOK = "codebook.csv"  # of tables
 FINDING = "finding.parquet"  # where the schema left something open: the noisy counts by which it was found
 NO_PERSON = "SYNTHETIC DATA. NO ROW IS A PERSON."
 SYNTHETIC_MARK = {"description": NO_PERSON}  # in the metadata of every Parquet file with synthetic rows
-TABLE_NAME = re.compile(r"synthetic_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
+TABLE_NAME = re.compile(r"(?:synthetic|households)_([1-9][0-9]{0,3})\.(parquet|csv|part-[0-9]{5,}\.parquet)")
 
 
 # The errors that reading raises if a file does not say what a release says.

@@ -255,6 +255,14 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
         """How useful and how risky it is, against the confidential data."""
         ...
 
+    def ask(self, release: ReleaseT, question: str, *, level: float, before: ReleaseT | None) -> Any:
+        """The answer to a question in the kind's own words; nothing where the questions are those of tables."""
+        ...
+
+    def export(self, opened: Any, asked: Mapping[str, Any]) -> Path:
+        """Writes a release (``release.export.Opened``) for other programs; ``asked`` has ``to`` and its options."""
+        ...
+
     def compared(self, results: Sequence[tuple[str, ReleaseT, Evaluation]]) -> dict[str, pa.Table]:
         """Tables that compare several evaluated releases of the same data by epsilon; none if there are no such."""
         ...

@@ -14,6 +14,7 @@ from understudy.core.exact_numbers import show_up
 from understudy.core.schema import Attribute, Schema, level_text
 from understudy.core.spreadsheet import as_cell
 from understudy.core.survey_design import calibrated_column
+from understudy.core.walsh import CONTRASTS
 from understudy.privacy.promise.definition import ZCDP, ApproxDP, Definition, NonPrivate, ProbabilisticDP, PureDP, Unit
 from understudy.release.table_release import Release
 from understudy.synth.shared.margin_methods import total_of
@@ -74,8 +75,8 @@ print(people.describe(include="all"))
 print(people.groupby({_quoted(release.schema.names[0])}, observed=False).size())
 ```
 
-In R: `people <- arrow::read_parquet("synthetic_1.parquet")`. For Stata, SPSS or as CSV:
-`understudy export . --to dta --out elsewhere/`.
+In R: `understudy export . --to r --out elsewhere/`, then the package understudyr, which also gives valid intervals.
+For Stata, SPSS or as CSV: `understudy export . --to dta --out elsewhere/`.
 
 ## What not to do
 
@@ -151,7 +152,7 @@ def _model_line(release: Release) -> str:
 
 def _conclusions(release: Release, table_rows: Sequence[int], *, posterior: bool) -> str:
     """Which rule in which package; nothing where only exploring is safe."""
-    if not release.measurements:
+    if not any(one.margin and one.cells != CONTRASTS for one in release.measurements):
         return ""
     text = """
 ## Drawing conclusions

@@ -33,7 +33,7 @@ from understudy.models.published_model import Fitted
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.randomness.draws import KeyedStream, TravellingKey
 from understudy.release.csv_file import csv_table
-from understudy.release.folder import hash_file, write_release
+from understudy.release.folder import SYNTHETIC_MARK, hash_file, write_release
 from understudy.release.kind import AnyRelease, WrittenTables
 from understudy.release.table_release import Release, require_table
 from understudy.synth.shared.found_columns import after_finding
@@ -256,7 +256,8 @@ def write_blocks(blocks: Iterator[pa.Table], path: str, csv: str | None = None) 
         for table in blocks:
             plain = csv_table(table) if csv else table
             if not writers:
-                writers.append(pq.ParquetWriter(path, table.schema, compression="zstd"))
+                marked = table.schema.with_metadata({**(table.schema.metadata or {}), **SYNTHETIC_MARK})
+                writers.append(pq.ParquetWriter(path, marked, compression="zstd"))
                 writers += [pyarrow.csv.CSVWriter(csv, plain.schema)] if csv else []
             for writer, form in zip(writers, (table, plain), strict=False):
                 writer.write_table(form)

@@ -7,7 +7,7 @@ wants all of it, and ``batches`` gives it piece by piece, which is how ``verify`
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -134,6 +134,8 @@ class Release:
     """The model the rows were drawn from, where it is public."""
     finding: tuple[Measurement, ...] = field(default=())
     """The noisy counts by which bins were found that the declared schema leaves open."""
+    numbers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    """Where a row stands for several people: for each kind of them a column, and how many there are by its code."""
 
     def __post_init__(self) -> None:
         if not self.tables:
@@ -326,6 +328,12 @@ class Release:
             f"<div><b>Synthetic release</b> by {escape(self.provenance.method)}<ul>{lines}</ul>"
             f"<table><tr>{names}</tr>{cells}</table></div>"
         )
+
+
+def asked_table(release: Any) -> Any:
+    """What questions are put to: a release of tables as it is; of households, one row for each of them."""
+    homes = getattr(release, "homes", None)
+    return homes if isinstance(homes, Release) else release
 
 
 def require_table(release: Any, verb: str) -> Release:

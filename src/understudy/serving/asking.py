@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from statistics import NormalDist
 from typing import Any
 
 from understudy.core.questions import parse_question
@@ -14,6 +13,7 @@ from understudy.errors import InputError
 from understudy.inference.answer import Answer
 from understudy.inference.ask import ask
 from understudy.inference.estimands import Estimand, make_estimand
+from understudy.inference.joined_tables import APART, narrowest_claim, wrong_side
 from understudy.inference.labels import VALID
 from understudy.inference.repeatable import generator_for
 from understudy.privacy.ledger.store import canonical
@@ -62,8 +62,7 @@ class Asked:
         """How wide an interval may be for its claim to be verified: then a verdict is wrong at most ``WRONG`` often."""
         if self.margin is None:
             return None
-        spread = self.margin / NormalDist().inv_cdf(1 - WRONG)
-        return 2 * NormalDist().inv_cdf((1 + self.level) / 2) * spread
+        return 2 * self.margin * narrowest_claim(self.level, WRONG)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Asked:
@@ -91,8 +90,11 @@ class Asked:
         )
         return make_estimand(question.settled(most=True), schema)
 
-    def answered(self, release: Release, *, draws: int | None = None) -> Answer:
-        """The answer from a release. The same question to the same tables always has the same answer."""
+    def answered(self, release: Release, *, draws: int | None = None, use: str = APART) -> Answer:
+        """The answer from a release. The same question to the same tables always has the same answer.
+
+        ``use``: which of the tables that joined the release to use (``understudy.inference.joined_tables``).
+        """
         tables = hashlib.sha256(b"".join(one.values.tobytes() for one in release.measurements)).hexdigest()
         return ask(
             release,
@@ -104,6 +106,7 @@ class Asked:
             level=self.level,
             draws=draws,
             rng=generator_for(self.key, tables),
+            use=use,
         )
 
 
@@ -123,13 +126,19 @@ def verdict(asked: Asked, answer: Answer) -> dict[str, Any] | None:
     """Whether a claim holds, and how often such a verdict is wrong if the truth is at least the margin away from it.
 
     The rule: yes if the estimate is at least what is claimed. With a normal error of standard deviation s, a truth that
-    is m or more on the other side is called wrongly with probability at most Phi(-m / s).
+    is m or more on the other side is called wrongly with probability at most Phi(-m / s), for a claim that was fixed
+    beforehand. The stated probability allows for a claim that was chosen by looking at the release.
     """
     if asked.at_least is None or asked.margin is None:
         return None
     said = {"claim": f"at least {asked.at_least:g}", "margin": asked.margin}
     if len(answer.estimates) != 1 or answer.validity != VALID:
         return {**said, "holds": None, "why": f"a verdict needs one estimate that is valid; this is {answer.validity}"}
-    spread = answer.standard_errors[0]
-    wrong = NormalDist().cdf(-asked.margin / spread) if spread > 0 else 0.0
-    return {**said, "holds": answer.value >= asked.at_least, "wrong_at_most": wrong}
+    return {**said, "holds": answer.value >= asked.at_least, "wrong_at_most": wrong_verdict(asked, answer)}
+
+
+def wrong_verdict(asked: Asked, answer: Answer) -> float:
+    """How often a verdict about one valid estimate is wrong, at most. A claim is made by somebody who has seen the
+    release, so all of the release's own error counts as seen."""
+    own, seen = answer.parts[0] if answer.parts else (0.0, answer.standard_errors[0])
+    return wrong_side(own, seen, asked.margin or 0.0) if max(own, seen) > 0 else 0.0

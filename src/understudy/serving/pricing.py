@@ -1,8 +1,9 @@
 """What a confirmation costs: from public facts alone, for the width of an interval that an analyst wants.
 
-An analyst never names an epsilon. The price is the smallest rho with which the answer from the release and one fresh
-noisy table together is expected to be as narrow as wanted. It is found by rehearsal: the table is filled with what the
-release itself says, the noise is that of the rho in question, and ``infer`` answers. Nothing is drawn from the data.
+An analyst never names an epsilon. The price is the smallest rho with which the answer from one fresh noisy table is
+expected to be as narrow as wanted, longer by what the choice of the question costs. It is found by rehearsal: the table
+is filled with what the release itself says, the noise is that of the rho in question, and ``infer`` answers. Nothing is
+drawn from the data.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.answer import Answer
 from understudy.inference.evidence import public_records
+from understudy.inference.joined_tables import NEWEST
 from understudy.inference.labels import RANGE, VALID
 from understudy.inference.noise_aware import estimated_records
 from understudy.privacy.gate.measurement_steps import measure_step, query_of
@@ -29,7 +31,7 @@ from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.release.growing import add_measurement, require_growing
 from understudy.release.table_release import Release
-from understudy.serving.asking import Asked, finite, width_of
+from understudy.serving.asking import WRONG, Asked, finite, width_of, wrong_verdict
 
 METHOD = "confirm"  # of the plan of a confirmation
 MOST_CELLS = 20_000  # of the table that decides a question
@@ -118,6 +120,8 @@ def price(release: Release, asked: Asked, width: float, *, most: Fraction) -> Pr
     sold = [note for one in release.provenance.added for note in one.plan.notes]
     again = any(float(width_sold) <= width for width_sold in widths_sold(asked, sold))
     enough = now is not None and now.validity in (VALID, RANGE) and width_of(now) <= width
+    if now is not None and enough and asked.margin is not None:
+        enough = len(now.estimates) == 1 and now.validity == VALID and wrong_verdict(asked, now) <= WRONG
     if now is not None and (again or enough):
         return priced(Fraction(0), width_of(now), now.validity)
     if most < LEAST_RHO:
@@ -181,7 +185,8 @@ class _Rehearsed:
         plan = confirmation_plan(self.schema, self.unit, self.margin, rho, label="rehearsed confirmation")
         query = query_of(plan.steps[0])
         table = Measurement(margin=self.margin, values=self.values, mechanism=query.mechanism, label=query.label)
-        return self.asked.answered(add_measurement(self.release, table, plan=plan, ledger=REHEARSED), draws=DRAWS)
+        grown = add_measurement(self.release, table, plan=plan, ledger=REHEARSED)
+        return self.asked.answered(grown, draws=DRAWS, use=NEWEST)
 
 
 def _rounded_up(rho: float, most: Fraction) -> Fraction:

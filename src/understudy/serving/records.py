@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
@@ -13,21 +12,21 @@ from understudy.core.exact_numbers import to_text
 from understudy.core.measurement import Measurement
 from understudy.errors import UnderstudyError
 from understudy.inference.answer import Answer
+from understudy.inference.joined_tables import APART, NEWEST, TOGETHER
 from understudy.privacy.ledger.store import canonical
 from understudy.release.table_release import Release
 from understudy.serving.asking import Asked, verdict, width_of
 from understudy.serving.database.jobs import Job
 
 FORMAT = "understudy confirmation"
-VERSION = 1
+VERSION = 2  # in version 1 `answer` was that of all tables, and `fresh_alone` that of the fresh one
 
 
 def make_record(
     job: Job, *, before: Release, after: Release, fresh: Measurement, number: int, ledger: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The record of a job from public values alone: the answer of all tables, of the release before, and of the fresh
-    table by itself."""
-    alone = replace(after, measurements=(fresh,))
+    """The record of a job from public values alone: the answer of the fresh table, whose noise no choice of a question
+    could follow; that of the release before; and that of all tables, for a question that was fixed beforehand."""
     body: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -35,9 +34,9 @@ def make_record(
         "release": job.release,
         "release_version": number,
         "asked": job.asked.to_json(),
-        "answer": _answer(job.asked, after),
+        "answer": _answer(job.asked, after, use=NEWEST),
         "before": _answer(job.asked, before),
-        "fresh_alone": _answer(job.asked, alone),
+        "all_tables": _answer(job.asked, after, use=TOGETHER),
         "table": list(fresh.margin),
         "noise": fresh.mechanism.to_json(),
         "cost": {"guarantee": "zcdp", "rho": to_text(job.rho)},
@@ -57,10 +56,10 @@ def record_hash(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(body).encode()).hexdigest()
 
 
-def _answer(asked: Asked, release: Release) -> dict[str, Any]:
+def _answer(asked: Asked, release: Release, *, use: str = APART) -> dict[str, Any]:
     """An answer as plain values; a question without one says why. Both follow from public values."""
     try:
-        found: Answer = asked.answered(release)
+        found: Answer = asked.answered(release, use=use)
     except UnderstudyError as problem:
         return {"refused": str(problem)}
     width, held = width_of(found), verdict(asked, found)

@@ -7,11 +7,13 @@ import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from understudy.core.folders import as_path
 from understudy.errors import InputError, unknown_name
 
-DATABASE, DATABASE_FILE = "UNDERSTUDY_DATABASE", "UNDERSTUDY_DATABASE_FILE"
+DATABASE, OPENID_SECRET = "UNDERSTUDY_DATABASE", "UNDERSTUDY_OPENID_SECRET"
+IN_FILE = "_FILE"  # after the name of a variable: the file that holds its value
 URLS = ("postgresql://", "postgres://")
 
 
@@ -27,6 +29,17 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenId:
+    """A provider of OpenID Connect that says who people are."""
+
+    issuer: str
+    client_id: str
+    address: str  # of this server, as browsers see it: the provider sends them back there
+    claim: str = "sub"  # what of the identity is the name of a person here; it must be unique at the provider
+    scope: str = ""  # what is asked for beside openid, if the claim needs it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that the processes of one server share."""
 
@@ -39,6 +52,7 @@ class Settings:
     secure_cookies: bool = True
     requests_per_minute: int = 240
     session_hours: float = 8.0
+    openid: OpenId | None = None
 
     def dataset(self, name: str) -> Dataset:
         for one in self.datasets:
@@ -50,8 +64,9 @@ class Settings:
         return self.folder / text
 
 
-SERVER = {field.name for field in fields(Settings)} - {"folder", "datasets"}
+SERVER = {field.name for field in fields(Settings)} - {"folder", "datasets", "openid"}
 DATASET = {field.name for field in fields(Dataset)}
+OPENID = {field.name for field in fields(OpenId)}
 
 
 def read_settings(file: str | Path) -> Settings:
@@ -69,9 +84,9 @@ def read_settings(file: str | Path) -> Settings:
 
 
 def _settings(document: dict[str, Any], path: Path) -> Settings:
-    unknown = set(document) - {"server", "dataset"}
+    unknown = set(document) - {"server", "dataset", "openid"}
     if unknown:
-        raise InputError(f"{path} has an unknown part '{min(unknown)}'; there are [server] and [[dataset]].")
+        raise InputError(f"{path} has an unknown part '{min(unknown)}'; there are [server], [openid] and [[dataset]].")
     server = document.get("server", {})
     if not isinstance(server, dict):
         raise InputError(f"{path}: [server] must be a table.")
@@ -96,7 +111,38 @@ def _settings(document: dict[str, Any], path: Path) -> Settings:
         "secure_cookies": _flag(server.get("secure_cookies", True), "secure_cookies", path),
     }
     releases = folder / _text(server.get("releases", "releases"), "releases", path)
-    return Settings(folder=folder, releases=releases, datasets=datasets, **values)
+    openid = None if "openid" not in document else _openid(document["openid"], path)
+    return Settings(folder=folder, releases=releases, datasets=datasets, openid=openid, **values)
+
+
+def _openid(given: object, path: Path) -> OpenId:
+    if not isinstance(given, dict):
+        raise InputError(f"{path}: [openid] must be a table.")
+    for name in given:
+        if name not in OPENID:
+            hint = f" The secret is named by {OPENID_SECRET}." if "secret" in name else ""
+            raise InputError(f"{path}: [openid] has no '{name}'; it has {', '.join(sorted(OPENID))}.{hint}")
+    values = {
+        name: _text(given.get(name, ""), f"{name} of [openid]", path) for name in ("issuer", "client_id", "address")
+    }
+    for name in ("issuer", "address"):
+        if not safe_address(values[name]):
+            raise InputError(f"{path}: {name} of [openid] must be an https:// address, or http:// on this machine.")
+    claim = _text(given.get("claim", "sub"), "claim of [openid]", path)
+    scope = _text(given["scope"], "scope of [openid]", path) if "scope" in given else ""
+    return OpenId(**values, claim=claim, scope=scope)
+
+
+def safe_address(text: str) -> bool:
+    """Whether nobody on the way can read or change what goes to an address: HTTPS, or this machine itself."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    return (
+        bool(parts.hostname) and not parts.fragment and (parts.scheme == "https" or (parts.scheme == "http" and local))
+    )
 
 
 def _dataset(given: object, path: Path) -> Dataset:
@@ -135,20 +181,36 @@ def _flag(value: object, what: str, path: Path) -> bool:
 
 def database_target(settings: Settings) -> str:
     """Where the database is: the environment says it, or a file that the environment names."""
-    if DATABASE_FILE in os.environ:
-        file = Path(os.environ[DATABASE_FILE])
-        try:
-            text = file.read_text(encoding="utf-8").strip()
-        except OSError as problem:
-            raise InputError(f"{DATABASE_FILE} names {file}, which cannot be read ({problem.strerror}).") from None
-    else:
-        text = os.environ.get(DATABASE, "").strip()
+    text = _from_environment(DATABASE)
     if not text:
         raise InputError(
             f"no database is named: set {DATABASE} to a file such as server.db or to a postgresql:// address, or "
-            f"{DATABASE_FILE} to a file that holds it."
+            f"{DATABASE}{IN_FILE} to a file that holds it."
         )
     return text if text.startswith(URLS) else str(settings.place(text))
+
+
+def openid_secret() -> str:
+    """The secret that the provider of OpenID Connect gave this server."""
+    text = _from_environment(OPENID_SECRET)
+    if not text:
+        raise InputError(
+            f"[openid] needs the secret of the client: set {OPENID_SECRET}, or {OPENID_SECRET}{IN_FILE} to a file that "
+            "holds it."
+        )
+    return text
+
+
+def _from_environment(name: str) -> str:
+    """A value that is never an argument or a setting: a variable, or the file that another one names."""
+    if name + IN_FILE not in os.environ:
+        return os.environ.get(name, "").strip()
+    file = Path(os.environ[name + IN_FILE])
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        said = getattr(problem, "strerror", None) or "not a text"
+        raise InputError(f"{name}{IN_FILE} names {file}, which cannot be read ({said}).") from None
 
 
 def ledger_target(settings: Settings, dataset: Dataset) -> str:

@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 import understudy as us
-from replaying import commutes, tables
+from replaying import commutes, homes, tables
 from understudy.commutes.shared.flow_method import flow_synthesizers
 from understudy.core.places import DESTINATION
 from understudy.errors import UnderstudyError
+from understudy.households.shared.family_method import family_synthesizers
 from understudy.privacy.exact.gaussian_profile import gaussian_mu_squared
 from understudy.privacy.promise.definition import Definition
 from understudy.privacy.promise.event import GaussianNoise
@@ -54,6 +55,11 @@ FLOW_UNITS = {
     "add_remove": us.Unit(kind="add_remove"),
     "three jobs, add_remove": us.Unit(kind="add_remove", rows_per_unit=3),
 }
+HOME_UNITS = {
+    "household": us.Unit(kind="replace", unit_id="home"),
+    "person": us.Unit(kind="replace", unit_id="home", fixed=("size", "tenure")),
+    "household, add_remove": us.Unit(kind="add_remove", unit_id="home"),
+}
 # Values of options that change what is asked of the gate or what is done with its answers.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "refine": ("age:2",),
@@ -63,6 +69,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "split": ("equal",),
     "rows_by": ("multinomial",),
     "prior": ("40",),
+    "weights": ("sex = 1 3",),
     "coarsen": ("none", "area:row", "areas:place:2,row"),
     "cut_miles": ("6",),
     "rule": ("accept_reject", "theorem"),
@@ -72,8 +79,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "near": ("1",),
     "finest": ("row",),
     "flow_share": ("0.2",),
+    "segments": ("kind=S0+S1+S2",),
     "must": ("crosstab(sex, age)",),
     "look_again": ("always",),
+    "choose": ("aim", "mst", "independent"),
+    "pairs": ("false",),
     "noise": ("geometric", "gaussian"),
 }
 # Options that go together, by the option that a method must have.
@@ -103,7 +113,7 @@ class Case:
     """One method with its options, under a unit and a budget, on one of the small tables."""
 
     method: str
-    world: str  # people, answers, amounts, weighted, codes, listed, tiny, commutes
+    world: str  # people, answers, amounts, weighted, codes, listed, tiny, commutes, homes
     unit_name: str
     budget_name: str
     options: dict[str, str] = field(default_factory=dict, hash=False)
@@ -120,7 +130,13 @@ class Case:
         return self.world == "commutes"
 
     @property
+    def of_homes(self) -> bool:
+        return self.world == "homes"
+
+    @property
     def unit(self) -> us.Unit:
+        if self.of_homes:
+            return HOME_UNITS[self.unit_name]
         return (FLOW_UNITS if self.of_commutes else UNITS)[self.unit_name]
 
     @property
@@ -142,10 +158,13 @@ class Case:
             "codes": tables.codes,
             "listed": tables.listed,
             "commutes": commutes.commutes,
+            "homes": homes.homes,
         }
         return made[self.world]()
 
     def neighbours(self) -> Iterator[tuple[str, Any]]:
+        if self.of_homes:
+            return homes.neighbours(self.table, self.unit)
         return (commutes if self.of_commutes else tables).neighbours(self.table, self.unit)
 
     def plan(self) -> Plan:
@@ -218,6 +237,7 @@ def possible_cases() -> tuple[Case, ...]:
     for registry, worlds, units in (
         (synthesizers, ("people", "answers", "amounts", "weighted", "codes", "listed"), UNITS),
         (flow_synthesizers, ("commutes",), FLOW_UNITS),
+        (family_synthesizers, ("homes",), HOME_UNITS),
     ):
         for method in registry:
             kind = registry[method]
@@ -228,7 +248,7 @@ def possible_cases() -> tuple[Case, ...]:
                     for budget in kind.guarantees:
                         if budget == "none":
                             continue
-                        sets = option_sets(kind) if world in {"people", "commutes"} else [{}]
+                        sets = option_sets(kind) if world in {"people", "commutes", "homes"} else [{}]
                         one = {"method": method, "world": world, "unit_name": unit, "budget_name": budget}
                         found += [Case(**one, options=options) for options in sets]
                         found.append(Case(**one, copies=2))

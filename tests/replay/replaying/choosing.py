@@ -7,6 +7,7 @@ is covered too.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from replaying.cases import Case, offered
@@ -40,15 +41,24 @@ def cover(cases: Sequence[Case], shows: Callable[[Case], set[Hashable]], chosen:
 
     Whether a case is offered is asked only when it would be taken. What no offered case shows is left out.
     """
-    left = {case: shows(case) for case in cases}
-    missing = set().union(*left.values()) - set().union(*map(shows, chosen))
+    shown = [shows(case) for case in cases]
+    missing = set().union(*shown) - set().union(*map(shows, chosen))
+
+    def rank(number: int) -> tuple[int, bool, int]:
+        return -len(shown[number] & missing), cases[number].method in SLOW, number
+
+    # A case never adds more than it once did, so the first whose rank is still true is the best of all.
+    queue = [rank(number) for number in range(len(cases))]
+    heapq.heapify(queue)
     found = []
-    while missing:
-        best = max(left, key=lambda case: (len(left[case] & missing), case.method not in SLOW))
-        if not left[best] & missing:
+    while missing and queue:
+        first = heapq.heappop(queue)
+        number = first[-1]
+        if (now := rank(number)) != first:
+            heapq.heappush(queue, now)
+        elif not shown[number] & missing:
             break
-        if offered(best):
-            found.append(best)
-            missing -= left[best]
-        del left[best]
+        elif offered(cases[number]):
+            found.append(cases[number])
+            missing -= shown[number]
     return found

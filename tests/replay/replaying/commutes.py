@@ -44,6 +44,8 @@ class Commutes:
             "origin": [f"p{origin:02d}" for origin, _ in found],
             "destination": [f"p{destination:02d}" for _, destination in found],
             "jobs": list(found.values()),
+            # The segment goes with the home, so that somebody who moves is in another cell of the segments too.
+            **{f"S{k}": [jobs if origin % 3 == k else 0 for (origin, _), jobs in found.items()] for k in range(3)},
         })  # fmt: skip
 
 

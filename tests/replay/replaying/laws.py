@@ -103,13 +103,15 @@ def pair_of(one: Law, other: Law) -> Pair:
 
 def _urn_pair(one: Urn, other: Urn) -> Pair:
     cells = differing(one.records, other.records)
-    prior = float(one.prior)
+    priors = [one.prior_of(cell) for cell in cells]
     tables = tables_of(one.rows, len(cells) + 1)
 
     def law(urn: Urn) -> Floats:
         own = [urn.records.get(cell, 0) for cell in cells]
-        rest = (urn.cells - len(cells)) * prior + urn.size - sum(own)
-        return dirichlet_multinomial([*(prior + count for count in own), rest], tables)
+        rest = max(urn.whole_prior - sum(priors), 0.0) + urn.size - sum(own)
+        if len(cells) == urn.cells:
+            rest = 0.0
+        return dirichlet_multinomial([*(prior + count for prior, count in zip(priors, own, strict=True)), rest], tables)
 
     return Pair(one=law(one), other=law(other))
 
@@ -194,7 +196,7 @@ def pure_epsilon(one: Law, other: Law) -> float:
 def _largest_ratio(one: Urn, other: Urn) -> float:
     from scipy.special import gammaln
 
-    prior, rows = float(one.prior), one.rows
+    rows = one.rows
     drawn = np.arange(rows + 1)
     best = np.full(rows + 1, -np.inf)  # of so many rows in the cells seen so far
     best[0] = 0.0
@@ -203,9 +205,10 @@ def _largest_ratio(one: Urn, other: Urn) -> float:
         return np.asarray(gammaln(size + drawn) - gammaln(size))
 
     for cell in differing(one.records, other.records):
+        prior = one.prior_of(cell)
         own = rising(prior + one.records.get(cell, 0)) - rising(prior + other.records.get(cell, 0))
         best = np.array([max(best[before] + own[number - before] for before in range(number + 1)) for number in drawn])
-    totals = [urn.cells * prior + urn.size for urn in (other, one)]
+    totals = [urn.whole_prior + urn.size for urn in (other, one)]
     constant = (gammaln(totals[0] + rows) - gammaln(totals[0])) - (gammaln(totals[1] + rows) - gammaln(totals[1]))
     elsewhere = one.cells > len(differing(one.records, other.records))
     return float((best if elsewhere else best[-1:]).max() + constant) if rows else 0.0
@@ -217,7 +220,8 @@ def worst_delta(law: Urn, unit: Unit, *, public_size: bool, epsilon: float) -> f
         return 0.0
     prior = float(law.prior)
     if public_size:
-        shape = PriorShape.symmetric(prior, law.cells, law.rows)
+        smallest, second = law.smallest_two
+        shape = PriorShape(smallest=smallest, second=second, total=law.whole_prior, cells=law.cells, rows=law.rows)
         return profile_delta(shape, law.size, Unit(kind="replace"), epsilon)
     each = epsilon / 2 if unit.kind == "replace" else epsilon
     return private_delta(prior, prior * law.cells, law.rows, each)
@@ -230,7 +234,7 @@ def worst_epsilon(law: Law, moves: int, *, moved_counts: int = 0) -> float:
     if isinstance(law, Answers):
         return moves * math.log1p(1 / float(law.prior)) if law.cells > 1 else 0.0
     assert isinstance(law, Urn)
-    return moves * math.log1p(law.rows / float(law.prior)) if law.cells > 1 else 0.0
+    return moves * math.log1p(law.rows / law.smallest_two[0]) if law.cells > 1 else 0.0
 
 
 def breach_probability(law: Urn, epsilon: float) -> float:

@@ -54,17 +54,33 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Urn:
-    """A Dirichlet-multinomial draw by the numbers of its loop: ``cells`` cells of ``prior`` each, and the records."""
+    """A Dirichlet-multinomial draw by the numbers of its loop: ``cells`` cells of ``prior`` each, and the records.
+
+    With ``weights`` the prior of a cell is its weight times ``prior``.
+    """
 
     cells: int
     prior: Fraction
     rows: int
     records: Mapping[int, int]
     accepted: Any = None  # what decides whether a draw is kept, if anything does
+    weights: Mapping[int, int] | None = None
 
     @property
     def size(self) -> int:
         return sum(self.records.values())
+
+    def prior_of(self, cell: int) -> float:
+        return float(self.prior) * (1 if self.weights is None else self.weights[cell])
+
+    @property
+    def whole_prior(self) -> float:
+        return float(self.prior) * (self.cells if self.weights is None else sum(self.weights.values()))
+
+    @property
+    def smallest_two(self) -> tuple[float, float]:
+        found = sorted(self.weights.values())[:2] if self.weights else [1, 1]
+        return float(self.prior) * found[0], float(self.prior) * found[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +176,7 @@ class Recording:
 
 
 def _without_acceptance(law: Law) -> Any:
-    return (law.cells, law.prior, law.rows, law.records) if isinstance(law, Urn) else law
+    return (law.cells, law.prior, law.rows, law.records, law.weights) if isinstance(law, Urn) else law
 
 
 class ReplayedStream:

@@ -192,8 +192,9 @@ class Judge:
                 if run.codes is not None:
                     yield from self._codes(f"found '{one.asked[number][0]}'", run, again, event)
                     continue
-                most = self.unit.rows_per_unit  # of a table; a distance moves as often as rows enter and leave
-                most *= 2 if one.kind == "compare" and self.unit.kind == "replace" else 1
+                # Of a table. A distance, and a sum with signs, moves as often as rows enter and leave.
+                twice = one.kind == "compare" or "contrasts" in one.asked[number][2:3]
+                most = self.unit.rows_per_unit * (2 if twice and self.unit.kind == "replace" else 1)
                 yield from self._moved(f"measured '{one.asked[number][0]}'", run, again, event, most)
                 lost += self._spent(run, again, event)
             for choice, again in zip(one.choices, other.choices, strict=True):
@@ -342,7 +343,7 @@ def _same_sizes(one: Law, other: Law) -> bool:
         if isinstance(law, Answers):
             return law.cells, law.prior
         if isinstance(law, Urn):
-            return law.cells, law.prior, law.rows
+            return law.cells, law.prior, law.rows, law.weights
         return law.keeps, law.elsewhere, law.prior, law.rows
 
     return type(one) is type(other) and sizes(one) == sizes(other)

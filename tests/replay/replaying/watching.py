@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,15 @@ from understudy.privacy.randomness.keyed_noise import ListedCells
 FOLDER = understudy.privacy.mechanisms
 
 
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    found = pkgutil.iter_modules(FOLDER.__path__, f"{FOLDER.__name__}.")
+    return tuple(importlib.import_module(module.name) for module in found)
+
+
 def mechanism_classes() -> Iterator[type]:
     """Every class that a module of the folder of mechanisms defines."""
-    for found in pkgutil.iter_modules(FOLDER.__path__, f"{FOLDER.__name__}."):
-        module = importlib.import_module(found.name)
+    for module in _modules():
         yield from (
             kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__
         )
@@ -246,10 +253,24 @@ def _watch_loops(patch: pytest.MonkeyPatch, watch: Watch) -> None:
     recording = watch.recording
     polya = dirichlet_draw.polya_urn
 
-    def polya_urn(cells: Any, counts: Any, domain: Any, stream: Any, *purpose: Any, prior: Fraction, rows: int) -> Any:
+    def polya_urn(
+        cells: Any,
+        counts: Any,
+        domain: Any,
+        stream: Any,
+        *purpose: Any,
+        prior: Fraction,
+        rows: int,
+        weights: Any = None,
+    ) -> Any:
         records = {int(cell): int(count) for cell, count in zip(cells, counts, strict=True) if count}
-        recording.add_law(purpose, Urn(cells=domain.possible, prior=prior, rows=rows, records=records))
-        return polya(cells, counts, domain, stream, *purpose, prior=prior, rows=rows)
+        each = None
+        if weights is not None:  # by the cells that its balls fall into
+            found, times = np.unique(weights.cells_of(np.arange(weights.total)), return_counts=True)
+            each = dict(zip(found.tolist(), times.tolist(), strict=True))
+        law = Urn(cells=domain.possible, prior=prior, rows=rows, records=records, weights=each)
+        recording.add_law(purpose, law)
+        return polya(cells, counts, domain, stream, *purpose, prior=prior, rows=rows, weights=weights)
 
     patch.setattr(dirichlet_draw, "polya_urn", polya_urn)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import understudy as us
@@ -10,6 +13,7 @@ from understudy.core.bins import bins_of
 from understudy.core.questions import parse_question
 from understudy.errors import InputError, UnsupportedError
 from understudy.inference.estimands import gini_of, make_estimand, variance_of
+from understudy.privacy.randomness.streams import SeededStream
 
 sm = pytest.importorskip("statsmodels.api")
 patsy = pytest.importorskip("patsy")
@@ -165,3 +169,18 @@ def test_bounds_inside_bins_are_attained_and_hold_everything(kind):
 def test_what_is_refused(text, error, says):
     with pytest.raises(error, match=says):
         make_estimand(parse_question(text, SCHEMA), SCHEMA)
+
+
+def test_a_sum_of_numbers_in_many_bins_is_not_drawn_to_its_prior():
+    """Eighty bins under heavy noise: the posterior was near that of equal bins, and its interval far too short."""
+    ages = np.clip(np.random.default_rng(5).normal(30, 6, 1500).astype(int), 16, 95)
+    schema = us.Schema(attributes=(us.Attribute(name="age", edges=tuple(range(16, 97)), integer=True),))
+    with warnings.catch_warnings(action="ignore"):
+        release = us.synthesize(
+            us.open_source(pa.table({"age": ages}), schema), method="histogram", budget=us.ZCDP(rho="0.0008"),
+            stream=SeededStream(3),
+        )  # fmt: skip
+    answer = us.infer(release, "sum(age)", rng=np.random.default_rng(1))
+    mean = us.infer(release, "mean(age)", rng=np.random.default_rng(1))
+    assert answer.low <= ages.sum() <= answer.high
+    assert answer.high - answer.low >= 0.75 * 1500 * (mean.high - mean.low)

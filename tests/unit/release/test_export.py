@@ -12,12 +12,13 @@ import pyarrow.csv
 import pyreadstat
 import pytest
 
+from understudy.api.exports import export
 from understudy.core.schema import Attribute, Schema
 from understudy.core.schema_file import parse_schema
 from understudy.engines.systems.local.inputs import open_local
 from understudy.errors import InputError, MissingExtraError, UnknownNameError
 from understudy.release import read_release, wrap
-from understudy.release.export import export, short_names, shortened
+from understudy.release.export import short_names, shortened
 
 SCHEMA = parse_schema("""
 version = 1

@@ -9,7 +9,7 @@ import pytest
 
 from understudy.errors import InputError
 from understudy.serving.database.connecting import Database
-from understudy.serving.settings import DATABASE, DATABASE_FILE, database_target, read_settings
+from understudy.serving.settings import DATABASE, IN_FILE, database_target, read_settings
 
 GOOD = '[[dataset]]\nname = "people"\nledger = "budget.db"\naccount = "people"\ndata = "people.parquet"\n'
 
@@ -45,14 +45,14 @@ def test_missing_settings_and_database_are_said(tmp_path, monkeypatch):
         read_settings(tmp_path / "nowhere.toml")
     found = read_settings(settings(tmp_path, GOOD))
     monkeypatch.delenv(DATABASE, raising=False)
-    monkeypatch.delenv(DATABASE_FILE, raising=False)
+    monkeypatch.delenv(DATABASE + IN_FILE, raising=False)
     with pytest.raises(InputError, match=DATABASE):
         database_target(found)
-    monkeypatch.setenv(DATABASE_FILE, str(tmp_path / "nowhere"))
+    monkeypatch.setenv(DATABASE + IN_FILE, str(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="cannot be read"):
         database_target(found)
     (tmp_path / "address").write_text("server.db\n")
-    monkeypatch.setenv(DATABASE_FILE, str(tmp_path / "address"))
+    monkeypatch.setenv(DATABASE + IN_FILE, str(tmp_path / "address"))
     assert database_target(found) == str(tmp_path / "server.db")
 
 

@@ -67,6 +67,7 @@ def test_the_whole_way_on_pages(client, served):
     made = client.post("/releases/people/confirm", data={**asked, **hidden})
     assert made.status_code == 303
     again = client.post("/releases/people/confirm", data={**asked, **hidden})
+    assert again.status_code == 303, again.text
     assert again.headers["location"] == made.headers["location"]
     assert spent(served) == Fraction(hidden["most"])
     job = made.headers["location"]
@@ -76,7 +77,7 @@ def test_the_whole_way_on_pages(client, served):
     served.worker().run_once()
     time.sleep(2 * served.settings.answer_seconds)
     page = client.get(job)
-    assert "Release and data together" in page.text
+    assert "Confirmed, from the fresh measurement" in page.text
     client.cookies.clear()
     record = client.get(f"/records/{name}/record.json").json()  # public: it is there to be cited
     assert record["asked"]["question"] == QUESTION
@@ -110,7 +111,8 @@ def test_a_claim_is_verified_for_less_than_a_narrow_interval_costs(client, serve
     said = client.get(f"/records/{made['id']}").text
     if answer["validity"] == "valid":
         assert verdict["holds"] is (answer["estimate"] >= 0.1)
-        assert verdict["wrong_at_most"] == pytest.approx(NormalDist().cdf(-0.1 / answer["standard_error"]))
+        # Both parts of the error, and room for the choice of the claim: near what was asked for.
+        assert NormalDist().cdf(-0.2 / answer["standard_error"]) < verdict["wrong_at_most"] < 0.08
         assert "is wrong with probability at most" in said
     else:  # the noise is random
         assert verdict["holds"] is None

@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from understudy.commutes.map.counts_law import off_alike, pair_noise, stated_law, whole_areas_only
+from understudy.commutes.map.counts_law import near_errors, off_alike, pair_noise, stated_law, whole_areas_only
 from understudy.commutes.map.map_wording import (
+    caution_html,
     explanation_html,
     numbers_text,
     part_words,
@@ -31,7 +32,16 @@ from understudy.commutes.map.map_wording import (
     promise_html,
     promise_text,
 )
-from understudy.commutes.map.page_arrays import MapFlows, MapPlaces, Packer, pack_flows, pack_outlines, pack_places
+from understudy.commutes.map.page_arrays import (
+    KM_PER_MILE,
+    MapFlows,
+    MapPlaces,
+    Packer,
+    pack_flows,
+    pack_outlines,
+    pack_places,
+)
+from understudy.commutes.shared.segments import NAMES as SEGMENT_NAMES
 from understudy.core.folders import explained_disk_errors, scratch_path, write_private
 from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError, unknown_name
 from understudy.release.statement import Statement
@@ -47,7 +57,8 @@ MOST_IDLE_PLACES = 200_000  # beyond so many places those without any job are le
 TITLE = "Where people live and work"
 KEYS = ("A", "B")
 
-Jobs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # origin, destination, jobs
+# Origin, destination and jobs of the shown pairs, and which of all pairs they are.
+Jobs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +76,7 @@ def commute_map(
     to: str | Path,
     compare: AnyRelease | None = None,
     outlines: str | Path | None = None,
+    base: str | Path | None = None,
     within: str | None = None,
     title: str = TITLE,
     miles: bool = False,
@@ -82,7 +94,9 @@ def commute_map(
     compare
         A second release of the same places, shown beside the first.
     outlines
-        A GeoJSON file of public outlines.
+        A GeoJSON file of public outlines. Names are taken from a property ``name`` (or ``NAMELSAD``, ``NAME``).
+    base
+        A GeoJSON file of public water and roads: polygons are drawn as water, lines as roads. None is fetched.
     within
         Keep the jobs at workplaces of one area (``county=44007``), for releases too large for one page.
     title
@@ -121,7 +135,14 @@ def commute_map(
     releases = [_commutes(one) for one in (release, *([] if compare is None else [compare]))]
     target = _checked_target(Path(to), overwrite=overwrite)
     rings = [] if outlines is None else read_outlines(outlines)
-    text = build_map(releases, rings=rings, within=within, title=title, miles=miles, copy=copy)
+    ground = Ground() if base is None and outlines is None else Ground(
+        names=[] if outlines is None else read_outline_names(outlines),
+        water=[] if base is None else read_outlines(base, only=("Polygon", "MultiPolygon")),
+        roads=[] if base is None else read_outlines(base, only=("LineString", "MultiLineString")),
+    )  # fmt: skip
+    if base is not None and not ground.water and not ground.roads:
+        raise InputError(f"{base} has neither polygons (water) nor lines (roads).")
+    text = build_map(releases, rings=rings, ground=ground, within=within, title=title, miles=miles, copy=copy)
     with explained_disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         if any(one.statement.protects_nobody for one in releases):
@@ -147,6 +168,7 @@ def build_map(
     releases: list[CommuteRelease],
     *,
     rings: list[Ring],
+    ground: Ground | None = None,
     within: str | None = None,
     title: str = TITLE,
     miles: bool = False,
@@ -158,7 +180,7 @@ def build_map(
         raise InputError("the two releases are of different places, so they cannot be compared on one map.")
     kept_area = None if within is None else _places_within(places, within)
     tables = [_jobs(one, copy, kept_area) for one in releases]
-    if not any(len(jobs) for _, _, jobs in tables):
+    if not any(len(jobs) for _, _, jobs, _ in tables):
         raise InputError(
             "the release has no jobs, so there is nothing to draw."
             if within is None
@@ -173,11 +195,18 @@ def build_map(
         )
         for one, table in zip(releases, tables, strict=True)
     ]
-    return render(_map_places(places, kept), shown, rings=rings, title=title, miles=miles, within=within)
+    return render(_map_places(places, kept), shown, rings=rings, ground=ground, title=title, miles=miles, within=within)
 
 
 def render(
-    places: MapPlaces, shown: list[Shown], *, rings: list[Ring], title: str, miles: bool, within: str | None = None
+    places: MapPlaces,
+    shown: list[Shown],
+    *,
+    rings: list[Ring],
+    title: str,
+    miles: bool,
+    within: str | None = None,
+    ground: Ground | None = None,
 ) -> str:
     """The page of places and jobs that are already known to be public."""
     from understudy import __version__
@@ -187,6 +216,11 @@ def render(
     for number, one in enumerate(shown):
         pack_flows(packer, number, one.flows)
     pack_outlines(packer, rings)
+    if ground is not None:
+        pack_outlines(packer, ground.water, "water")
+        pack_outlines(packer, ground.roads, "road")
+        if ground.names:
+            packer.add_json("outline_names", ground.names)
     statements = [one.statement for one in shown]
     keys = KEYS[: len(shown)] if len(shown) > 1 else ("",)
     names = [
@@ -204,7 +238,14 @@ def render(
                 "method": one.method,
                 "promise": promise_text(one.statement),
                 "noRanges": one.flows.why_no_law,
+                "segments": list(one.flows.segments),
+                "near": []
+                if one.flows.law is None
+                else [[miles * KM_PER_MILE, part] for miles, part in one.flows.law.near],
                 "off": None if one.flows.law is None or one.flows.law.off is None else asdict(one.flows.law.off),
+                "offOutside": None
+                if one.flows.law is None or one.flows.law.off_outside is None
+                else asdict(one.flows.law.off_outside),
                 "pairs": None if one.flows.pairs is None else asdict(one.flows.pairs),
             }
             for one in shown
@@ -226,7 +267,8 @@ def render(
     markup = {
         "generator": escape(f"understudy {__version__}"),
         "title": escape(title),
-        "promises": "".join(promise_html(one, key) for one, key in zip(statements, keys, strict=True)),
+        "promises": "".join(promise_html(one, key) for one, key in zip(statements, keys, strict=True))
+        + caution_html(statements),
         "words": escape(part_words(within) + plain_words(dict(zip(keys, statements, strict=True)))),
         "explanation": explanation_html(statements, [one.method for one in shown], MOST_DOTS),
         "maps": maps,
@@ -258,23 +300,35 @@ def _jobs(release: CommuteRelease, copy: int, area: NDArray[np.bool_] | None) ->
             f"the release has {int(keep.sum()):,} pairs of home and workplace; a page holds at most {MOST_PAIRS:,}. "
             "Show a part of it, for example --within county=44007."
         )
-    return origin[keep], destination[keep], jobs[keep]
+    return origin[keep], destination[keep], jobs[keep], keep
 
 
 def _map_flows(
     release: CommuteRelease, copy: int, table: Jobs, kept: NDArray[np.int64], code_of: NDArray[np.int64]
 ) -> MapFlows:
-    origin, destination, jobs = table
+    origin, destination, jobs, kept_pairs = table
     sizes = np.bincount(code_of[destination], jobs, len(kept)).astype(np.int64)
     law, why = stated_law(release.provenance, release.statement, copy, sizes)
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
-        law = replace(law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy))
+        law = replace(
+            law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy),
+            off_outside=off_alike(release, copy, outside=True), near=near_errors(release, copy),
+        )  # fmt: skip
     pairs = pair_noise(release, copy)
     if pairs is not None:
         why = whole_areas_only(list(release.places.areas)[pairs.level])
     return MapFlows(
-        origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, pairs=pairs, why_no_law=why
-    )
+        origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, pairs=pairs, why_no_law=why,
+        segments=_segments(release, copy, kept_pairs),
+    )  # fmt: skip
+
+
+def _segments(release: CommuteRelease, copy: int, kept_pairs: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:
+    """Jobs of the shown pairs by segment, under the names that people read."""
+    if not release.segments:
+        return {}
+    table = release.flows(copy)
+    return {SEGMENT_NAMES.get(name, name): table[name].to_numpy()[kept_pairs] for name in release.segments}
 
 
 def _places_within(places: Places, within: str) -> NDArray[np.bool_]:
@@ -293,7 +347,7 @@ def _kept_places(count: int, tables: list[Jobs]) -> tuple[NDArray[np.int64], NDA
     used = np.ones(count, dtype=bool)
     if count > MOST_IDLE_PLACES:
         used[:] = False
-        for origin, destination, _ in tables:
+        for origin, destination, _, _ in tables:
             used[origin[origin >= 0]] = True
             used[destination] = True
     kept = np.flatnonzero(used)
@@ -305,10 +359,12 @@ def _kept_places(count: int, tables: list[Jobs]) -> tuple[NDArray[np.int64], NDA
 def _map_places(places: Places, kept: NDArray[np.int64]) -> MapPlaces:
     return MapPlaces(
         ids=[value.decode() for value in places.ids[kept]],
-        latitude=places.latitude[kept],
-        longitude=places.longitude[kept],
+        latitude=np.where(places.inside, places.latitude, np.nan)[kept],  # of homes outside only rough ones are known
+        longitude=np.where(places.inside, places.longitude, np.nan)[kept],
         names=None if places.names is None else [str(name) for name in places.names[kept]],
-        areas={level: [value.decode() for value in areas[kept]] for level, areas in places.areas.items()},
+        # Nested levels first: their numbers are those of the areas that were measured.
+        areas={level: [value.decode() for value in areas[kept]] for level, areas in places.groupings.items()},
+        area_names=places.area_names,
     )
 
 
@@ -322,19 +378,26 @@ DEPTHS = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2
 Ring = NDArray[np.float64]
 
 
-def read_outlines(path: str | Path) -> list[Ring]:
+NAMES = ("name", "NAMELSAD", "NAME", "Name")
+MOST_NAMES = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ground:
+    """What is drawn under the dots beside outlines: names of outlines with the box of each, water and roads."""
+
+    names: list[list[Any]] = field(default_factory=list)  # text, south, west, north, east
+    water: list[Ring] = field(default_factory=list)
+    roads: list[Ring] = field(default_factory=list)
+
+
+def read_outlines(path: str | Path, *, only: tuple[str, ...] = SHAPES) -> list[Ring]:
     """Rings and lines of a GeoJSON file, each an array of latitude and longitude in degrees."""
     file = Path(path)
-    try:
-        if file.stat().st_size > MOST_BYTES:
-            raise InputError(f"{file} is larger than {MOST_BYTES // 1_000_000} MB; simplify the outlines first.")
-        document = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{file} does not exist; --outlines needs a GeoJSON file.") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
-        raise InputError(f"{file} cannot be read as JSON; --outlines needs a GeoJSON file.") from None
-    rings = [ring for shape in _shapes(document, file) for ring in _rings(shape, file)]
-    if not rings:
+    document = _document(file)
+    shapes = [shape for shape in _shapes(document, file) if shape["type"] in only]
+    rings = [ring for shape in shapes for ring in _rings(shape, file)]
+    if not rings and only == SHAPES:
         raise InputError(f"{file} has no outlines: none of {', '.join(SHAPES)} is in it.")
     points = sum(len(ring) for ring in rings)
     if points > MOST_POINTS:
@@ -342,6 +405,35 @@ def read_outlines(path: str | Path) -> list[Ring]:
             f"{file} has {points:,} points; at most {MOST_POINTS:,} are drawn. Simplify the outlines first."
         )
     return rings
+
+
+def read_outline_names(path: str | Path) -> list[list[Any]]:
+    """The names of outlines, each with the box of its shape: text, south, west, north, east."""
+    file = Path(path)
+    document = _document(file)
+    found = []
+    for feature in document.get("features", ()) if isinstance(document, dict) else ():
+        told = feature.get("properties") if isinstance(feature, dict) else None
+        text = next((str(told[one]) for one in NAMES if told.get(one)), "") if isinstance(told, dict) else ""
+        if text and feature.get("geometry") is not None:
+            rings = [ring for shape in _shapes(feature, file) for ring in _rings(shape, file)]
+            if rings:
+                points = np.concatenate(rings)
+                box = [*points.min(axis=0).tolist(), *points.max(axis=0).tolist()]
+                found.append([text[:80], *(round(one, 6) for one in box)])
+    return found[:MOST_NAMES]
+
+
+def _document(file: Path) -> Any:
+    """The JSON of a file of shapes."""
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise InputError(f"{file} is larger than {MOST_BYTES // 1_000_000} MB; simplify the outlines first.")
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{file} does not exist; a GeoJSON file of shapes is needed.") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise InputError(f"{file} cannot be read as JSON; a GeoJSON file of shapes is needed.") from None
 
 
 def _shapes(document: Any, file: Path) -> list[dict[str, Any]]:

@@ -17,9 +17,10 @@ from understudy.commutes.map.page_arrays import MapLaw, PairNoise, SharedError
 from understudy.commutes.methods.commute import SPREAD
 from understudy.commutes.methods.commute_tree import PAIRS
 from understudy.commutes.models.area_pairs import choose_area_pairs
+from understudy.commutes.models.decay import BAND_EDGES, BANDS
 from understudy.commutes.models.gravity import GravityTree
 from understudy.commutes.models.regions import belief
-from understudy.commutes.shared.distances_and_homes import HOMES_LABEL, groups_of, home_areas
+from understudy.commutes.shared.distances_and_homes import DISTANCES_LABEL, HOMES_LABEL, groups_of, home_areas
 from understudy.commutes.shared.priors import noisy_cells
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import DESTINATION
@@ -100,24 +101,23 @@ def pair_noise(release: CommuteRelease, copy: int = 1) -> PairNoise | None:
     return PairNoise(level=levels.index(pairs.finest.name), variance=most / max(int(works.sum()), 1))
 
 
-def off_alike(release: CommuteRelease, copy: int) -> SharedError | None:
+def off_alike(release: CommuteRelease, copy: int, *, outside: bool = False) -> SharedError | None:
     """How large the error of the model may be that all workplaces share, from the noisy jobs by home area.
+
+    Homes outside are whole states, with errors of another size, so they are told apart (``outside``).
 
     It is twice the square root of ``error_at_most``: jobs of an area, and the share of those that follow the model.
     Nothing is charged: the noisy counts were measured and are part of the release.
     """
-    found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
-    if found is None or not isinstance(found.mechanism, Geometric):
-        return None
     origins, destinations, jobs = (np.asarray(column, dtype=np.int64) for column in release.coded(copy))
     origins, destinations, jobs = (column[origins >= 0] for column in (origins, destinations, jobs))
     sizes = np.bincount(destinations, jobs, len(release.places)).astype(np.int64)
     law, _ = stated_law(release.provenance, release.statement, copy, sizes)
-    scale = float(found.mechanism.scale)
-    areas, number = home_areas(GravityTree(release.places), scale, float(sizes.sum()))
-    if law is None or number != len(found.values):
+    measured = measured_homes(release, float(sizes.sum()))
+    if law is None or measured is None:
         return None
-    noisy, variance = found.values.astype(np.float64), np.full(number, 2 * scale**2)
+    areas, noisy, scale = measured
+    number, variance = len(noisy), np.full(len(noisy), 2 * scale**2)
     for level in list(release.places.areas)[-1:]:  # parts of the areas that people ask for are put together
         whole, count = groups_of(release.places, level)
         of_part = np.zeros(number, dtype=np.int64)
@@ -130,8 +130,46 @@ def off_alike(release: CommuteRelease, copy: int) -> SharedError | None:
     shown, at, area = np.bincount(which, jobs), keys // number, keys % number
     zone = np.minimum(shown, np.maximum(sizes[at] / law.cells[at], 1))  # a zone with somebody in it has a job
     modelled = np.bincount(area, law.model[at] * shown + (1 - law.model[at]) * zone, number)
-    most = error_at_most(np.bincount(area, shown, number).astype(np.float64), noisy, variance)
-    return SharedError(share=float(2 * np.sqrt(most / max(float(np.mean(modelled**2)), 1e-9))), jobs=2 * most**0.5)
+    own = np.zeros(number, dtype=bool)
+    own[areas[~release.places.inside if outside else release.places.inside]] = True
+    if not own.any():
+        return None
+    counted = np.bincount(area, shown, number).astype(np.float64)
+    most = error_at_most(counted[own], noisy[own], variance[own])
+    return SharedError(
+        share=float(2 * np.sqrt(most / max(float(np.mean(modelled[own] ** 2)), 1e-9))), jobs=2 * most**0.5
+    )
+
+
+def near_errors(release: CommuteRelease, copy: int) -> tuple[tuple[float, float], ...]:
+    """How many homes nearer than some distance the release may have too few or too many of, as a share of all jobs.
+
+    Homes at the workplace's door are few, and no zone is as small as they are near, so the model decides about them.
+    The noisy jobs by distance, all workplaces together, say how far it is off; two standard errors are added.
+    """
+    found = next((one for one in release.measurements if one.label == DISTANCES_LABEL), None)
+    if found is None or not isinstance(found.mechanism, Geometric) or len(found.values) % BANDS:
+        return ()
+    origins, destinations, jobs = (np.asarray(part, dtype=np.int64) for part in release.coded(copy))
+    known = origins >= 0
+    miles = release.places.miles(origins[known], destinations[known])
+    shown = np.bincount(np.searchsorted(BAND_EDGES, miles, side="right"), jobs[known], BANDS)
+    noisy = found.values.reshape(-1, BANDS).astype(np.float64)
+    apart = np.abs(np.cumsum(noisy.sum(axis=0) - shown))
+    apart += 2 * np.sqrt(found.mechanism.variance * len(noisy) * np.arange(1, BANDS + 1))
+    share = np.minimum(apart / max(float(jobs.sum()), 1.0), 1.0)
+    return tuple(zip((*BAND_EDGES.tolist(), float(BAND_EDGES[-1] * 64)), share.tolist(), strict=True))
+
+
+def measured_homes(release: CommuteRelease, jobs: float) -> tuple[Integers, Floats, float] | None:
+    """The home area of each place, the noisy workers who live in each area, and the scale of the noise; nothing if they
+    were not measured. ``jobs``: the number of jobs, from which the areas were made."""
+    found = next((one for one in release.measurements if one.label == HOMES_LABEL), None)
+    if found is None or not isinstance(found.mechanism, Geometric):
+        return None
+    scale = float(found.mechanism.scale)
+    areas, number = home_areas(GravityTree(release.places), scale, jobs)
+    return (areas, found.values.astype(np.float64), scale) if number == len(found.values) else None
 
 
 def error_at_most(shown: Floats, noisy: Floats, variance: Floats) -> float:

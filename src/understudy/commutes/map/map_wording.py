@@ -13,6 +13,11 @@ from understudy.privacy.promise.definition import ZCDP, Definition, NonPrivate, 
 from understudy.release.statement import Statement
 
 SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ"}
+PUBLIC_SIZES = (
+    "The number of jobs at every workplace is published as it is. Where that is confidential, make the release with "
+    "--unit replace or add_remove; commute_tree then has 6.0 instead of 4.7 percent of jobs in the wrong pair of "
+    "tracts, and mean commutes of workplaces are 3 to 34 percent farther off (Rhode Island, epsilon 2, two runs each)."
+)
 NO_PERSON = "No dot is a person: every dot is a synthetic job, drawn at random."
 
 
@@ -102,9 +107,17 @@ def promise_html(statement: Statement, key: str) -> str:
     )
 
 
+def caution_html(statements: list[Statement]) -> str:
+    """What is not protected, in one line that is always on the screen."""
+    if not any(DESTINATION in one.unit.fixed and not one.protects_nobody for one in statements):
+        return ""
+    return '<p class="caution">Not protected: how many jobs there are at each workplace. That is public here.</p>'
+
+
 def explanation_html(statements: list[Statement], methods: list[str], most_dots: int) -> str:
     """The longer explanation behind "What this means"."""
     lines = [
+        *([PUBLIC_SIZES] if any(DESTINATION in one.unit.fixed for one in statements) else []),
         "Synthetic jobs are drawn at random and follow the real jobs only loosely. The pattern as a whole can be "
         "trusted far more than any single dot, line or small count.",
         "Small counts are uncertain, and that is on purpose: it is what protects people. The range beside a count says "

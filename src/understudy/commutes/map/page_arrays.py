@@ -36,6 +36,7 @@ class MapPlaces:
     longitude: Floats
     names: Sequence[str] | None = None
     areas: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    area_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -55,12 +56,15 @@ class SharedError:
 class MapLaw:
     """How the counts of each place as a workplace came about: the share of its jobs that follows the public model, the
     variance of a count in units of a binomial one, and how many zones of homes it tells apart. ``off`` is the possible
-    error of the model that all workplaces share, where the release has measured it."""
+    error of the model that all workplaces share, where the release has measured it; ``off_outside`` that of homes
+    outside."""
 
     model: Floats
     noise: Floats
     cells: Integers
     off: SharedError | None = None
+    off_outside: SharedError | None = None
+    near: tuple[tuple[float, float], ...] = ()  # miles, and by what share of all jobs homes nearer than that may be off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +87,7 @@ class MapFlows:
     law: MapLaw | None = None
     pairs: PairNoise | None = None
     why_no_law: str = ""
+    segments: Mapping[str, Integers] = field(default_factory=dict)  # jobs of each pair by the name of a segment
 
 
 @dataclass(slots=True)
@@ -124,6 +129,8 @@ def pack_places(packer: Packer, places: MapPlaces) -> list[dict[str, str]]:
     for number, (level, of) in enumerate(places.areas.items()):
         areas, codes = np.unique(np.asarray(of, dtype=np.str_), return_inverse=True)
         packer.add_json(f"level_{number}_areas", areas.tolist())
+        if called := places.area_names.get(level):
+            packer.add_json(f"level_{number}_names", [called.get(one, one) for one in areas.tolist()])
         packer.add(f"level_{number}_of", narrow(codes))
         levels.append({"name": level})
     return levels
@@ -137,17 +144,19 @@ def pack_flows(packer: Packer, number: int, flows: MapFlows) -> None:
     packer.add(f"starts_{number}", np.append(starts, len(order)).astype(np.uint32))
     packer.add(f"origin_{number}", narrow(flows.origin[order]))
     packer.add(f"jobs_{number}", narrow(flows.jobs[order]))
+    for place, values in enumerate(flows.segments.values()):
+        packer.add(f"segment_{number}_{place}", narrow(values[order]))
     if flows.law is not None:
         packer.add(f"model_{number}", flows.law.model.astype(np.float32))
         packer.add(f"noise_{number}", flows.law.noise.astype(np.float32))
         packer.add(f"cells_{number}", narrow(flows.law.cells))
 
 
-def pack_outlines(packer: Packer, rings: Sequence[NDArray[np.float64]]) -> None:
+def pack_outlines(packer: Packer, rings: Sequence[NDArray[np.float64]], name: str = "outline") -> None:
     """Adds outlines; each is an array of latitude and longitude."""
     if rings:
-        packer.add("outline_starts", np.cumsum([0, *(len(ring) for ring in rings)]).astype(np.uint32))
-        packer.add("outline_points", microdegrees(np.concatenate(rings).ravel()))
+        packer.add(f"{name}_starts", np.cumsum([0, *(len(ring) for ring in rings)]).astype(np.uint32))
+        packer.add(f"{name}_points", microdegrees(np.concatenate(rings).ravel()))
 
 
 def microdegrees(degrees: Floats) -> NDArray[np.int32]:

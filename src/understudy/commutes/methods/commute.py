@@ -39,6 +39,7 @@ from understudy.commutes.shared.distances_and_homes import (
 )
 from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
 from understudy.commutes.shared.priors import build_mechanism, check_rule, definition_6_notes
+from understudy.commutes.shared.segments import segment_part, segment_tables
 from understudy.commutes.shared.settings import (
     AREAS,
     Shrinking,
@@ -136,6 +137,11 @@ class Commute:
     blend: str = "auto"
     """Whether workers are placed inside their ring by a mixture of the drawn rows and the measured decay: ``auto``
     weighs them for the least expected squared error, ``none`` uses the drawn rows alone. For ``rings`` only."""
+    segments: str = ""
+    """Partitions of the jobs whose segments are measured and released too: ``age,earnings,industry`` (the columns of
+    LODES), or columns of your own (``sex=F+M``). Every partition has its part of ``segment_share``."""
+    segment_share: str = "0.2"
+    """The part of epsilon that measures segments by area of the home and of the work, where there are ``segments``."""
     suppress_as_published: bool = False
     """Leave out workers beyond the cut, as the published release did. Without a guarantee only."""
     published_epsilon: str = "4.6"
@@ -173,9 +179,9 @@ class Commute:
         if self.blend not in ("auto", "none"):
             raise InputError(f"blend ({self.blend!r}) must be 'auto' or 'none'.")
         decay, homes, flows = self._shares
-        if decay + homes + flows >= 1:
+        if decay + homes + flows + segment_part(self.segments, self.segment_share) >= 1:
             raise InputError(
-                "decay_share, home_share and flow_share together must be below 1; the draw needs the rest."
+                "decay_share, home_share, flow_share and segment_share must leave something of 1 for the draw."
             )
         if flows and self.coarsen != "rings":
             raise InputError("flow_share is for coarsen=rings, where workers are placed by a model.")
@@ -249,8 +255,12 @@ class Commute:
             "flow_share",
             "prior_share",
             "blend",
+            "segments",
+            "segment_share",
         )
         given: dict[str, str | bool] = {name: getattr(self, name) for name in names}
+        if not self.segments:  # plans of releases without segments stay as they were
+            del given["segments"], given["segment_share"]
         return given | {
             "suppress_as_published": self.suppress_as_published,
             "published_epsilon": self.published_epsilon,
@@ -264,6 +274,8 @@ class Commute:
                 "suppress_as_published leaves out workers beyond the cut, which changes the number of workers of a "
                 "destination; no theorem covers that. Use the cell 'elsewhere' (cut_miles), or guarantee none."
             )
+        if not private and self.segments:
+            raise InputError("without a guarantee nothing is measured with noise; leave segments out.")
         if not private and self._shares[2]:
             raise InputError("without a guarantee nothing is measured with noise; leave flow_share out.")
         if not private and self.rule != "theorem":
@@ -289,7 +301,7 @@ class Commute:
         rings = int(self.coarsen == "rings")
         decay, homes, flows = (budget.epsilon * part * rings for part in self._shares)
         sizes = Fraction(0) if DESTINATION in request.unit.fixed else budget.epsilon * SIZES_SHARE
-        left = budget.epsilon - decay - homes - flows - sizes
+        left = budget.epsilon * (1 - segment_part(self.segments, self.segment_share)) - decay - homes - flows - sizes
         if left <= 0:
             raise InputError(
                 f"decay_share ({self.decay_share}), home_share ({self.home_share}) and flow_share ({self.flow_share}) "
@@ -310,7 +322,11 @@ class Commute:
             (HOMES_LABEL, homes, 0),
             (FLOWS_LABEL, flows, len(every_pair(places)) if flows else 0),
         )
-        for label, epsilon, cells in measured:
+        tables = segment_tables(places, self.segments)
+        budget = request.budget
+        assert isinstance(budget, PureDP | ApproxDP | ProbabilisticDP)  # noqa: S101 - checked before
+        part = segment_part(self.segments, self.segment_share) * budget.epsilon / max(len(tables), 1)
+        for label, epsilon, cells in (*measured, *((table.label, part, table.cells) for table in tables)):
             if epsilon > 0:
                 noise = Geometric(scale=_scale(moved, epsilon))
                 event = GeometricNoise(l1=Fraction(moved), scale=noise.scale)
@@ -373,6 +389,10 @@ class Commute:
             found, rows = self._private_sizes(plan, places, gate)
             measured.append(found)
         regions, groups_note = self._regions(plan, places, gate, rows=rows, measured=measured)
+        for table in segment_tables(places, self.segments):
+            scale = _planned_scale(plan, table.label)
+            assert scale is not None  # noqa: S101 - planned above
+            measured.append(gate.measure(table, Geometric(scale=scale)))
         draws = [s for s in plan.steps if s.action == "draw"]
         mechanism, regions, notes = build_mechanism(self, plan, places, rows, event=draws[0].event, regions=regions)
         if isinstance(regions, RingRegions) and self.blend == "auto":

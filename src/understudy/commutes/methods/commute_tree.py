@@ -27,6 +27,7 @@ from understudy.commutes.shared.area_flows import (
     scaled,
 )
 from understudy.commutes.shared.flow_method import UNIT_NOTE, FlowSynthesis, check_flow_request, flow_synthesizers
+from understudy.commutes.shared.segments import segment_part, segment_tables
 from understudy.commutes.shared.settings import positive
 from understudy.core.arrays import Floats, Integers
 from understudy.core.measurement import Measurement
@@ -70,16 +71,26 @@ class CommuteTree:
     """The finest level of areas whose flows are measured: the name of a level, or ``auto``, the finest of which there
     are at most sixteen pairs for each place. Homes and workplaces inside its areas are not told apart."""
 
+    segments: str = ""
+    """Partitions of the jobs whose segments are measured and released too: ``age,earnings,industry`` (the columns of
+    LODES), or columns of your own (``sex=F+M``). Every partition has its part of ``segment_share``."""
+    segment_share: str = "0.2"
+    """The part of the budget that measures segments by area of the home and of the work, if there are ``segments``."""
+
     def __post_init__(self) -> None:
         positive(self.near, "near")
+        segment_part(self.segments, self.segment_share)
 
     def plan(self, places: Places, request: Request) -> Plan:
         check_flow_request(type(self), request)
         pairs = self._pairs(places)
-        tables = _tables(pairs, places, request.unit)
+        asked = segment_tables(places, self.segments)
+        tables = [*_tables(pairs, places, request.unit), *asked]
         spent = _spent(request.budget, pairs)
-        left = 1 - sum((SHARES.get(table.label, Fraction(0)) for table in tables), Fraction(0))
-        shares = [SHARES.get(table.label, left) for table in tables]
+        apart = segment_part(self.segments, self.segment_share)
+        own = {**SHARES, **{table.label: apart / len(asked) for table in asked}}
+        left = 1 - sum((own.get(table.label, Fraction(0)) for table in tables), Fraction(0))
+        shares = [own.get(table.label, left) for table in tables]
         sensitivities = [flow_sensitivity(table, request.unit) for table in tables]
         # The law is chosen by its noise on pairs and places. Margins are large numbers, so their noise hardly matters.
         weights = [table.cells if table.label in (PAIRS, WORKPLACES) else 1 for table in tables]
@@ -97,9 +108,14 @@ class CommuteTree:
         if request.copies > 1:
             notes.append("Copies share the measurements and cost nothing more.")
         return planned(
-            places, request, method=self.name, steps=steps, options={"near": self.near, "finest": self.finest},
+            places, request, method=self.name, steps=steps, options=self._options(),
             notes=(UNIT_NOTE, *notes),
         )  # fmt: skip
+
+    def _options(self) -> dict[str, str]:
+        given = {"near": self.near, "finest": self.finest}
+        # Plans of releases without segments stay as they were.
+        return given | ({"segments": self.segments, "segment_share": self.segment_share} if self.segments else {})
 
     def _pairs(self, places: Places) -> AreaPairs:
         return choose_area_pairs(places, positive(self.near, "near"), self.finest)
@@ -108,7 +124,9 @@ class CommuteTree:
         pairs = self._pairs(places)
         measured = {
             table.label: gate.measure(table, _mechanism(step, pairs))
-            for table, step in zip(_tables(pairs, places, plan.unit), plan.steps, strict=True)
+            for table, step in zip(
+                [*_tables(pairs, places, plan.unit), *segment_tables(places, self.segments)], plan.steps, strict=True
+            )
         }
         total = gate.records if plan.unit.public_total else None
         sizes = gate.sizes() if DESTINATION in plan.unit.fixed else None

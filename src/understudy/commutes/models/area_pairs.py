@@ -138,7 +138,8 @@ def make_area_pairs(
     places: Places, near: float, levels: tuple[Level, ...] | None = None, *, most: int = MOST_CELLS
 ) -> AreaPairs:
     """Cells for every pair of places. A pair of areas is split into pairs of their parts if the gap between them is at
-    most ``near`` miles, four times as many one level up, and so on; otherwise it stays one cell."""
+    most ``near`` miles, four times as many one level up, and so on; otherwise it stays one cell. Homes outside count as
+    near."""
     if not near > 0:
         raise InputError(f"near ({near:g}) must be a positive number of miles.")
     if levels is None:
@@ -153,6 +154,10 @@ def make_area_pairs(
         reach = near * WIDENING ** (len(levels) - 2 - number)
         gap = level.distance(*pairs) - level.radius[pairs[0]] - level.radius[pairs[1]]
         splitting = gap <= reach
+        if places.outside is not None:  # a home outside is one place on every level, however far it is
+            away = np.zeros(len(level), dtype=bool)
+            away[level.area_of_place[places.outside]] = True
+            splitting |= away[pairs[0]] | away[pairs[1]]
         keys = _key(level, *pairs)
         order = np.argsort(keys)
         whole, split = order[~splitting[order]], order[splitting[order]]

@@ -118,7 +118,8 @@ def _curves(strengths: Floats) -> Floats:
     right = np.clip(np.searchsorted(middles, at), 1, len(middles) - 1)
     share = np.clip((at - middles[right - 1]) / (middles[right] - middles[right - 1]), 0.0, 1.0)
     found = known[:, right - 1] * (1 - share) + known[:, right] * share
-    return np.asarray(np.exp(found - found.max(axis=1, keepdims=True)))
+    # Row by row: loops are compiled anew for every layout of their arrays.
+    return np.ascontiguousarray(np.exp(found - found.max(axis=1, keepdims=True)))
 
 
 def _fit(counts: Floats, seen: Floats, share: Floats, group: Integers, start: Floats | None = None) -> Floats:

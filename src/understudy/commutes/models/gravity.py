@@ -18,6 +18,7 @@ from understudy.errors import InputError
 
 OPENNESS = 0.04  # a node is opened if its radius is above a fifth of its distance
 NODE_ROOM = 1 << 15  # nodes one destination may see
+NEVER_SMALL = 1e12  # squared miles
 KNOT_OCTAVES = (-5, 8, 144)  # smallest octave, knots per octave, knots: as in gravity_compiled
 
 
@@ -54,8 +55,13 @@ class GravityTree:
         values["sums"] = np.concatenate(([0.0], np.cumsum(values["mass"])))
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        depth = max(1, int(np.ceil(np.log2(max(len(self.order) / loops.LEAF, 1)))) + 1)
-        object.__setattr__(self, "nodes", loops.node_centres(self.points, self.mass, depth))
+        outside = self.places.outside
+        leaf = loops.LEAF if outside is None else 1
+        depth = max(1, int(np.ceil(np.log2(max(len(self.order) / leaf, 1)))) + 1)
+        nodes = loops.node_centres(self.points, self.mass, depth)
+        if outside is not None:
+            _open_always(nodes, outside[self.order])
+        object.__setattr__(self, "nodes", nodes)
 
     def weighted(self, mass: Floats) -> GravityTree:
         """The same places with other masses, given by position."""
@@ -63,6 +69,23 @@ class GravityTree:
 
     def __repr__(self) -> str:
         return f"GravityTree({len(self.order):,} places)"
+
+
+def _open_always(nodes: NDArray[np.float32], outside: NDArray[np.bool_]) -> None:
+    """Gives every node with a home outside and something else a radius that is never small for its distance.
+
+    A state outside can weigh more than all places of its node together. The centre of the node is then where it is, the
+    mean radius is small, and the node would be closed as if the places inside were there too.
+    """
+    before = np.concatenate(([0], np.cumsum(outside)))
+    lows, highs = np.zeros(1, dtype=np.int64), np.full(1, len(outside), dtype=np.int64)
+    first = 1
+    while first < len(nodes):
+        mixed = (before[highs] > before[lows]) & (highs - lows > 1)
+        nodes[first : first + len(lows), 3][mixed] = NEVER_SMALL
+        middle = (lows + highs) // 2
+        lows, highs = np.stack((lows, middle), axis=1).ravel(), np.stack((middle, highs), axis=1).ravel()
+        first *= 2
 
 
 def knots() -> Floats:

@@ -1,7 +1,8 @@
 """Loops over a tree of places that numba compiles: what its nodes weigh, and looking at it from one destination.
 
 The tree is that of ``place_tree_compiled``: a node is a range of positions in its order. Imported only by
-``gravity``.
+``gravity``. numba compiles a loop anew for every type of its arguments, and a number in the source has a type of its
+own: callers write ``np.int64(1)``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.privacy.compiling import compiled
-from understudy.privacy.mechanisms.place_tree_compiled import is_beyond
+from understudy.privacy.mechanisms.place_tree_compiled import is_beyond, node_ranges
 
 LEAF = 8  # places below which a node's centre is computed when it is needed instead of being kept
 KNOTS_PER_OCTAVE = 8
@@ -43,12 +44,7 @@ def node_centres(points: NDArray[Any], mass: NDArray[Any], depth: int) -> NDArra
     The smallest nodes are added up from their places, all others from their halves.
     """
     nodes = np.zeros((1 << depth, 4), np.float32)
-    lows, highs = np.zeros(1 << depth, np.int32), np.zeros(1 << depth, np.int32)
-    highs[1] = len(points)
-    for node in range(2, 1 << depth):
-        middle = (lows[node // 2] + highs[node // 2]) // 2
-        lows[node] = lows[node // 2] if node % 2 == 0 else middle
-        highs[node] = middle if node % 2 == 0 else highs[node // 2]
+    lows, highs = node_ranges(len(points), depth)
     exact = np.zeros((1 << depth, 5))  # mass, centre and mean squared radius
     for node in range((1 << depth) - 1, 0, -1):
         into = exact[node]
@@ -155,7 +151,7 @@ def look_around(  # noqa: PLR0917
     opened node is the sum of its halves'.
     """
     heaps[0], lows[0], highs[0] = 1, 0, len(points)
-    pulls[0], squared, radius = _look(1, 0, len(points), x, y, z, points, mass, sums, nodes, decay)
+    pulls[0], squared, radius = _look(np.int64(1), np.int64(0), len(points), x, y, z, points, mass, sums, nodes, decay)
     opened = np.empty(len(heaps), np.bool_)
     opened[0] = len(points) > 1
     halves[0] = -1
@@ -287,7 +283,7 @@ def view(  # noqa: PLR0917
     now, other = spare[0], spare[1]
     now[0, 0], now[0, 1], now[0, 2], now[0, 3] = 1, 0, len(points), 0.0
     now[0, 4] = np.inf if len(points) > 1 else 0.0
-    count = _open_nodes(position, points, mass, nodes, openness, 1, now, other)
+    count = _open_nodes(position, points, mass, nodes, openness, np.int64(1), now, other)
     now, other = other, now
     for _ in range(MOST_LOOKS - 1):
         seen = 0

@@ -138,12 +138,12 @@ def views(  # noqa: PLR0917  (numba passes arguments by position)
     room = ROOM + 512 * len(positions)
     all_lows, all_highs, all_totals = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
     begins, cells_there = np.empty(room, np.int32), np.empty(room, np.int32)
-    filled, located = 0, 0
+    filled, located = np.int64(0), np.int64(0)
     for d in range(len(positions)):
         rings, sectors = ring_counts[d], sector_counts[d]
-        wanted = min(NODES_PER_CELL * rings * sectors, len(points), ROOM // 2)
+        wanted = np.int64(min(NODES_PER_CELL * rings * sectors, len(points), ROOM // 2))
         closed, count = view(
-            positions[d], points, mass, sums, nodes, decays[groups[d]], OPENNESS, wanted, farthest,
+            np.int64(positions[d]), points, mass, sums, nodes, decays[groups[d]], OPENNESS, wanted, farthest,
             lows, highs, squares, totals, places, spare,
         )  # fmt: skip
         if max(filled, located) + count > room:
@@ -314,7 +314,7 @@ def exposures(  # noqa: PLR0917
     seen = np.zeros((len(positions), KNOTS))
     for d in range(len(positions)):
         closed, _ = view(
-            positions[d], points, mass, sums, nodes, flat, OPENNESS, 0, farthest,
+            np.int64(positions[d]), points, mass, sums, nodes, flat, OPENNESS, np.int64(0), farthest,
             lows, highs, squares, totals, places, spare,
         )  # fmt: skip
         for number in range(closed):
@@ -351,7 +351,7 @@ def attractions(  # noqa: PLR0917
     steps = np.zeros(len(points) + 1)
     for d in range(len(positions)):
         closed, _ = view(
-            positions[d], points, mass, sums, nodes, decays[groups[d]], OPENNESS, 0, farthest,
+            np.int64(positions[d]), points, mass, sums, nodes, decays[groups[d]], OPENNESS, np.int64(0), farthest,
             lows, highs, squares, totals, places, spare,
         )  # fmt: skip
         for node in range(closed):

@@ -144,6 +144,8 @@ def measure_homes(gate: FlowGate, areas: Integers, number: int, scale: Fraction)
 MOST_CENTRES = 20_000  # points that stand for all workplaces
 ROUNDS = 4
 LARGEST_STEP = 5.0
+LARGEST_STEP_OUTSIDE = 1e4  # a state outside is one place of unknown mass
+CLEAR = 4.0  # in units of the noise scale: a chance of one in a hundred for an empty area
 FLOW_ROUNDS = 5  # the same for flows, where hardly anybody may live in an area
 LARGEST_FLOW_STEP = 20.0
 
@@ -167,12 +169,16 @@ def fit_homes(
     if len(workplaces[0]) == 0:
         return tree
     wanted: Floats | None = None
+    away = np.zeros(len(counts), dtype=bool)
+    away[areas[~tree.places.inside]] = True
+    largest = np.where(away, LARGEST_STEP_OUTSIDE, LARGEST_STEP)
     for _ in range(ROUNDS):
         expected = _expected_homes(tree, workplaces, areas, len(counts), decays=decays, cut=cut)
         if wanted is None:
-            wanted = leaned(counts, expected, noise)
+            # What a model expects of a home outside means nothing, so a count there that stands out is taken as it is.
+            wanted = np.where(away & (counts > CLEAR * noise), counts, leaned(counts, expected, noise))
         ratio = np.where(expected > 0, wanted / np.maximum(expected, 1e-9), 1.0)
-        factor = np.clip(ratio, 1 / LARGEST_STEP, LARGEST_STEP)
+        factor = np.clip(ratio, 1 / largest, largest)
         tree = tree.weighted(tree.mass * factor[areas[tree.order]])
     return tree
 

@@ -24,6 +24,7 @@ from understudy.core.threads import in_order
 from understudy.engines.reading.readers import Reader
 from understudy.engines.systems.local.inputs import open_reader
 from understudy.errors import DisclosureError, InputError, InternalError, unknown_name
+from understudy.privacy.gate.flow_gate import FlowTable
 from understudy.privacy.randomness.fingerprint import RowSum
 
 ORIGIN = ("origin", "h_geocode")
@@ -38,6 +39,11 @@ NO_KNOWN_PLACE = (
     "column '{name}' of the commutes has ROWS with a place that is not among the places; give all places, of the same "
     "vintage, or correct the column"
 )
+NO_KNOWN_HOME = (
+    f"{NO_KNOWN_PLACE}. Where homes lie in other states, as in LODES' aux files, say outside=state (--outside state)"
+)
+WORK_OUTSIDE = "column '{name}' of the commutes has ROWS with a workplace outside, where nobody of this table works"
+NOT_ADDING_UP = "columns {names} of the commutes have ROWS that do not add up to column '{name}'"
 NO_JOBS = "column '{name}' of the commutes has ROWS without a number of jobs"
 NOT_NUMBERS = "column '{name}' of the commutes has ROWS with something that is no number"
 NOT_WHOLE = "column '{name}' of the commutes has ROWS with numbers of jobs that are not whole"
@@ -99,6 +105,43 @@ class CommuteSource:
         for origins, destinations, jobs in self.flows().confidential_pieces():
             sums.add([origins.astype(np.int64), destinations], jobs.astype(np.int64))
         return sums.text
+
+    def check_segments(self, columns: tuple[str, ...]) -> None:
+        """Refuse, with the number of rows, segments that are not whole numbers or do not add up to the jobs."""
+        problems: Problems = Counter()
+        for _, _, _, bad in self._segment_batches(columns):
+            problems.update(bad)
+        refuse(problems)
+
+    def count_segments(self, table: FlowTable) -> NDArray[np.int64]:
+        """Jobs by class and segment, for the gate. Confidential."""
+        size = len(table.segments)
+        counts = np.zeros(table.cells, dtype=np.int64)
+        for origins, destinations, segments, bad in self._segment_batches(table.segments):
+            refuse(bad)
+            classes = table.classify(origins, destinations)
+            for number in range(size):
+                counts += np.bincount(classes * size + number, segments[:, number], len(counts)).astype(np.int64)
+        return counts
+
+    def _segment_batches(self, columns: tuple[str, ...]) -> Iterator[tuple[Codes, Codes, NDArray[np.int64], Problems]]:
+        """Origins, destinations and jobs by segment, and rows that cannot be read."""
+        missing = [name for name in columns if name not in self._reader.columns]
+        if self._jobs is None or missing:
+            told = f"column '{missing[0]}' is not there" if missing else "rows are single workers"
+            raise InputError(
+                f"segments need counted pairs with a column of jobs for each segment, as LODES has them: {told}."
+            )
+        for batch in self._reader.batches([*self.columns, *columns]):
+            (origins, destinations, jobs), bad = self._coded_rows(batch)
+            parts = [_whole_jobs(batch.column(3 + number), name, bad) for number, name in enumerate(columns)]
+            if bad or jobs is None:
+                yield origins, destinations, np.zeros((0, len(columns)), dtype=np.int64), bad
+                continue
+            segments = np.stack(parts, axis=1).astype(np.int64)
+            if rows := int((segments.sum(axis=1) != jobs).sum()):
+                bad[NOT_ADDING_UP.format(names=", ".join(columns), name=self._jobs)] += rows
+            yield origins, destinations, segments, bad
 
     def flows(self) -> Flows:
         """Every pair with its jobs, by destination; the first call reads and checks the whole table."""
@@ -172,16 +215,22 @@ class CommuteSource:
             refuse(found)
 
     def _coded(self, batch: pa.RecordBatch) -> tuple[tuple[Codes, Codes, Codes | None], Problems]:
-        bad: Problems = Counter()
-        origins = self._lookup.codes(batch.column(0), self._origin, bad)
-        destinations = self._lookup.codes(batch.column(1), self._destination, bad)
-        if self._jobs is None:
-            return (origins, destinations, None), bad
-        jobs = _whole_jobs(batch.column(2), self._jobs, bad)
-        if bad:
+        (origins, destinations, jobs), bad = self._coded_rows(batch)
+        if bad or jobs is None:
             return (origins, destinations, jobs), bad
         some = jobs > 0  # a pair counted as 0 says nothing
         return ((origins, destinations, jobs) if some.all() else (origins[some], destinations[some], jobs[some])), bad
+
+    def _coded_rows(self, batch: pa.RecordBatch) -> tuple[tuple[Codes, Codes, Codes | None], Problems]:
+        """The codes and jobs of all rows, those of no jobs too."""
+        bad: Problems = Counter()
+        origins = self._lookup.codes(batch.column(0), self._origin, bad, homes=True)
+        destinations = self._lookup.codes(batch.column(1), self._destination, bad)
+        if self.places.outside is not None and (away := int(self.places.outside[destinations].sum())):
+            bad[WORK_OUTSIDE.format(name=self._destination)] += away
+        if self._jobs is None:
+            return (origins, destinations, None), bad
+        return (origins, destinations, _whole_jobs(batch.column(2), self._jobs, bad)), bad
 
 
 KEPT_ROWS = 20_000_000
@@ -198,7 +247,7 @@ def refuse_repeated(rows: int) -> None:
 
 def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Codes, *, counted: bool = False) -> Flows:
     """Flows with the pairs of each destination sorted by origin. Workers of the same pair are added up; where rows are
-    ``counted`` pairs, each may be there once."""
+    ``counted`` pairs, each may be there once, unless the home is a place outside."""
     destinations = np.repeat(np.arange(len(places), dtype=np.int32), np.diff(starts))
     same_place = destinations[1:] == destinations[:-1]
     if not (~same_place | (origins[1:] > origins[:-1])).all():
@@ -207,8 +256,9 @@ def merged(places: Places, starts: NDArray[np.int64], origins: Codes, jobs: Code
         new = np.ones(len(origins), dtype=bool)
         new[1:] = (destinations[1:] != destinations[:-1]) | (origins[1:] != origins[:-1])
         first = np.flatnonzero(new)
-        if counted:
-            refuse_repeated(len(new) - len(first))
+        if counted:  # several homes outside are one place, so their rows are added up
+            twice = ~new if places.outside is None else ~new & ~places.outside[origins]
+            refuse_repeated(int(twice.sum()))
         summed = np.add.reduceat(jobs.astype(np.int64), first) if len(first) else np.empty(0, dtype=np.int64)
         if len(summed) and summed.max() > MOST_JOBS:
             raise InputError(f"a pair has more than {MOST_JOBS:,} jobs, which is more than can be counted here.")
@@ -227,40 +277,64 @@ class _Lookup:
 
     def __init__(self, places: Places) -> None:
         self._ids = places.ids
+        outside = np.flatnonzero(np.zeros(len(places), bool) if places.outside is None else places.outside)
+        self._outside = outside.astype(np.int32)  # by increasing id, as places are
         self._numbers: tuple[NDArray[np.int64], Codes] | None = None
         self._lock = threading.Lock()  # the table of numbers is made once, whichever thread needs it first
 
-    def codes(self, column: pa.Array, name: str, bad: Problems) -> Codes:
-        """The codes of a column; rows without a known place are counted in ``bad``, and their codes mean nothing."""
+    def codes(self, column: pa.Array, name: str, bad: Problems, *, homes: bool = False) -> Codes:
+        """The codes of a column; rows without a known place are counted in ``bad``, and their codes mean nothing. A
+        home that is not among the places may be at a place outside."""
+        unknown_here = NO_KNOWN_HOME if homes and not len(self._outside) else NO_KNOWN_PLACE
         if column.null_count:
             bad[NO_PLACE.format(name=name)] += column.null_count
             column = column.drop_null()
         if pa.types.is_integer(column.type):
-            return self._by_number(column.to_numpy(zero_copy_only=False), name, bad)
+            return self._by_number(column.to_numpy(zero_copy_only=False), name, bad, homes=homes)
         encoded = column if pa.types.is_dictionary(column.type) else None
         if encoded is None:
             if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                 raise InputError(f"column '{name}' of the commutes must be {PLACE_TYPES}, not {column.type}.")
             encoded = column.dictionary_encode()
         if pa.types.is_integer(encoded.dictionary.type):
-            return self._by_number(encoded.dictionary_decode().to_numpy(zero_copy_only=False), name, bad)
+            return self._by_number(encoded.dictionary_decode().to_numpy(zero_copy_only=False), name, bad, homes=homes)
         used = encoded.indices.to_numpy(zero_copy_only=False)
         distinct = fixed_width(encoded.dictionary, name)
-        found = np.minimum(np.searchsorted(self._ids, distinct), len(self._ids) - 1)
-        known = self._ids[found] == distinct
+        found, known = self._found(distinct, homes=homes)
         if unknown := int((~known[used]).sum()):
-            bad[NO_KNOWN_PLACE.format(name=name)] += unknown
-        codes: Codes = found.astype(np.int32)[used]
+            bad[unknown_here.format(name=name)] += unknown
+        codes: Codes = found[used]
         return codes
 
-    def _by_number(self, numbers: NDArray[Any], name: str, bad: Problems) -> Codes:
+    def _found(self, distinct: NDArray[np.bytes_], *, homes: bool) -> tuple[Codes, NDArray[np.bool_]]:
+        """The codes of ids, and which of them are known."""
+        found = np.minimum(np.searchsorted(self._ids, distinct), len(self._ids) - 1).astype(np.int32)
+        known = self._ids[found] == distinct
+        if homes and len(self._outside):
+            ids = self._ids[self._outside]
+            ids = ids.astype(f"S{int(np.char.str_len(ids).max())}")
+            begins = distinct.astype(ids.dtype)  # cut to the length of the ids outside
+            at = np.minimum(np.searchsorted(ids, begins), len(ids) - 1)
+            away = ~known & (ids[at] == begins)
+            found, known = np.where(away, self._outside[at], found), known | away
+        return found, known
+
+    def _by_number(self, numbers: NDArray[Any], name: str, bad: Problems, *, homes: bool = False) -> Codes:
         from understudy.commutes.source.places_compiled import codes_of
 
-        with self._lock:
-            known = self._as_numbers(name)
-        found, unknown = codes_of(numbers.astype(np.int64, copy=False), *known)
+        if homes and len(self._outside):  # ids are numbers that lost their leading zeros, and how they begin matters
+            inside = np.delete(self._ids, self._outside)
+            distinct, which = np.unique(numbers, return_inverse=True)
+            width = int(np.char.str_len(inside).max())
+            found, known = self._found(np.char.zfill(distinct.astype("S"), width), homes=True)
+            unknown = int((~known[which]).sum())
+            found = found[which]
+        else:
+            with self._lock:
+                numbered = self._as_numbers(name)
+            found, unknown = codes_of(numbers.astype(np.int64, copy=False), *numbered)
         if unknown:
-            bad[NO_KNOWN_PLACE.format(name=name)] += unknown
+            bad[(NO_KNOWN_HOME if homes and not len(self._outside) else NO_KNOWN_PLACE).format(name=name)] += unknown
         return found
 
     def _as_numbers(self, name: str) -> tuple[NDArray[np.int64], Codes]:
@@ -323,6 +397,7 @@ def open_commutes(
     data: Any,
     *,
     places: Any,
+    outside: str | None = None,
     engine: str | None = None,
     master: str | None = None,
     allow_insecure_cluster: bool = False,
@@ -333,10 +408,12 @@ def open_commutes(
     Parameters
     ----------
     data
-        A file, glob or Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode`` and ``w_geocode``).
-        With ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker.
+        A file, a list of files, a glob or an Arrow frame with ``origin`` and ``destination`` (or LODES' ``h_geocode``
+        and ``w_geocode``). With ``jobs`` (or ``S000``) rows are counted pairs, without it each row is one worker.
     places
         What ``read_places`` gives, or a file or frame that it reads.
+    outside
+        ``state``: homes in other states are homes too, as in ``read_places``.
     engine
         What counts: left out, or ``spark``.
     master
@@ -372,7 +449,11 @@ def open_commutes(
         from understudy.commutes.source.spark import open_spark_commutes
 
         return open_spark_commutes(
-            data, places=places, master=master, allow_insecure_cluster=allow_insecure_cluster, **reading
+            data,
+            places=read_places(places, outside=outside),
+            master=master,
+            allow_insecure_cluster=allow_insecure_cluster,
+            **reading,
         )
     if engine not in (None, "local"):
         raise unknown_name("engine", engine, ("local", "spark"))
@@ -380,4 +461,4 @@ def open_commutes(
         raise InputError("master and allow_insecure_cluster go with engine 'spark'.")
     unit_id = reading.pop("unit_id", None)
     reader = open_reader(data, names=("origin", "destination"), **reading)
-    return CommuteSource(reader, read_places(places), unit_id=unit_id)
+    return CommuteSource(reader, read_places(places, outside=outside), unit_id=unit_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,19 +23,29 @@ POPULATION = ("population", "pop", "POP100")
 NAME = ("name",)
 MOST_TEXT = 2**31 - 1
 CROSSWALK_AREAS = {"st": "state", "cty": "county", "trct": "tract", "bgrp": "block group"}
+CROSSWALK_GROUPS = {"cbsa": "metro", "stplc": "city", "zcta": "zip", "stsldu": "state senate district"}
+GROUP, NAME_OF = "also_", "name_"  # a grouping that need not nest; the names of the areas of a level
+OUTSIDE = "outside"
+NO_AREA = re.compile(rb"9+")  # how a crosswalk says that a block is in no area of a kind
+TRUE, FALSE = ("true", "1"), ("false", "0", "")
 
 
-def read_places(data: Any) -> Places:
+def read_places(data: Any, *, outside: str | None = None) -> Places:
     """Read public places from a file, glob or frame, in any order.
 
     Columns: ``id``, ``latitude``, ``longitude``; ``area_LEVEL`` for each level of parent areas, from coarse to fine;
-    ``population`` and ``name`` if known. Of a census geography crosswalk (``tabblk``, ``blklatdd``, ``blklondd``,
-    ``st``, ``cty``, ``trct``) the names are understood. Other columns are left alone.
+    ``also_GROUP`` for groups that need not nest, such as ZIP codes; ``name_LEVEL`` for what people call the areas of a
+    level or group; ``population`` and ``name`` if known; ``outside`` marks homes outside, for example other states. Of
+    a census geography crosswalk (``tabblk``, ``blklatdd``, ``blklondd``, ``st``, ``cty``, ``trct``, ``cbsa``, ``zcta``,
+    ``stplc``) the names are understood. Other columns are left alone.
 
     Parameters
     ----------
     data
         The file, glob or frame.
+    outside
+        ``state``: every other state of the United States is a home as well, and a home whose id begins with its code is
+        there. Left out, homes must be among the places.
 
     Returns
     -------
@@ -53,8 +64,10 @@ def read_places(data: Any) -> Places:
     >>> us.read_places(places_table(make_world("town").places))
     Places(400; areas: state, county, tract; with population)
     """
+    if outside not in (None, "state"):
+        raise InputError(f"outside ({outside!r}) must be 'state', or left out.")
     if isinstance(data, Places):
-        return data
+        return data if outside is None else with_states(data)
     reader = open_reader(data, names=("id", "latitude", "longitude"))
     found = {
         "id": find_column(reader.columns, ID, "the places"),
@@ -66,19 +79,105 @@ def read_places(data: Any) -> Places:
     levels = {name[len(AREA) :]: name for name in reader.columns if name.startswith(AREA) and len(name) > len(AREA)}
     if not levels:
         levels = {level: name for name, level in CROSSWALK_AREAS.items() if name in reader.columns}
-    wanted = list(dict.fromkeys([*found.values(), *levels.values()]))
+    groups = {name[len(GROUP) :]: name for name in reader.columns if name.startswith(GROUP) and len(name) > len(GROUP)}
+    if not groups:
+        groups = {group: name for name, group in CROSSWALK_GROUPS.items() if name in reader.columns}
+    named = {
+        level: called
+        for level, name in (levels | groups).items()
+        for called in (f"{NAME_OF}{level}", f"{name}name")
+        if called in reader.columns
+    }
+    marked = [OUTSIDE] if OUTSIDE in reader.columns else []
+    wanted = list(dict.fromkeys([*found.values(), *levels.values(), *groups.values(), *named.values(), *marked]))
     batches = [batch for batch in reader.batches(wanted) if batch.num_rows]
     if not batches:
         raise InputError("the file of places has no rows; give at least one place.")
     table = pa.Table.from_batches(batches)
-    return make_places(
+    others = {group: _grouping(table[name], name) for group, name in groups.items()}
+    areas = {level: fixed_width(table[name], name) for level, name in levels.items()}
+    places = make_places(
         fixed_width(table[found["id"]], found["id"]),
         _numbers(table[found["latitude"]], "latitude"),
         _numbers(table[found["longitude"]], "longitude"),
-        areas={level: fixed_width(table[name], name) for level, name in levels.items()},
+        areas=areas,
         population=_numbers(table[found["population"]], "population") if "population" in found else None,
         names=np.array(table[found["name"]].to_pylist(), dtype=np.str_) if "name" in found else None,
+        other_areas={group: ids for group, ids in others.items() if (ids != b"").any()},
+        area_names={level: _names((areas | others)[level], table[called]) for level, called in named.items()},
+        outside=_marks(table[OUTSIDE]) if marked else None,
     )
+    return places if outside is None else with_states(places)
+
+
+def with_states(places: Places) -> Places:
+    """The same places and every other state of the United States as a home outside.
+
+    All states are there, whoever commutes from them: the list is public, and nothing about it is learned from data.
+    """
+    from understudy.commutes.source.states import STATES
+
+    if places.outside is not None:
+        raise InputError("the places have homes outside already; leave out outside=state.")
+    own = {identifier[:2].decode() for identifier in np.unique(places.ids.astype("S2"))}
+    width = int(np.char.str_len(places.ids).min())
+    if not own <= set(STATES) or width <= 2:
+        raise InputError(
+            "outside=state needs ids that begin with the code of a state of the United States, as census blocks do; "
+            "give homes outside as places of your own, marked in a column 'outside'."
+        )
+    others = {code: state for code, state in STATES.items() if code not in own}
+    codes = np.array([code.encode() for code in others], dtype="S")
+    ends = [len(places), len(others)]
+
+    def with_codes(values: NDArray[np.bytes_]) -> NDArray[np.bytes_]:
+        return np.concatenate([values, codes])
+
+    names = places.names
+    return make_places(
+        with_codes(places.ids),
+        np.concatenate([places.latitude, [state.latitude for state in others.values()]]),
+        np.concatenate([places.longitude, [state.longitude for state in others.values()]]),
+        areas={level: with_codes(values) for level, values in places.areas.items()},
+        population=None
+        if places.population is None
+        else np.concatenate([places.population, np.zeros(len(others), dtype=np.int64)]),
+        names=None if names is None else np.concatenate([names, [state.name for state in others.values()]]),
+        other_areas={
+            group: np.concatenate([ids, np.zeros(len(others), ids.dtype)]) for group, ids in places.other_areas.items()
+        },
+        area_names={
+            level: {**places.area_names.get(level, {}), **{code: state.name for code, state in others.items()}}
+            for level in places.areas
+        }
+        | {group: places.area_names[group] for group in places.other_areas if group in places.area_names},
+        outside=np.repeat([False, True], ends),
+    )
+
+
+def _grouping(column: pa.ChunkedArray, name: str) -> NDArray[np.bytes_]:
+    """Ids of groups; a code of nines alone, or nothing, stands for a place in no group."""
+    ids = fixed_width(pc.fill_null(column.cast(pa.string()), ""), name)
+    distinct, which = np.unique(ids, return_inverse=True)
+    none = np.array([NO_AREA.fullmatch(one) is not None for one in distinct.tolist()])
+    kept: NDArray[np.bytes_] = np.where(none, b"", distinct)[which]
+    return kept
+
+
+def _names(ids: NDArray[np.bytes_], column: pa.ChunkedArray) -> dict[str, str]:
+    """What the areas of a level are called; the first name, where there are several."""
+    distinct, first = np.unique(ids, return_index=True)
+    called = column.take(pa.array(first)).to_pylist()
+    return {one.decode(): str(name) for one, name in zip(distinct.tolist(), called, strict=True) if one and name}
+
+
+def _marks(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    if pa.types.is_boolean(column.type):
+        return np.asarray(pc.fill_null(column, False).to_numpy(), dtype=bool)
+    texts_of = [str(value or "").strip().lower() for value in column.to_pylist()]
+    if not set(texts_of) <= {*TRUE, *FALSE}:
+        raise InputError(f"column '{OUTSIDE}' of the places must be true or false.")
+    return np.array([text in TRUE for text in texts_of])
 
 
 def places_table(places: Places) -> pa.Table:
@@ -93,6 +192,13 @@ def places_table(places: Places) -> pa.Table:
         columns["population"] = pa.array(places.population)
     if places.names is not None:
         columns["name"] = pa.array(places.names.tolist())
+    columns |= {f"{GROUP}{group}": texts(values).dictionary_encode() for group, values in places.other_areas.items()}
+    for level, called in places.area_names.items():
+        distinct, which = np.unique(places.groupings[level], return_inverse=True)
+        names = pa.array([called.get(one.decode(), "") for one in distinct.tolist()])
+        columns[f"{NAME_OF}{level}"] = pa.DictionaryArray.from_arrays(pa.array(which.astype(np.int32)), names)
+    if places.outside is not None:
+        columns[OUTSIDE] = pa.array(places.outside)
     return pa.table(columns)
 
 

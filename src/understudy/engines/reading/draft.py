@@ -31,7 +31,7 @@ from understudy.engines.reading.drafted_column import (
     round_edges,
     spread_edges,
 )
-from understudy.engines.reading.drafted_rules import rule_candidates, skip_patterns
+from understudy.engines.reading.drafted_rules import rule_candidates, skip_patterns, weight_remarks
 from understudy.engines.reading.guessed_format import ABSENT, Guess, guess_encoding, guess_format, texts_of_columns
 from understudy.engines.reading.readers import CsvReader
 from understudy.engines.reading.statfiles import Labels, StatReader
@@ -62,7 +62,6 @@ CODE_NAME = re.compile(
     r"canton|occupation|industry|sector|branch|religion|language|ethnicity|race|gender|sex|type|kind|class|status)\d*",
     re.IGNORECASE,
 )
-WEIGHT_NAME = re.compile(r"(.*[_ .-])?(weights?|[a-z]?wgt[a-z]?|[pfah]?weight|wt)\d*", re.IGNORECASE)
 HEAD = """\
 # CONFIDENTIAL: THIS DRAFT WAS MADE BY LOOKING AT THE DATA. KEEP IT INSIDE THE BUILDING.
 #
@@ -457,10 +456,12 @@ def _listed(profile: Profile, texts: dict[str, str], unlabelled: list[str], comm
     levels: list[Level] | list[str] | list[int] | list[bool]
     if profile.boolean:
         levels = [False, True]
-    elif all(re.fullmatch(r"-?(0|[1-9]\d{0,14})", text) and text != "-0" for text in found):
-        levels = sorted(map(int, found))
+    elif all(re.fullmatch(r"-?(0|[1-9]\d{0,14})(\.0)?", text) and text not in ("-0", "-0.0") for text in found):
+        levels = sorted({int(text.removesuffix(".0")) for text in found})
     else:
         levels = [*sorted(found, key=_order)]
+        if profile.numbers and not profile.words and not texts:
+            common = {**common, "ordered": True}  # 17.5, 22.0, 27.0: questions take them as the numbers they are
     remarks = []
     if len(counts) == 1:
         remarks.append("constant: every row that is filled has the same value; is it needed?")
@@ -531,11 +532,7 @@ def _numeric(
             remarks.append('density = "log" draws synthetic values inside a bin in proportion to 1/x.')
         elif low >= 0 and not profile.spread.get(0.0):
             remarks.append('if 0 is not possible, begin the edges above 0 and write density = "log".')
-    if WEIGHT_NAME.fullmatch(profile.name):
-        remarks.append(
-            "looks like a survey weight. A synthetic table needs none if its rows stand for the population; else keep "
-            "it only if users are told that it is synthetic too."
-        )
+    remarks += weight_remarks(profile.name, low, high)
     if low == high:
         remarks.append("constant: every row that is filled has the same value; is it needed?")
     named: list[tuple[Special, str]] = []

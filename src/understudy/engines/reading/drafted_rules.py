@@ -3,12 +3,14 @@
 Whether it is a rule only a person can say. A draft shows what to write.
 
 A column that is never filled where another has a certain value is usually so by design: women are asked about births,
-people of working age about their job. The schema can say it with ``asked_if``.
+people of working age about their job. The schema can say it with ``asked_if``. A column of survey weights is known by
+its name; the schema declares it with ``[weight]``.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ import pyarrow.compute as pc
 from understudy.core.arrays import Flags, Floats
 from understudy.core.rules import Order, steps_of
 from understudy.core.schema import Attribute, level_text
+from understudy.engines.reading.drafted_column import round_edges
 from understudy.engines.reading.encode import Encoder
 from understudy.engines.reading.rule_values import in_steps
 from understudy.engines.reading.values import as_numpy, canonical_texts, parse_numbers, plain, values_of
@@ -28,6 +31,12 @@ from understudy.engines.reading.values import as_numpy, canonical_texts, parse_n
 MOST_ROWS = 100_000  # rows looked at; a rule of the questionnaire shows in fewer
 MOST_LEVELS = 12  # of a column that decides who is asked
 LEAST_ROWS = 30  # rows that a rule must speak of
+# weight, pweight, fnlwgt, PWGTP, pspwght, perwt, WTMEC2YR, pw; and as German, French, Spanish and Italian files say it
+WEIGHT_NAME = re.compile(
+    r"(.*[_ .-])?([a-z]*weights?|[a-z]*wgh?t[a-z]?|[a-z]*wt|wt[a-z]*\d*[a-z]*|pw|\w*gewicht|hochrechnung\w*|"
+    r"poids\w*|pond[eé]r\w*|peso|factor_?exp\w*)\d*",
+    re.IGNORECASE,
+)
 EXPLAINS = 0.3  # of the rows without a value; others did not answer
 STILL_MISSING = 0.4  # at most, among those who are asked: then 30 empty rows in one group are no chance
 
@@ -73,6 +82,26 @@ def skip_patterns(
                 f"asked = {json.dumps([name], ensure_ascii=False)}\nasked_if = {{ {best.condition} }}"
             )
     return found
+
+
+def weight_remarks(name: str, low: float, high: float) -> list[str]:
+    """How a column is declared that, by its name, may hold survey weights; with bounds that hold what was seen.
+
+    >>> print(weight_remarks("PWGTP", 12, 1830)[0].splitlines()[-1])
+    bounds = [10, 2000]
+    >>> weight_remarks("width", 1, 2)
+    []
+    """
+    if not WEIGHT_NAME.fullmatch(name) or low == high:
+        return []
+    if low <= 0:
+        return ["may be a survey weight by its name; but a weight is positive, and not every value here is."]
+    step = 10.0 ** math.floor(math.log10(low))
+    first, last = math.floor(low / step) * step, round_edges(0, high, whole=high > 1)[-1]
+    return [
+        "looks like a survey weight. If it is one, remove this attribute and write (bounds that the design gives):\n"
+        f"[weight]\ncolumn = {json.dumps(name, ensure_ascii=False)}\nbounds = [{first:.12g}, {last}]"
+    ]
 
 
 def _rule(attribute: Attribute, texts: pa.Array, empty: Flags, flags: Flags) -> _Rule | None:

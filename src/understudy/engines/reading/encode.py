@@ -438,7 +438,10 @@ def _last_not_above(bounds: NDArray[Any], values: NDArray[Any]) -> Marks:
 
 
 def _texts_of(level: str | int | bool) -> tuple[str, ...]:
-    return BOOLEAN_TEXTS[level] if isinstance(level, bool) else (level_text(level),)
+    """The texts of a level in a file of texts; whole numbers are also written 1.0, as data frames with gaps do."""
+    if isinstance(level, bool):
+        return BOOLEAN_TEXTS[level]
+    return (level_text(level), f"{level}.0") if isinstance(level, int) else (level_text(level),)
 
 
 def _cells_of(attribute: Attribute, pairs: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -162,7 +162,7 @@ def _possible_rows(schema: Schema, codes: Integers, generator: np.random.Generat
             for value in np.flatnonzero(np.diff(begins)):
                 begin, end = begins[value], begins[value + 1]
                 drawn[begin:end, j] = _drawn(factor * allowed[j][value], end - begin, generator)
-        generator.shuffle(drawn)
+        drawn = drawn[generator.permutation(rows)]  # the same rows as by shuffle(), which moves them one by one
         return drawn[possible(schema, drawn)]
 
     for _ in range(FITTING_ROUNDS):

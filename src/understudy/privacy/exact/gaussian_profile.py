@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 from understudy.core.exact_numbers import float_down, float_up
@@ -87,6 +88,7 @@ def gaussian_delta(mu2: Fraction, epsilon: Fraction) -> Fraction:
     return Fraction(min(1.0, max(math.nextafter(found, math.inf), LEAST_DELTA)))
 
 
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu2: Fraction, delta: Fraction) -> Fraction:
     """An epsilon at which noise of this mu^2 is (epsilon, delta)-DP; rounded up, and never above that of zCDP.
 
@@ -109,6 +111,7 @@ def gaussian_epsilon(mu2: Fraction, delta: Fraction) -> Fraction:
     return Fraction(high)
 
 
+@lru_cache(maxsize=4096)  # a plan asks for the same budget many times
 def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     """A mu^2, as large as the bound allows (to one part in 2^36), that keeps (epsilon, delta)."""
     sure = 2 * cdp_rho(epsilon, delta)

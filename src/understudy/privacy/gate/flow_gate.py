@@ -11,9 +11,9 @@ answered to anybody: a resumed run removes it and draws again, with a new key, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from understudy.core.flows import FlowSource
 from understudy.core.measurement import CLASSES, Measurement
 from understudy.core.mechanism import Mechanism, Stream
 from understudy.core.places import DESTINATION, PAIR, Places
-from understudy.errors import DisclosureError, InputError, InternalError
+from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
 from understudy.privacy.gate.charge_first import OTHER_DATA, ChargingGate
 from understudy.privacy.gate.flow_blocks import DrawOrder, FlowWorker, LocalFlows
 from understudy.privacy.gate.journal import Journal, pack_array, unpack_array
@@ -42,12 +42,32 @@ class FlowTable:
     """A public classification of jobs into disjoint cells, by the codes of their origins and destinations.
 
     ``by_destination``: the class depends on the destination alone, so that a fixed destination makes the counts public.
+    ``segments``: columns of the data of which every job is in exactly one; the cell is the class and the segment, so
+    that a job is still in one cell. A segment is never fixed.
     """
 
     label: str
     cells: int
     classify: Callable[[NDArray[np.int32], NDArray[np.int32]], Integers]
     by_destination: bool = False
+    segments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.by_destination and self.segments:
+            raise InternalError("a table by destination and segment is not public where destinations are.")
+
+
+@runtime_checkable
+class SegmentedSource(Protocol):
+    """Commutes whose rows have columns of segments. Only the gate may ask."""
+
+    def check_segments(self, columns: tuple[str, ...]) -> None:
+        """Refuses rows whose segments are negative or do not add up to their jobs."""
+        ...
+
+    def count_segments(self, table: FlowTable) -> Integers:
+        """Jobs by class and segment: cell = class times the number of segments, plus the segment."""
+        ...
 
 
 class Around(Protocol):
@@ -179,9 +199,25 @@ class FlowGate(ChargingGate):
         )
         return _measured(table, values, noise)
 
+    def check_segments(self, partitions: Sequence[tuple[str, ...]]) -> None:
+        """Refuses, before the charge, segments that do not partition the jobs of every row."""
+        self._worker()
+        for columns in partitions:
+            self._segmented().check_segments(columns)
+
+    def _segmented(self) -> SegmentedSource:
+        if not isinstance(self._source, SegmentedSource):
+            raise UnsupportedError("segments are counted from files on this machine; leave out engine spark.")
+        return self._source
+
     def _noisy(self, table: FlowTable, noise: Mechanism) -> Integers:
         """Dense noise is drawn here, once; sparse noise where the pairs are, and of it only what is reported comes."""
         worker = self._worker()
+        if table.segments:
+            counts = self._segmented().count_segments(table)
+            if len(counts) != table.cells or int(counts.sum()) != worker.total():
+                raise InternalError("segments do not partition the jobs; nothing was measured.")
+            return noise.run(counts, self._stream)
         if isinstance(noise, SparseGeometric):
             if noise.domain != table.cells:
                 raise InternalError("noise for a domain of another size.")

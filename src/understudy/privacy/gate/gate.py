@@ -20,6 +20,7 @@ from understudy.core.exact_numbers import to_text
 from understudy.core.measurement import Draw, Measurement
 from understudy.core.mechanism import Mechanism, SelectionLaw, Stream
 from understudy.core.schema import Schema
+from understudy.core.walsh import CONTRASTS, contrasts
 from understudy.errors import DisclosureError, InputError, InternalError, UnsupportedError
 from understudy.privacy.gate.charge_first import OTHER_DATA
 from understudy.privacy.gate.discovering import DiscoveringGate
@@ -39,6 +40,7 @@ CELLS_AT_ONCE = 2**24  # of tables that are counted in one scan: an eighth of a 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """A margin to be measured. ``cells="first"``: one number of a two-cell table with a public total.
+    ``cells="contrasts"``: its Fourier coefficients instead of its counts.
 
     ``groups``: for each code of a single attribute the public group it is counted in; ``cells`` is then ``classes``.
     """
@@ -306,6 +308,9 @@ class Gate(DiscoveringGate):
             true = merge_cells(true, 0, query.groups)
         if query.cells == "first":
             values = query.mechanism.run(true[allowed][:1], self._stream).reshape(())
+        elif query.cells == CONTRASTS:
+            signed = contrasts(true)
+            values = query.mechanism.run(signed.ravel(), self._stream).reshape(signed.shape)
         else:
             values = np.zeros(true.shape, dtype=np.int64)
             values[allowed] = query.mechanism.run(true[allowed], self._stream)
@@ -517,7 +522,7 @@ class Gate(DiscoveringGate):
             records = [self.records if self.unit.public_total and not strata else None] * len(domains)
         unit = row_unit(self.unit, strata)
         return [
-            TableFacts(unit=unit, cells=domain.possible, records=size)
+            TableFacts(unit=unit, cells=domain.possible, records=size, domain=domain)
             for domain, size in zip(domains, records, strict=True)
         ]
 

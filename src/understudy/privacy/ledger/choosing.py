@@ -25,7 +25,10 @@ def address_of(target: str | os.PathLike[str]) -> str | None:
     if not isinstance(text, str):
         return None
     if text.startswith(ADDRESSES):
-        return text
+        raise InputError(
+            "the address of a ledger may hold a password, and is no argument. Put it into an environment variable, "
+            'such as LEDGER, and name that: "env:LEDGER".'
+        )
     if not text.startswith(BY_NAME):
         return None
     found = os.environ.get(text.removeprefix(BY_NAME), "")

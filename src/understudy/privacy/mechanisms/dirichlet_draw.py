@@ -16,9 +16,11 @@ from typing import ClassVar
 
 from understudy.core.arrays import Integers
 from understudy.core.domain import Domain
-from understudy.core.exact_numbers import float_down, from_text, show_up, to_text
+from understudy.core.exact_numbers import float_down, float_up, from_text, show_up, to_text
 from understudy.core.mechanism import Stream
-from understudy.errors import BudgetError, InputError
+from understudy.core.prior_weights import PriorWeights, WeightedCells
+from understudy.errors import BudgetError, InputError, InternalError
+from understudy.privacy.exact.dirichlet_profile import PriorShape
 from understudy.privacy.mechanisms.dirichlet_law import SOURCE
 from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.preconditions import (
@@ -28,8 +30,15 @@ from understudy.privacy.mechanisms.preconditions import (
     exact_is_known,
     theorem_4_1_holds,
     theorem_9_holds,
+    weighted_shape,
 )
-from understudy.privacy.promise.calibrate_dirichlet import LARGEST_EXPONENT, calibrated_prior, round_prior
+from understudy.privacy.promise.calibrate_dirichlet import (
+    LARGEST_EXPONENT,
+    bounds_two_cells,
+    calibrated_prior,
+    round_prior,
+    scaled_prior,
+)
 from understudy.privacy.promise.definition import ApproxDP, Unit
 from understudy.privacy.promise.event import ApproxLoss, Event, PureLoss, promises_definition_6
 from understudy.privacy.randomness.draws import polya_urn
@@ -40,11 +49,15 @@ MOST_EXACT = 1_000_000  # rows up to which the exact delta is computed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirichletDraw:
-    """``rows`` rows from the posterior predictive of a multinomial with ``prior`` for each possible cell."""
+    """``rows`` rows from the posterior predictive of a multinomial with ``prior`` for each possible cell.
+
+    With ``weights`` a cell of weight w has w times the prior.
+    """
 
     prior: Fraction
     rows: int
     loss: PureLoss | ApproxLoss
+    weights: PriorWeights | None = None
     name: ClassVar[str] = "dirichlet_multinomial"
     covers: ClassVar[str] = "whole_domain"
 
@@ -59,22 +72,26 @@ class DirichletDraw:
         By Theorem 4.1 prior and rows settle it. Else the exact delta must, which needs the public number of records;
         or, for a loss that promises it, Definition 6 (and :func:`require_definition_6` for all strata together).
         """
-        holds = facts.cells < 2 or theorem_4_1_holds(
-            self.loss.epsilon, prior=self.prior, rows=self.rows, unit=facts.unit
-        )
+        weights = self._weights_over(facts)
+        prior = self.prior if weights is None else self.prior * weights.part
+        smallest = prior if weights is None else prior * weights.smallest_two[0]
+        holds = facts.cells < 2 or theorem_4_1_holds(self.loss.epsilon, prior=smallest, rows=self.rows, unit=facts.unit)
         if not holds and isinstance(self.loss, ApproxLoss) and exact_is_known(facts.unit) and facts.records is not None:
             if promises_definition_6(self.loss):
-                holds = theorem_9_holds(self.loss, [DrawLaw(self.prior, facts.cells, facts.records, self.rows)])
+                holds = weights is None and theorem_9_holds(
+                    self.loss, [DrawLaw(self.prior, facts.cells, facts.records, self.rows)]
+                )
             else:
                 holds = exact_delta_holds(
-                    self.loss, prior=self.prior, cells=facts.cells, records=facts.records, rows=self.rows
-                )
+                    self.loss, prior=prior, cells=facts.cells, records=facts.records, rows=self.rows,
+                    weights=weights,
+                )  # fmt: skip
         if not holds:
             promised = f"epsilon = {show_up(self.loss.epsilon)}"
             if isinstance(self.loss, ApproxLoss):
                 promised += f", delta = {show_up(self.loss.delta)}"
             raise BudgetError(
-                f"a prior of {float(self.prior):g} with {self.rows:,} rows over {facts.cells:,} cells costs more than "
+                f"a prior of {float(smallest):g} with {self.rows:,} rows over {facts.cells:,} cells costs more than "
                 f"the {promised} it is charged with. Nothing was drawn; use a larger prior or fewer rows."
             )
         return self.loss
@@ -82,17 +99,30 @@ class DirichletDraw:
     def draw(
         self, cells: Integers, counts: Integers, domain: Domain, stream: Stream, *purpose: str | int
     ) -> tuple[Integers, Integers]:
-        return polya_urn(cells, counts, domain, stream, *purpose, prior=self.prior, rows=self.rows)
+        if self.weights is None:
+            return polya_urn(cells, counts, domain, stream, *purpose, prior=self.prior, rows=self.rows)
+        weights = self.weights.over(domain)
+        prior = self.prior * weights.part
+        return polya_urn(cells, counts, domain, stream, *purpose, prior=prior, rows=self.rows, weights=weights)
+
+    def _weights_over(self, facts: TableFacts) -> WeightedCells | None:
+        if self.weights is None:
+            return None
+        if facts.domain is None:
+            raise InternalError("the cost of a weighted prior needs the domain of the draw.")
+        return self.weights.over(facts.domain)
 
     def to_json(self) -> dict[str, str]:
-        return {"mechanism": self.name, "prior": to_text(self.prior), "rows": str(self.rows)}
+        weights = {} if self.weights is None else {"weights": self.weights.text}
+        return {"mechanism": self.name, "prior": to_text(self.prior), "rows": str(self.rows), **weights}
 
     @classmethod
     def from_json(cls, data: Mapping[str, str], loss: PureLoss | ApproxLoss) -> DirichletDraw:
         """Read back what ``to_json`` wrote, with the loss that was charged for it."""
         if data["mechanism"] != cls.name:
             raise InputError(f"a draw by '{data['mechanism']}' is not a draw by '{cls.name}'.")
-        return cls(prior=from_text(data["prior"], "prior"), rows=int(data["rows"]), loss=loss)
+        weights = PriorWeights(text=data["weights"]) if "weights" in data else None
+        return cls(prior=from_text(data["prior"], "prior"), rows=int(data["rows"]), loss=loss, weights=weights)
 
 
 def require_definition_6(mechanisms: Sequence[object], facts: Sequence[TableFacts]) -> None:
@@ -148,6 +178,34 @@ def exact_prior_for(loss: ApproxLoss, rows: int, records: int, cells: int) -> Fr
     if rows > MOST_EXACT:
         return prior_for(loss.epsilon, rows, Unit(kind="replace"))
     return round_prior(_exact_prior(loss.epsilon, loss.delta, max(rows, 1), max(records, 1), cells))
+
+
+def weighted_prior_for(
+    loss: PureLoss | ApproxLoss, weights: WeightedCells, *, facts: TableFacts, rows: int
+) -> Fraction:
+    """The smallest number by which weights can be multiplied for a draw to keep its loss.
+
+    A pure loss asks for the smallest prior alone (Theorem 4.1). For an approximate one the exact delta falls with the
+    prior, cell by cell (Theorem 4 of docs/theory/dirichlet.md), so it is found by bisection; where it is not known, or
+    for very many rows, the pure one is taken.
+    """
+    smallest = max(weights.smallest_two[0], 1)
+    pure = round_prior(prior_for(loss.epsilon, rows, facts.unit) / smallest)
+    records = facts.records
+    if isinstance(loss, PureLoss) or not exact_is_known(facts.unit) or records is None or rows > MOST_EXACT:
+        return pure / weights.part
+    if facts.cells < 2:
+        return Fraction(1)
+    epsilon, promise = float_down(loss.epsilon), float_down(loss.delta)
+
+    def shape(prior: float) -> PriorShape:
+        made = weighted_shape(weights, prior, facts.cells, max(rows, 1))
+        if bounds_two_cells(facts.cells, max(records, 1), max(rows, 1)):
+            return PriorShape.bound_for_two_cells(made.smallest, made.rows)
+        return made
+
+    found = scaled_prior(shape, epsilon, promise, max(records, 1), top=float_up(pure))
+    return round_prior(Fraction(found)) / weights.part
 
 
 @lru_cache(maxsize=4096)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from understudy.core.arrays import Integers
+from understudy.core.domain import Domain
 from understudy.errors import InternalError
 from understudy.privacy.promise.definition import Unit
 
@@ -22,11 +23,13 @@ class TableFacts:
     """One draw of a table: who is protected, over how many possible cells it is drawn, from how many records.
 
     ``records`` is None where the unit does not make the number of records public. A cost must not depend on it then.
+    ``domain`` holds the cells themselves, for a prior that differs between them.
     """
 
     unit: Unit
     cells: int
     records: int | None
+    domain: Domain | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {"cells": self.cells, "records": self.records}

@@ -56,7 +56,7 @@ def build_order(points: NDArray[Any]) -> NDArray[Any]:
         low, high = lows[top], highs[top]
         if high - low < 2:
             continue
-        best, widest = 0, -1.0
+        best, widest = np.int64(0), -1.0  # as a plain 0, numba would compile _select for that number, too
         for axis in range(3):
             smallest, largest = np.inf, -np.inf
             for position in range(low, high):
@@ -73,15 +73,22 @@ def build_order(points: NDArray[Any]) -> NDArray[Any]:
 
 
 @compiled
-def node_boxes(points: NDArray[Any], depth: int) -> NDArray[Any]:
-    """The smallest and largest coordinates of the places of each node, of points in the order of the tree."""
-    boxes = np.empty((1 << depth, 6))
+def node_ranges(count: int, depth: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Where the positions of each node begin and end, by its number."""
     lows, highs = np.zeros(1 << depth, np.int64), np.zeros(1 << depth, np.int64)
-    highs[1] = len(points)
+    highs[1] = count
     for node in range(2, 1 << depth):
         middle = (lows[node // 2] + highs[node // 2]) // 2
         lows[node] = lows[node // 2] if node % 2 == 0 else middle
         highs[node] = middle if node % 2 == 0 else highs[node // 2]
+    return lows, highs
+
+
+@compiled
+def node_boxes(points: NDArray[Any], depth: int) -> NDArray[Any]:
+    """The smallest and largest coordinates of the places of each node, of points in the order of the tree."""
+    boxes = np.empty((1 << depth, 6))
+    lows, highs = node_ranges(len(points), depth)
     for node in range((1 << depth) - 1, 0, -1):
         for axis in range(3):
             smallest, largest = np.inf, -np.inf

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from understudy.core.exact_numbers import float_down, float_up
 from understudy.core.places import DESTINATION
+from understudy.core.prior_weights import WeightedCells
 from understudy.errors import InputError
 from understudy.privacy.exact.breach_bounds import breach_bound
 from understudy.privacy.exact.dirichlet_breach import breach_few_cells, breach_union_bound, thresholds
@@ -55,17 +56,32 @@ def exact_is_known(unit: Unit) -> bool:
     return unit.kind == "replace" and unit.rows_per_unit == 1
 
 
-def exact_delta_holds(loss: ApproxLoss, *, prior: Fraction, cells: int, records: int, rows: int) -> bool:
+def exact_delta_holds(
+    loss: ApproxLoss, *, prior: Fraction, cells: int, records: int, rows: int, weights: WeightedCells | None = None
+) -> bool:
     """Theorems 3 and 4 of docs/theory/dirichlet.md: the exact delta of the draw, for one row that is replaced.
 
     Fewer rows and more records or cells lose less (Theorem 2 of docs/theory/commute.md), so for many draws with one
-    prior the fewest cells and records and the most rows stand for all of them.
+    prior the fewest cells and records and the most rows stand for all of them. With ``weights`` the two smallest priors
+    and their total decide (Theorem 3).
     """
     smallest = float_down(prior)
     shape = PriorShape.symmetric(smallest, cells, rows)
+    if weights is not None:
+        shape = weighted_shape(weights, smallest, cells, rows)
+        smallest = shape.smallest
     if bounds_two_cells(cells, records, rows):
         shape = PriorShape.bound_for_two_cells(smallest, rows)
     return delta(shape, max(records, 1), REPLACE, float_down(loss.epsilon)) <= loss.delta
+
+
+def weighted_shape(weights: WeightedCells, prior: float, cells: int, rows: int) -> PriorShape:
+    """What the loss of a draw with weighted priors depends on. Weights add up to less than 2^53, so products round by
+    the last digit only, which ``SAFETY`` of the calibration covers."""
+    first, second = weights.smallest_two
+    return PriorShape(
+        smallest=first * prior, second=second * prior, total=weights.total * prior, cells=cells, rows=rows
+    )
 
 
 class DrawLaw(NamedTuple):

@@ -15,15 +15,25 @@ from understudy.privacy.mechanisms.flow_draws import CellUrn, ShrunkUrn
 from understudy.privacy.mechanisms.flow_mixture import MixedCells
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.noise import DiscreteGaussian, Exact, Geometric
+from understudy.privacy.mechanisms.partial_draw import PartialDraw
 from understudy.privacy.mechanisms.plain_multinomial import PlainMultinomial
 from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
 from understudy.privacy.mechanisms.saturated_draw import SaturatedDraw
 from understudy.privacy.mechanisms.sparse_geometric import SparseGeometric
 from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
+from understudy.privacy.mechanisms.uniques_removed import UniquesRemoved
 
 NOISE_ON_TABLES: tuple[type, ...] = (Geometric, DiscreteGaussian, SparseGeometric, Exact)
 CODES_FOUND: tuple[type, ...] = (StabilityThreshold,)
-TABLE_DRAWS: tuple[type, ...] = (DirichletDraw, PlainMultinomial, ReverseMappedDraw, CartDraw, SaturatedDraw)
+TABLE_DRAWS: tuple[type, ...] = (
+    DirichletDraw,
+    PlainMultinomial,
+    ReverseMappedDraw,
+    CartDraw,
+    SaturatedDraw,
+    PartialDraw,
+    UniquesRemoved,
+)
 FLOW_DRAWS: tuple[type, ...] = (CellUrn, ShrunkUrn, AcceptingUrn, NoisyCells, MixedCells)
 
 

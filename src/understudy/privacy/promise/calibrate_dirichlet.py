@@ -132,14 +132,25 @@ def safety(rows: int, size: float) -> float:
 
 def exact_approx_prior(epsilon: float, promise: float, cells: int, records: int, rows: int) -> float:
     """The smallest prior with delta(epsilon) <= promise, under replace (for many rows in two cells, an upper bound)."""
-    unit = Unit(kind="replace")
     bounded = bounds_two_cells(cells, records, rows)
 
-    def holds(prior: float) -> bool:
-        shape = PriorShape.bound_for_two_cells(prior, rows) if bounded else PriorShape.symmetric(prior, cells, rows)
-        return delta(shape, records, unit, epsilon) <= promise * (1 - safety(rows, shape.total + records))
+    def shape(prior: float) -> PriorShape:
+        return PriorShape.bound_for_two_cells(prior, rows) if bounded else PriorShape.symmetric(prior, cells, rows)
 
-    top = pure_prior(epsilon, rows)
+    return scaled_prior(shape, epsilon, promise, records, top=pure_prior(epsilon, rows))
+
+
+def scaled_prior(
+    shape: Callable[[float], PriorShape], epsilon: float, promise: float, records: int, *, top: float
+) -> float:
+    """The smallest prior with delta(epsilon) <= promise under replace; ``shape`` says what a prior makes of all cells,
+    each of which grows with it, and ``top`` is one that is enough."""
+    unit = Unit(kind="replace")
+
+    def holds(prior: float) -> bool:
+        made = shape(prior)
+        return delta(made, records, unit, epsilon) <= promise * (1 - safety(made.rows, made.total + records))
+
     low = top
     while holds(low):
         low /= 4

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 from understudy.core.exact_numbers import float_down, float_up, sqrt_up
 from understudy.errors import InputError
@@ -74,6 +75,7 @@ def cdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     return Fraction(max(0.0, math.nextafter(math.fsum(parts) + slack, math.inf)))
 
 
+@lru_cache(maxsize=4096)  # a plan asks for the same budget many times
 def cdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """A rho, as large as the bound allows (to one part in 2^36), for which rho-zCDP implies (epsilon, delta)-DP."""
     _check(epsilon, delta)

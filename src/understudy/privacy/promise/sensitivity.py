@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from understudy.core.schema import Schema
+from understudy.core.walsh import CONTRASTS, masks_of, most_signs_that_differ
 from understudy.errors import InputError, UnsupportedError
 from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import Sensitivity
@@ -25,7 +26,10 @@ def margin_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit, cells:
     ``add_remove``: all b rows of a unit may sit in one cell: L1 = L2 = Linf = b. ``replace``: they may all move from
     one cell to another: L1 = 2b, L2^2 = 2b^2, Linf = b; and 0 where no row can move, because every allowed cell
     differs from the others in a ``fixed`` attribute. ``cells="first"`` is one cell of two with a public total:
-    L1 = L2 = Linf = b.
+    L1 = L2 = Linf = b. ``cells="contrasts"`` are the K Fourier coefficients of the margin's own, sums of counts with
+    signs. ``add_remove``: each moves by b, so L1 = b K, L2^2 = b^2 K, Linf = b. ``replace``: a row that moves from one
+    cell to another changes those in which the two have another sign, at most D of them, by 2 each: L1 = 2 b D, L2^2 =
+    4 b^2 D, Linf = 2b.
 
     Structural zeros count where the margin has all attributes of the rule, as they do for the noise. Rules that reach
     outside the margin could only make the truth smaller.
@@ -40,8 +44,15 @@ def margin_sensitivity(schema: Schema, margin: Sequence[str], unit: Unit, cells:
         if _row_can_move(schema, names, unit.fixed):
             return Sensitivity(l1=2 * rows, l2_squared=2 * rows**2, linf=rows)
         return Sensitivity(l1=0, l2_squared=0, linf=0)
+    if cells == CONTRASTS:
+        sizes = schema.shape(names)
+        if unit.kind == "add_remove":
+            count = prod(masks_of(size) for size in sizes)
+            return Sensitivity(l1=rows * count, l2_squared=rows**2 * count, linf=rows)
+        differ = most_signs_that_differ(sizes, [name not in unit.fixed for name in names])
+        return Sensitivity(l1=2 * rows * differ, l2_squared=4 * rows**2 * differ, linf=2 * rows if differ else 0)
     if cells != "first":
-        raise InputError(f"cells ({cells!r}) must be 'all' or 'first'.")
+        raise InputError(f"cells ({cells!r}) must be 'all', 'first' or '{CONTRASTS}'.")
     if not unit.public_total:
         raise UnsupportedError("measuring one cell of two needs a public total, which add_remove does not give.")
     # A table of more cells than this has more than two allowed ones, unless its rules rule out nearly everything.

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.domain import Domain
+from understudy.core.prior_weights import WeightedCells
 from understudy.errors import DisclosureError, InputError, InternalError
 
 if TYPE_CHECKING:
@@ -263,22 +264,27 @@ def polya_urn(
     *purpose: str | int,
     prior: Fraction,
     rows: int,
+    weights: WeightedCells | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The posterior-predictive draw of a multinomial with a symmetric Dirichlet prior: cells drawn, and how often.
+    """The posterior-predictive draw of a multinomial with a Dirichlet prior: cells drawn, and how often.
 
     An urn starts with ``prior`` balls for each possible cell and one for each record; each row draws a ball, notes its
     cell and returns it with one more of that cell. The noted cells have exactly the Dirichlet-multinomial law
     (Blackwell and MacQueen 1973). One whole number per row decides everything: with prior = p/q and K possible cells
     it is uniform below K p + (n + rows drawn so far) q. Work is in the rows drawn; the number of cells does not
-    matter. See docs/theory/urn.md.
+    matter. With ``weights`` a cell of weight w starts with w times the prior, and K is the sum of all weights. See
+    docs/theory/urn.md.
     """
     weight, unit = prior.numerator, prior.denominator
-    of_prior, records = domain.possible * weight, int(counts.sum())
+    of_prior, records = (domain.possible if weights is None else weights.total) * weight, int(counts.sum())
     if rows and of_prior + records == 0:
         raise InputError("the table is empty and no cell has a prior; no rows can be drawn.")
     from_prior, from_record, number = _balls(of_prior, records, unit, rows, stream, *purpose)
     drawn = np.empty(rows, dtype=np.int64)
-    drawn[from_prior] = _possible_cells(number[from_prior], weight, domain, stream, *purpose)
+    if weights is None:
+        drawn[from_prior] = _possible_cells(number[from_prior], weight, domain, stream, *purpose)
+    else:
+        drawn[from_prior] = weights.cells_of((number[from_prior] // weight).astype(np.int64))
     drawn[from_record] = cells[np.searchsorted(np.cumsum(counts), number[from_record], side="right")]
     # The rest repeat an earlier row, which may itself be a repetition: follow each chain to its first row.
     origin = np.arange(rows)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -118,12 +118,27 @@ def person_with(session: Session, token: str) -> Person | None:
     return Person(name=found[0][0], role=found[0][1], project=found[0][2]) if found else None
 
 
+def person_named(session: Session, name: str) -> Person | None:
+    """A person by name, where somebody else has proved who they are."""
+    found = session.rows("SELECT name, role, project FROM people WHERE name = ? AND revoked IS NULL", (name,))
+    return Person(name=found[0][0], role=found[0][1], project=found[0][2]) if found else None
+
+
 def open_session(database: Database, token: str, hours: float) -> tuple[str, Person] | None:
     """A new session for the owner of a token: its secret name, for a cookie."""
+    return _opened(database, lambda session: person_with(session, token), hours)
+
+
+def open_session_of(database: Database, name: str, hours: float) -> tuple[str, Person] | None:
+    """A new session for a person whom a provider of identities vouches for."""
+    return _opened(database, lambda session: person_named(session, name), hours)
+
+
+def _opened(database: Database, find: Callable[[Session], Person | None], hours: float) -> tuple[str, Person] | None:
     secret = secrets.token_urlsafe(TOKEN_BYTES)
 
     def work(session: Session) -> Person | None:
-        person = person_with(session, token)
+        person = find(session)
         if person is not None:
             session.run("DELETE FROM sessions WHERE expires < ?", (time.time(),))
             session.run(
@@ -149,11 +164,6 @@ def session_of(session: Session, secret: str) -> tuple[Person, str] | None:
 
 def close_session(database: Database, secret: str) -> None:
     database.write(lambda session: session.run("DELETE FROM sessions WHERE id = ?", (hashed(secret),)))
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two secrets are equal, in a time that does not depend on where they differ."""
-    return hmac.compare_digest(one.encode(), other.encode())
 
 
 def _check_name(name: str, what: str) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from understudy.errors import InputError, MissingExtraError
+from understudy.errors import MissingExtraError
 from understudy.serving.database.connecting import Database
 from understudy.serving.settings import Settings
 
@@ -51,29 +51,6 @@ def serve(
 ) -> None:
     """Serve until interrupted, or until ``stop`` is set."""
     application = make_application(settings, database)
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtraError(NEEDED) from None
-    config = uvicorn.Config(
-        application, host=host, port=port, log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=200, timeout_keep_alive=10, h11_max_incomplete_event_size=16 * 1024,
-    )  # fmt: skip
-    server = uvicorn.Server(config)
+    from understudy.serving.web.listening import listen
 
-    def watch() -> None:
-        while not server.started and not server.should_exit:
-            threading.Event().wait(0.05)
-        if server.started and ready is not None:
-            ready()
-        if stop is not None:
-            stop.wait()
-            server.should_exit = True
-
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        server.run()
-    except SystemExit:
-        if server.started:  # told to end, by a signal that uvicorn passes on
-            raise
-        raise InputError(f"port {port} of {host} cannot be used; it is taken, or not allowed.") from None
+    listen(application, host=host, port=port, ready=ready, stop=stop)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections import defaultdict, deque
+from collections.abc import Collection
 from typing import Any
 
 MOST_BODY = 64 * 1024  # bytes of a request
@@ -49,9 +50,14 @@ class Rates:
 class Guard:
     """An ASGI application around another one."""
 
-    def __init__(self, app: Any, *, requests_per_minute: int) -> None:
+    def __init__(
+        self, app: Any, *, requests_per_minute: int, most_body: int = MOST_BODY, hosts: Collection[str] | None = None
+    ) -> None:
+        """``hosts``: the only names under which it answers, with their port; any name by default."""
         self._app = app
         self._rates = Rates(requests_per_minute)
+        self._most_body = most_body
+        self._hosts = None if hosts is None else {one.encode() for one in hosts}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -65,6 +71,11 @@ class Guard:
                 message["headers"] = [*message.get("headers", []), *kept]
             await send(message)
 
+        named = [value for name, value in scope.get("headers", []) if name == b"host"]
+        if self._hosts is not None and (len(named) != 1 or named[0].lower() not in self._hosts):
+            # A foreign page whose name was made to lead here (DNS rebinding) says its own name.
+            await refuse(guarded, 421, "nothing is served here under this name.")
+            return
         address = (scope.get("client") or ("unknown", 0))[0]
         if not self._rates.allow(address, time.monotonic()):
             await refuse(guarded, 429, "too many requests; wait a minute.")
@@ -72,7 +83,7 @@ class Guard:
         try:
             body = await self._body(scope, receive)
         except TooLargeError:
-            await refuse(guarded, 413, f"a request may have at most {MOST_BODY:,} bytes.")
+            await refuse(guarded, 413, f"a request may have at most {self._most_body:,} bytes.")
             return
         except TimeoutError:
             await refuse(guarded, 408, "the request took too long to arrive.")
@@ -91,10 +102,9 @@ class Guard:
         except Exception as problem:  # a bug: its message may hold anything, so only its kind is told, and not outside
             report(scope.get("path", ""), problem)  # the application has answered already
 
-    @staticmethod
-    async def _body(scope: Any, receive: Any) -> bytes:
+    async def _body(self, scope: Any, receive: Any) -> bytes:
         length = dict(scope.get("headers", [])).get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > MOST_BODY:
+        if not length.isdigit() or int(length) > self._most_body:
             raise TooLargeError
         parts, size, deadline = [], 0, asyncio.get_running_loop().time() + BODY_SECONDS
         while True:
@@ -104,7 +114,7 @@ class Guard:
                 raise TimeoutError
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > MOST_BODY:
+            if size > self._most_body:
                 raise TooLargeError
             if not message.get("more_body"):
                 return b"".join(parts)

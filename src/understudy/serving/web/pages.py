@@ -7,11 +7,9 @@ import io
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -25,6 +23,8 @@ from understudy.serving.asking import Asked, width_of
 from understudy.serving.catalogue import folder_of
 from understudy.serving.database.log import entries, problems
 from understudy.serving.database.people import close_session, open_session
+from understudy.serving.web import openid
+from understudy.serving.web.forms import form_of
 from understudy.serving.web.guarding import OWN_POLICY
 from understudy.serving.web.interface import analyst_only, exact, status_of
 from understudy.serving.web.signing_in import (
@@ -32,33 +32,17 @@ from understudy.serving.web.signing_in import (
     NotSignedInError,
     caller_of,
     cookie,
-    form_of,
     own_form,
     required,
 )
 from understudy.serving.web.site import COOKIE, Caller, Quote, Site, percent, words_of
+from understudy.serving.web.templating import environment
 
 HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "help.js": "text/javascript"}
 FINISHED = ("report.html", "map.html")  # beside the versions, if the steward put them there
 FIELDS = ("question", "where", "by", "family", "event")
 Page = Callable[[Request], Awaitable[Response]]
-
-
-def environment(site: Site) -> Environment:
-    """The templates. Everything that is put into a page is escaped; an unknown name is an error."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    made.globals["title"] = site.settings.title
-    made.filters["moment"] = _moment
-    made.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
-    return made
-
-
-def _moment(seconds: float | None) -> str:
-    return "" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def routes(site: Site) -> list[Route]:
@@ -97,7 +81,8 @@ def routes(site: Site) -> list[Route]:
         ("/static/{file}", pages.static, "GET"),
         ("/health", pages.health, "GET"),
     ]
-    return [Route(path, safe(page), methods=[method]) for path, page, method in table]
+    made = [Route(path, safe(page), methods=[method]) for path, page, method in table]
+    return [*made, *openid.routes(site, pages.page)]
 
 
 class Pages:
@@ -105,9 +90,10 @@ class Pages:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._templates = environment(site)
+        self._templates = environment(HERE / "templates", title=site.settings.title)
+        self._templates.globals["openid"] = site.settings.openid is not None
 
-    def _page(self, template: str, caller: Caller | None, /, *, status: int = 200, **values: Any) -> HTMLResponse:
+    def page(self, template: str, caller: Caller | None, /, *, status: int = 200, **values: Any) -> HTMLResponse:
         person = None if caller is None else caller.person
         csrf = "" if caller is None or caller.csrf is None else caller.csrf
         text = self._templates.get_template(template).render(person=person, csrf=csrf, **values)
@@ -115,12 +101,12 @@ class Pages:
 
     async def problem(self, request: Request, problem: UnderstudyError) -> Response:
         caller = await caller_of(self._site, request)
-        return self._page("problem.html", caller, status=status_of(problem), message=str(problem))
+        return self.page("problem.html", caller, status=status_of(problem), message=str(problem))
 
     # Signing in.
 
     async def sign_in(self, _: Request) -> Response:
-        return self._page("sign_in.html", None, message="")
+        return self.page("sign_in.html", None, message="")
 
     async def signed_in(self, request: Request) -> Response:
         form = await form_of(request)
@@ -129,7 +115,7 @@ class Pages:
             open_session, site.database, form.get("token", "").strip()[:200], site.settings.session_hours
         )
         if made is None:
-            return self._page("sign_in.html", None, status=401, message="This token is not known. Ask your steward.")
+            return self.page("sign_in.html", None, status=401, message="This token is not known. Ask your steward.")
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(**cookie(site, made[0]))
         return answer
@@ -156,7 +142,7 @@ class Pages:
                 found.append({"name": name, "version": version, "release": release})
             return found
 
-        return self._page("catalogue.html", caller, releases=await run_in_threadpool(work))
+        return self.page("catalogue.html", caller, releases=await run_in_threadpool(work))
 
     async def release(self, request: Request) -> Response:
         caller = await required(self._site, request)
@@ -177,7 +163,7 @@ class Pages:
                 "worker": site.worker_is_there(versions[-1].dataset),
             }
 
-        return self._page("release.html", caller, name=name, **await run_in_threadpool(work))
+        return self.page("release.html", caller, name=name, **await run_in_threadpool(work))
 
     async def codebook(self, request: Request) -> Response:
         await required(self._site, request)
@@ -239,7 +225,7 @@ class Pages:
             return found
 
         made = await run_in_threadpool(work)
-        return self._page("ask.html", caller, name=name, given=given, kinds=KINDS, families=FAMILIES, **made)
+        return self.page("ask.html", caller, name=name, given=given, kinds=KINDS, families=FAMILIES, **made)
 
     # The data, for a price.
 
@@ -248,7 +234,7 @@ class Pages:
         analyst_only(caller)
         name, asked, width = request.path_params["name"], _asked(form), _width(form)
         found = await run_in_threadpool(self._site.quote, caller.person, name, asked, width)
-        return self._page(
+        return self.page(
             "price.html", caller, name=name, form=form, quote=found, once=secrets.token_urlsafe(16), width=width,
             share=percent(found.price.rho, found.left.allowance),
             share_left=percent(found.left.automatic, found.left.allowance),
@@ -271,14 +257,14 @@ class Pages:
         caller = await required(self._site, request)
         now = time.time()
         found = await run_in_threadpool(self._site.jobs, caller.person)
-        return self._page("jobs.html", caller, jobs=[(one, one.shown(now)) for one in found])
+        return self.page("jobs.html", caller, jobs=[(one, one.shown(now)) for one in found])
 
     async def job(self, request: Request) -> Response:
         caller = await required(self._site, request)
         job = await run_in_threadpool(self._site.job, caller.person, request.path_params["job"])
         now = time.time()
         shown = job.shown(now)
-        return self._page(
+        return self.page(
             "job.html", caller, job=job, shown=shown, look=job.next_look(now, self._site.settings.answer_seconds),
             record=job.record if shown == "done" else None,
             worker=await run_in_threadpool(self._site.worker_is_there, job.dataset),
@@ -300,7 +286,7 @@ class Pages:
         found = await run_in_threadpool(self._site.record, request.path_params["job"])
         if found is None:
             raise InputError("there is no such record, or its time has not come.")
-        return self._page("record.html", await caller_of(self._site, request), record=found)
+        return self.page("record.html", await caller_of(self._site, request), record=found)
 
     async def record_file(self, request: Request) -> Response:
         found = await run_in_threadpool(self._site.record, request.path_params["job"])
@@ -323,7 +309,7 @@ class Pages:
             log = site.database.read(lambda session: entries(session, 100))
             return {"accounts": accounts, "log": log, "wrong": site.database.read(problems)}
 
-        return self._page("audit.html", caller, **await run_in_threadpool(work))
+        return self.page("audit.html", caller, **await run_in_threadpool(work))
 
     async def static(self, request: Request) -> Response:
         file = request.path_params["file"]

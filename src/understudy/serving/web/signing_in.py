@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from understudy.errors import InputError
-from understudy.serving.database.people import Person, person_with, same, session_of
+from understudy.serving.database.people import Person, person_with, session_of
+from understudy.serving.web.forms import form_of, same
 from understudy.serving.web.site import COOKIE, Caller, Site
 
-MOST_FIELDS = 30
 LONGEST_TOKEN = 200
 
 
@@ -45,22 +44,6 @@ async def required(site: Site, request: Request) -> Caller:
     if found is None:
         raise NotSignedInError("sign in with a token first.")
     return found
-
-
-async def form_of(request: Request) -> dict[str, str]:
-    """The fields of a form; each once."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
-        raise InputError("a form is expected.")
-    try:
-        pairs = parse_qsl(
-            (await request.body()).decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
-        )
-    except ValueError:  # not UTF-8, or too many fields
-        raise InputError("the form cannot be read.") from None
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise InputError("a field of the form is given twice.")
-    return dict(pairs)
 
 
 async def own_form(site: Site, request: Request) -> tuple[Caller, dict[str, str]]:

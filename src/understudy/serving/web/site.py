@@ -115,7 +115,14 @@ class Site:
     def confirm(
         self, person: Person, release: str, asked: Asked, width: float, *, most: Fraction | None, once: str | None
     ) -> Job | Quote:
-        """Ask the data. The price is computed again: one above ``most`` is refused, and what is free needs no job."""
+        """Ask the data. The price is computed again: one above ``most`` is refused, and what is free needs no job.
+
+        A request that is sent twice is one job. It is looked up first: what it left of the account moves the price.
+        """
+        if once is not None:
+            earlier = self.database.read(lambda session: find_job(session, job_name(person.name, once)))
+            if earlier is not None:
+                return earlier
         quote = self.quote(person, release, asked, width)
         if quote.price.free:
             return quote

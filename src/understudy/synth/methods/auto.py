@@ -141,12 +141,11 @@ class Auto:
         """
         if Musts(must=self.must).read(schema, request.unit).needs or self.refine:
             return method(**self._shared).plan(schema, request)
-        concentrated = not isinstance(request.budget, PureDP)
         plain = method(**self._shared).plan(schema, request)
         # Where nothing of delta is used, parts of epsilon are divided, and shares are those of a pure budget.
-        concentrated = concentrated and plain.options.get("noise") != "geometric"
-        asked = ordinary_needs(schema, request.unit, concentrated=concentrated)
-        share = ANSWERS_OF_RHO if concentrated else ANSWERS_OF_EPSILON
+        divided = isinstance(request.budget, PureDP) or plain.options.get("noise") == "geometric"
+        asked = ordinary_needs(schema, request, divided=divided)
+        share = ANSWERS_OF_EPSILON if divided else ANSWERS_OF_RHO
         if asked:
             options = {**self._shared, "must": asked, "must_share": share, "must_rows": False}
             if "noise" in plain.options:

@@ -14,9 +14,16 @@ from understudy.core.schema import Schema
 from understudy.errors import InputError
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.cart_draw import CartDraw
-from understudy.privacy.promise.plan import Plan
+from understudy.privacy.promise.plan import Option, Plan
 from understudy.synth.shared.method import Request, Synthesis, check_request, synthesizers
-from understudy.synth.shared.whole_table_draws import draw_copies, plan_draws, require_rows
+from understudy.synth.shared.whole_table_draws import (
+    check_sdc,
+    draw_copies,
+    plan_draws,
+    require_rows,
+    sdc_notes,
+    sdc_option,
+)
 
 WARNING = (
     "NO GUARANTEE: values are drawn from leaves of trees that were grown on the confidential records, so rows of real "
@@ -42,16 +49,19 @@ class Cart:
 
     smallest_leaf: int = 5
     """The least number of people in a leaf, from whom values are drawn (5 is synthpop's default)."""
+    sdc: str = ""
+    """``uniques`` removes rows that repeat a person who is unique in the data. It is no guarantee."""
 
     def __post_init__(self) -> None:
+        check_sdc(self.sdc)
         if self.smallest_leaf < 1:
             raise InputError(f"smallest_leaf ({self.smallest_leaf}) must be at least 1.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         require_rows(request)
-        options = {"smallest_leaf": self.smallest_leaf}
-        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING,))
+        options: dict[str, Option] = {"smallest_leaf": self.smallest_leaf, **sdc_option(self.sdc)}
+        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING, *sdc_notes(self.sdc)))
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         mechanism = CartDraw(
@@ -64,4 +74,5 @@ class Cart:
             mechanism,
             rows_drawn="drawn from the leaves of trees grown on the data (each copy a fresh draw)",
             warning=WARNING,
+            sdc=self.sdc,
         )

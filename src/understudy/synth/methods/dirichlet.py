@@ -17,6 +17,7 @@ from understudy.core.apportion import apportion
 from understudy.core.domain import Domain
 from understudy.core.exact_numbers import read_exact, show_up
 from understudy.core.mechanism import Stream
+from understudy.core.prior_weights import PriorWeights
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
 from understudy.errors import BudgetError, InputError, UnsupportedError
@@ -30,7 +31,9 @@ from understudy.privacy.mechanisms.dirichlet_draw import (
     prior_for,
     pure_loss,
     row_unit,
+    weighted_prior_for,
 )
+from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.preconditions import epsilon_of, exact_is_known
 from understudy.privacy.promise.calibrate_dirichlet import round_prior
 from understudy.privacy.promise.definition import ApproxDP, Definition, ProbabilisticDP, PureDP, Unit
@@ -68,6 +71,10 @@ class Dirichlet:
     """Prior strength in records of each possible cell. ``auto`` takes the smallest that keeps the budget: under an
     approximate budget that of the exact delta (unit ``replace``, one row per unit), otherwise the pure one, which keeps
     the budget too."""
+    weights: str = ""
+    """A public prior that differs between cells: one number for each level of some attributes, or for each cell of a
+    public table, in the order of the schema (``sex = 2 1; age*job = 3 1 4 1 5 9``). The weight of a cell multiplies its
+    prior; the prior is set for the cells with the smallest weights. Empty: all cells alike."""
     strata: str = "auto"
     """``auto`` draws within each combination of the unit's ``fixed`` attributes; ``none`` draws from the full
     cross-tabulation."""
@@ -78,6 +85,8 @@ class Dirichlet:
     def __post_init__(self) -> None:
         if self.strata not in ("auto", "none"):
             raise InputError(f"strata ({self.strata!r}) must be 'auto' or 'none'; strata are the fixed attributes.")
+        if self.weights:
+            PriorWeights(text=self.weights)  # which checks the text
         if self.prior != "auto" and read_exact(self.prior, "prior") <= 0:
             raise InputError(f"prior ({self.prior}) must be positive: with 0 an empty cell stays empty.")
 
@@ -91,13 +100,16 @@ class Dirichlet:
         strata = self._strata_of(schema, request)
         margin = schema.names
         domain = Domain(schema=schema, margin=margin)
-        budget, loss, notes = self._loss(request, strata, domain.possible)
+        self._check_weights(schema, request, strata)
+        budget, loss, notes = self._loss(schema, request, strata, domain.possible)
         event = Strata(strata=((loss,),) * schema.cells(strata)) if strata else loss
         steps = tuple(
             Step(label=f"copy {copy}", margin=margin, action="draw", event=event, cells=domain.possible)
             for copy in range(1, request.copies + 1)
         )
         options: dict[str, Option] = {"strata": self.strata, "prior": self.prior, **named_needs(schema, self.must)}
+        if self.weights:
+            options["weights"] = self.weights
         return planned(
             schema,
             request,
@@ -119,8 +131,33 @@ class Dirichlet:
             )
         return strata
 
+    @property
+    def _prior_weights(self) -> PriorWeights | None:
+        return PriorWeights(text=self.weights) if self.weights else None
+
+    def _check_weights(self, schema: Schema, request: Request, strata: tuple[str, ...]) -> None:
+        """Refuse what cannot be drawn before anything is charged: weights of each stratum are made once here."""
+        weights = self._prior_weights
+        if weights is None:
+            return
+        if isinstance(request.budget, ProbabilisticDP):
+            raise UnsupportedError(
+                "probabilistic differential privacy (Definition 6) is proved for equal priors only. Leave weights out, "
+                "or use the guarantee approx or pure."
+            )
+        for domain in strata_domains(schema, strata):
+            weights.over(domain)
+
+    def _smallest_weight(self, schema: Schema, strata: tuple[str, ...]) -> Fraction:
+        """The smallest weight of a possible cell, over all strata; 1 where all cells are alike."""
+        weights = self._prior_weights
+        if weights is None:
+            return Fraction(1)
+        made = [weights.over(domain) for domain in strata_domains(schema, strata)]
+        return min((one.smallest_two[0] * one.part for one in made if one.smallest_two[0]), default=Fraction(1))
+
     def _loss(
-        self, request: Request, strata: tuple[str, ...], cells: int
+        self, schema: Schema, request: Request, strata: tuple[str, ...], cells: int
     ) -> tuple[Definition, PureLoss | ApproxLoss, tuple[str, ...]]:
         """What one copy may cost, in each stratum, and what the release then promises.
 
@@ -146,7 +183,8 @@ class Dirichlet:
         rows = request.rows if request.rows is not None else request.records
         if rows is None:
             raise InputError("with a prior of your own, say how many rows are drawn (rows): epsilon depends on both.")
-        each = epsilon_of(round_prior(read_exact(self.prior, "prior")), rows, row_unit(request.unit, strata))
+        least = round_prior(read_exact(self.prior, "prior")) * self._smallest_weight(schema, strata)
+        each = epsilon_of(least, rows, row_unit(request.unit, strata))
         # Rounded up to a short decimal, so that what is charged can be read.
         total = Fraction(show_up(each * request.copies * times, 6))
         if total > asked.epsilon:
@@ -183,10 +221,10 @@ class Dirichlet:
         for copy, step in enumerate(plan.steps, start=1):
             loss = step.event.strata[0][0] if isinstance(step.event, Strata) else step.event
             assert isinstance(loss, PureLoss | ApproxLoss)  # noqa: S101 - planned above
-            parts = [(size, count, domain.possible) for size, count, domain in zip(sizes, rows, domains, strict=True)]
-            priors = self._priors(loss, parts, row_unit(plan.unit, strata))
+            priors = self._priors(loss, list(zip(sizes, rows, domains, strict=True)), row_unit(plan.unit, strata))
             mechanisms = [
-                DirichletDraw(prior=prior, rows=count, loss=loss) for prior, count in zip(priors, rows, strict=True)
+                DirichletDraw(prior=prior, rows=count, loss=loss, weights=self._prior_weights)
+                for prior, count in zip(priors, rows, strict=True)
             ]
             draws.append(gate.draw(mechanisms, margin=schema.names, label=step.label, copy=copy, strata=strata))
         tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
@@ -202,10 +240,20 @@ class Dirichlet:
             return sizes
         return [int(share) for share in apportion(np.array(sizes), plan.rows)] if strata else [plan.rows]
 
-    def _priors(self, loss: PureLoss | ApproxLoss, parts: list[tuple[int, int, int]], unit: Unit) -> list[Fraction]:
-        """The prior of each stratum, given its records, the rows to draw and its possible cells."""
+    def _priors(self, loss: PureLoss | ApproxLoss, strata: list[tuple[int, int, Domain]], unit: Unit) -> list[Fraction]:
+        """The prior of each stratum, given its records, the rows to draw and its cells."""
         if self.prior != "auto":
-            return [round_prior(read_exact(self.prior, "prior"))] * len(parts)
+            return [round_prior(read_exact(self.prior, "prior"))] * len(strata)
+        weights = self._prior_weights
+        if weights is not None:
+            return [
+                weighted_prior_for(
+                    loss, weights.over(domain), rows=rows,
+                    facts=TableFacts(unit=unit, cells=domain.possible, records=records, domain=domain),
+                )
+                for records, rows, domain in strata
+            ]  # fmt: skip
+        parts = [(records, rows, domain.possible) for records, rows, domain in strata]
         if isinstance(loss, PureLoss):
             return [prior_for(loss.epsilon, rows, unit) for _, rows, _ in parts]
         if promises_definition_6(loss):

@@ -40,6 +40,7 @@ from understudy.synth.shared.method import (
     synthesizers,
 )
 from understudy.synth.shared.required_tables import named_needs
+from understudy.synth.shared.whole_table_draws import check_sdc, controlled, sdc_notes, sdc_option
 
 MAX_CELLS = 10_000_000
 TOTAL_SHARE = Fraction(1, 50)
@@ -76,11 +77,15 @@ class Histogram:
     prior: str = PRIOR
     """Prior strength in records, spread over all possible cells. Used with ``postprocess = published`` and without a
     guarantee only."""
+    sdc: str = ""
+    """``uniques`` removes rows that repeat a person who is unique in the data. Used without a guarantee only, and no
+    guarantee either."""
     must: str = ""
     """What must be answerable, one item per line: questions such as ``crosstab(sex, age)``, formulas,
     ``predict(income)``. This method holds every table; the plan says how wide each answer will be."""
 
     def __post_init__(self) -> None:
+        check_sdc(self.sdc)
         if self.rows_by is not None and self.rows_by not in ROWS_BY:
             raise unknown_name("rows_by", self.rows_by, ROWS_BY)
         if self.postprocess not in POSTPROCESS:
@@ -107,7 +112,9 @@ class Histogram:
             steps, notes = self._plain_steps(schema, request, cells)
         else:
             steps, notes = self._noisy_steps(schema, request, possible)
-        options: dict[str, Option] = {"prior": self.prior}
+        options: dict[str, Option] = {"prior": self.prior, **sdc_option(self.sdc)}
+        if self.sdc and not isinstance(request.budget, NonPrivate):
+            raise InputError("sdc is for releases without a guarantee: what it removes depends on the data.")
         if not isinstance(request.budget, NonPrivate):
             options = {"rows_by": self._rows_by}
             if self.postprocess != "published" and self.prior != PRIOR:
@@ -135,7 +142,10 @@ class Histogram:
             Step(label=f"copy {copy}", margin=schema.names, action="draw", event=NoNoise(), cells=cells)
             for copy in range(1, request.copies + 1)
         )
-        return steps, ("NO GUARANTEE: every copy is drawn from the confidential table itself.",)
+        return steps, (
+            "NO GUARANTEE: every copy is drawn from the confidential table itself.",
+            *sdc_notes(self.sdc),
+        )
 
     def _noisy_steps(self, schema: Schema, request: Request, possible: int) -> tuple[tuple[Step, ...], tuple[str, ...]]:
         unit = request.unit
@@ -223,8 +233,10 @@ class Histogram:
         rows = plan.rows if plan.rows is not None else gate.records
         mechanism = PlainMultinomial(prior=self.prior, rows=rows)
         draws = tuple(
-            gate.draw([mechanism], margin=schema.names, label=step.label, copy=copy)
+            gate.draw([controlled(mechanism, self.sdc)], margin=schema.names, label=step.label, copy=copy)
             for copy, step in enumerate(plan.steps, start=1)
         )
         tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
-        return Synthesis(tables=tables, draws=draws, rows_drawn=DESCRIPTIONS["multinomial"])
+        return Synthesis(
+            tables=tables, draws=draws, rows_drawn=DESCRIPTIONS["multinomial"], warnings=sdc_notes(self.sdc)
+        )

@@ -18,7 +18,14 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.method import Request, Synthesis, check_request, synthesizers
-from understudy.synth.shared.whole_table_draws import draw_copies, plan_draws, require_rows
+from understudy.synth.shared.whole_table_draws import (
+    check_sdc,
+    draw_copies,
+    plan_draws,
+    require_rows,
+    sdc_notes,
+    sdc_option,
+)
 
 PRIOR = "1"  # synthpop's default (Raab 2022, footnote 17), as in the histogram without a guarantee
 WARNING = (
@@ -49,16 +56,21 @@ class ReverseMapped:
 
     prior: str = PRIOR
     """Prior strength in records, spread over all possible cells before rows are drawn."""
+    sdc: str = ""
+    """``uniques`` removes rows that repeat a person who is unique in the data. It is no guarantee."""
 
     def __post_init__(self) -> None:
+        check_sdc(self.sdc)
         if read_exact(self.prior, "prior") < 0:
             raise InputError(f"prior ({self.prior}) must not be negative.")
 
     def plan(self, schema: Schema, request: Request) -> Plan:
         check_request(type(self), schema, request)
         require_rows(request)
-        notes = (WARNING, *((REPAIRED,) if schema.zeros else ()))
-        return plan_draws(schema, request, method=self.name, options={"prior": self.prior}, notes=notes)
+        notes = (WARNING, *sdc_notes(self.sdc), *((REPAIRED,) if schema.zeros else ()))
+        return plan_draws(
+            schema, request, method=self.name, options={"prior": self.prior, **sdc_option(self.sdc)}, notes=notes
+        )
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         rows = plan.rows if plan.rows is not None else gate.records
@@ -70,5 +82,6 @@ class ReverseMapped:
             mechanism,
             rows_drawn="drawn from the data and mapped to their margins (each copy a fresh draw)",
             warning=WARNING,
+            sdc=self.sdc,
             notes=(SCALED,) if plan.rows is not None else (),
         )

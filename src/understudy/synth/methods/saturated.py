@@ -16,7 +16,14 @@ from understudy.privacy.gate.gate import Gate
 from understudy.privacy.mechanisms.saturated_draw import SaturatedDraw
 from understudy.privacy.promise.plan import Option, Plan
 from understudy.synth.shared.method import Request, Synthesis, check_request, synthesizers
-from understudy.synth.shared.whole_table_draws import draw_copies, plan_draws, require_rows
+from understudy.synth.shared.whole_table_draws import (
+    check_sdc,
+    draw_copies,
+    plan_draws,
+    require_rows,
+    sdc_notes,
+    sdc_option,
+)
 
 WARNING = (
     "NO GUARANTEE: every cell of the confidential table is drawn around its own count, so rows of real people come "
@@ -52,8 +59,11 @@ class Saturated:
     random_rows: bool = False
     """Whether the number of rows is the sum of the random counts, as in Jackson et al. Otherwise as many rows as
     there are records, or as are asked for, are drawn from the table of random counts."""
+    sdc: str = ""
+    """``uniques`` removes rows that repeat a person who is unique in the data. It is no guarantee."""
 
     def __post_init__(self) -> None:
+        check_sdc(self.sdc)
         self._mechanism()  # which checks the options
         if (self.law == "poisson") != (self.sigma == 0):
             raise InputError(
@@ -73,8 +83,9 @@ class Saturated:
         self._mechanism().check_size(schema.cells())
         options: dict[str, Option] = {
             "law": self.law, "sigma": self.sigma, "alpha": self.alpha, "random_rows": self.random_rows,
+            **sdc_option(self.sdc),
         }  # fmt: skip
-        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING,))
+        return plan_draws(schema, request, method=self.name, options=options, notes=(WARNING, *sdc_notes(self.sdc)))
 
     def run(self, plan: Plan, schema: Schema, gate: Gate, stream: Stream) -> Synthesis:  # noqa: ARG002
         rows = plan.rows
@@ -88,4 +99,5 @@ class Saturated:
             mechanism,
             rows_drawn="a random count for each cell of the table (each copy a fresh draw)",
             warning=WARNING,
+            sdc=self.sdc,
         )

@@ -186,18 +186,21 @@ class PairChoice:
         return np.asarray((cells * (rate * spread / (rate * self.expects + spread + 1e-12))).sum(axis=-1)
                           / self.filled[numbers])  # fmt: skip
 
-    def _precisions(self, chosen: Sequence[int], shares: Floats) -> tuple[Floats, Floats]:
+    def _summed(self, chosen: Sequence[int]) -> Floats:
+        """How many cells of each chosen pair make one cell of the one-way margin at each of its ends."""
+        cells = self.one_powers.sum(axis=1)
+        return np.asarray(self.pair_powers[list(chosen)].sum(axis=1)[:, None]
+                          / np.maximum(cells[self.ends[list(chosen)]], 1.0))  # fmt: skip
+
+    def _precisions(self, summed: Floats, shares: Floats) -> tuple[Floats, Floats]:
         """The precision that each table gives to one-way margins: its own, or those of both ends of a pair."""
         variances, count = self._variances(shares), len(self.one_powers)
         own = np.where(shares[..., :count] > 0, 1.0 / variances[..., :count], 0.0)
-        ends = self.ends[list(chosen)]
-        cells = self.one_powers.sum(axis=1)
-        summed = self.pair_powers[list(chosen)].sum(axis=1)[:, None] / np.maximum(cells[ends], 1.0)
         return own, np.asarray(1.0 / (variances[..., count:, None] * summed))
 
     def _errors(self, chosen: Sequence[int], shares: Floats) -> Floats:
         """The sum of errors from noise; ``shares`` may have more rows, one for each trial."""
-        own, ends = self._precisions(chosen, shares)
+        own, ends = self._precisions(self._summed(chosen), shares)
         total = own + self.first
         for side in (0, 1):
             for place, number in enumerate(self.ends[list(chosen), side]):
@@ -209,23 +212,29 @@ class PairChoice:
             found = found + self._pair_errors(list(chosen), departures, variances).sum(axis=-1)
         return np.atleast_1d(found)
 
-    def _slopes(self, chosen: Sequence[int], shares: Floats) -> Floats:
-        """How much the sum of errors falls as the share of each table grows: share times derivative."""
-        own, ends = self._precisions(chosen, shares)
-        total = np.maximum(own + self.first, 1e-300)  # public attributes have no noise, and nothing falls
-        np.add.at(total, self.ends[list(chosen)].ravel(), ends.reshape(-1))
-        variances = 1.0 / total
-        falls = (self._one_errors(variances) - self._one_errors(variances / STEP)) / (STEP - 1.0) / total
-        power = 1.0 if self.concentrated else 2.0
-        slopes = power * falls * own
-        if not chosen:
-            return np.asarray(slopes)
-        numbers = list(chosen)
+    def _slopes(self, chosen: Sequence[int]) -> Callable[[Floats], Floats]:
+        """How much the sum of errors falls as the share of each table grows: share times derivative, by shares."""
+        numbers, count = list(chosen), len(self.one_powers)
+        ends, summed = self.ends[numbers], self._summed(numbers)
         departures = squared_departure(self.departures[numbers], self.evenness[numbers])
-        spread = self._variances(shares[len(self.one_powers) :])
-        less = self._pair_errors(numbers, departures, spread) - self._pair_errors(numbers, departures, spread / STEP)
-        pairs = power * (less / (STEP - 1.0) + (falls[self.ends[numbers]] * ends).sum(axis=1))
-        return np.concatenate([slopes, pairs])
+        power = 1.0 if self.concentrated else 2.0
+
+        def slopes(shares: Floats) -> Floats:
+            own, both = self._precisions(summed, shares)
+            total = np.maximum(own + self.first, 1e-300)  # public attributes have no noise, and nothing falls
+            np.add.at(total, ends.ravel(), both.reshape(-1))
+            variances = 1.0 / total
+            now, then = self._one_errors(np.stack([variances, variances / STEP]))
+            falls = (now - then) / (STEP - 1.0) / total
+            found = power * falls * own
+            if not numbers:
+                return np.asarray(found)
+            spread = self._variances(shares[count:])
+            now, then = self._pair_errors(numbers, departures, np.stack([spread, spread / STEP]))
+            pairs = power * ((now - then) / (STEP - 1.0) + (falls[ends] * both).sum(axis=1))
+            return np.concatenate([found, pairs])
+
+        return slopes
 
     def best_shares(self, chosen: Sequence[int], start: Floats | None = None, rounds: int = ROUNDS) -> Floats:
         """Shares with equal derivatives: one more part of the budget would help every table alike."""
@@ -233,8 +242,9 @@ class PairChoice:
         public = np.zeros(count, dtype=bool)
         public[: len(self.one_powers)] = self.one_powers.sum(axis=1) == 0
         shares = np.where(public, 0.0, 1.0 / max(count - int(public.sum()), 1)) if start is None else start
+        slopes = self._slopes(chosen)
         for _ in range(rounds):
-            slope = np.where(public, 0.0, np.maximum(self._slopes(chosen, shares), 0.0))
+            slope = np.where(public, 0.0, np.maximum(slopes(shares), 0.0))
             wanted = np.sqrt(slope * shares) if self.concentrated else np.cbrt(slope * shares**2)
             # Half a step, because the derivative was taken at the old shares.
             wanted = np.sqrt(np.maximum(wanted / max(float(wanted.sum()), 1e-300), LEAST) * np.maximum(shares, LEAST))
@@ -290,7 +300,7 @@ def shrunk_departures(noisy: Floats, explained: Floats, variance: float, most: F
 # files of the benchmarks have means of .21, .21, .26 and .48 of it. Nothing here reads data.
 
 
-USUAL_RECORDS = 10_000  # where nobody says how many there are
+USUAL_RECORDS = 10_000  # where a plan does not say how many there are: it is made before the data are read
 USUAL_STRENGTH = 0.2  # the mean over pairs, as a part of the largest possible departure from independence
 MOST_FORECAST = 60  # attributes; with more, trying all pairs would take longer than the plan is worth
 SAMPLED = 0.5  # of a sample's error, left in rounded rows of a model with many cells (six of the development settings)
@@ -320,7 +330,8 @@ def with_forecast(plan: Plan, schema: Schema) -> Plan:
         return plan
     error += from_rows(plan, schema)
     records = plan.records or plan.rows
-    people = f"{records:,} records" if records else f"{USUAL_RECORDS:,} records, as nobody says how many there are"
+    unsaid = "" if records else ", as the plan does not say how many there are"
+    people = f"{records or USUAL_RECORDS:,} records{unsaid}"
     said = (
         f"Expected error of two-way tables: mean S_pMSE about {error:.2g} (1 is what a sample of the data has, below "
         f"10 is good, below 30 usable). This assumes {people}, and dependences as in usual surveys; with stronger or "

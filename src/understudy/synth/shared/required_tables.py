@@ -21,8 +21,9 @@ from understudy.core.workload import Margin, Need, lines_of, needs_of, quoted, r
 from understudy.errors import InputError, UnsupportedError
 from understudy.models.fit import structural_groups
 from understudy.models.junction_tree import tree_cells
-from understudy.privacy.promise.definition import NonPrivate, Unit
+from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, Unit
 from understudy.privacy.promise.plan import Option, Plan, Step
+from understudy.privacy.promise.sensitivity import margin_sensitivity
 from understudy.synth.shared.currency import Currency
 from understudy.synth.shared.margin_methods import (
     LARGEST_MARGIN,
@@ -31,7 +32,7 @@ from understudy.synth.shared.margin_methods import (
     margin_step,
     shares_by_cells,
 )
-from understudy.synth.shared.method import count_text
+from understudy.synth.shared.method import Request, count_text
 
 SHARE = "0.5"
 LABEL = "required: "
@@ -70,6 +71,8 @@ class Required:
     def steps(self, unit: Unit, currency: Currency) -> list[Step]:
         """The steps that measure the tables, larger ones with larger shares."""
         power = Fraction(1, 2) if currency.concentrated else Fraction(1, 3)
+        if not currency.concentrated and not self.in_rows:
+            power = Fraction(0)  # tables for answers alone: every cell is known equally well
         parts = shares_by_cells(self.schema, self.tables, power) if self.tables else []
         return [
             replace(step, label=f"{LABEL}{step.label}")
@@ -166,20 +169,31 @@ def named_needs(schema: Schema, must: str) -> dict[str, Option]:
     return {"must": must} if must else {}
 
 
-def ordinary_needs(schema: Schema, unit: Unit, *, concentrated: bool) -> str:
-    """What people ordinarily ask, by public sizes: every pair, or the pairs of attributes with few levels.
+def ordinary_needs(schema: Schema, request: Request, *, divided: bool) -> str:
+    """What people ordinarily ask, by public facts: every pair, or the pairs of attributes with few levels.
 
-    There are as many tables as keep the noise on one of them below ``MOST_NOISIER`` times what it would be alone. Noise
-    grows with the square root of their number under rho, and with their number under epsilon. The pairs of the
-    attribute with the fewest levels are taken under epsilon too, unless they are more than rho would allow.
+    Under rho, noise on one table grows with the square root of their number. There are as many as keep it below
+    ``MOST_NOISIER`` times what it would be alone. Where epsilon itself is ``divided``, it grows with their number. With
+    a public number of people there are as many as keep an interval below ``TOO_WIDE``, pairs of few cells first; with
+    none, as many as keep the noise below ``MOST_NOISIER_EPSILON`` times, and the pairs of the attribute with the
+    fewest levels.
     """
-    most = MOST_NOISIER**2 if concentrated else MOST_NOISIER_EPSILON
+    unit = request.unit
+    pairs = [one for one in _pairs(schema) if schema.cells(one) <= LARGEST_MARGIN]
+    people = request.records or request.rows
+    if divided and people and isinstance(request.budget, PureDP | ApproxDP):
+        private = sorted((one for one in pairs if not is_public(schema, one, unit)), key=schema.cells)
+        l1 = max((margin_sensitivity(schema, one, unit).l1 for one in private), default=1)
+        alone = Z * sqrt(2) * float(l1) / (float(ANSWERS_OF_EPSILON) * float(request.budget.epsilon))
+        count = int(TOO_WIDE * people / alone)
+        return "\n".join(f"crosstab({', '.join(map(quoted, one))})" for one in private[:count])
+    most = MOST_NOISIER_EPSILON if divided else MOST_NOISIER**2
 
     def tables(lines: Sequence[str]) -> int:
         found = required_tables(schema, needs_of(schema, lines))
         return sum(not is_public(schema, one, unit) for one in found)
 
-    if 0 < tables(["pairs()"]) <= most and all(schema.cells(pair) <= LARGEST_MARGIN for pair in _pairs(schema)):
+    if 0 < tables(["pairs()"]) <= most and len(pairs) == len(_pairs(schema)):
         return "pairs()"
     chosen: list[str] = []
     for one in sorted(schema.attributes, key=lambda one: one.size):

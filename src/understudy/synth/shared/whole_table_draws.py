@@ -12,11 +12,9 @@ import numpy as np
 from understudy.core.domain import Domain
 from understudy.core.schema import Schema
 from understudy.core.table import CodedTable
-from understudy.errors import InputError
+from understudy.errors import InputError, unknown_name
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.mechanisms.cart_draw import CartDraw
-from understudy.privacy.mechanisms.reverse_draw import ReverseMappedDraw
-from understudy.privacy.mechanisms.saturated_draw import SaturatedDraw
+from understudy.privacy.mechanisms.uniques_removed import UniquesRemoved, Unprotected
 from understudy.privacy.promise.event import NoNoise
 from understudy.privacy.promise.plan import Option, Plan, Step
 from understudy.synth.shared.method import Request, Synthesis, planned
@@ -26,6 +24,34 @@ def require_rows(request: Request) -> None:
     """Refuses a request whose number of rows would have to come from the records, where that number is not public."""
     if request.rows is None and not request.unit.public_total:
         raise InputError("without a guarantee and under add_remove, say how many rows to draw (rows).")
+
+
+SDC = "uniques"  # the one measure of disclosure control that changes rows
+SDC_WARNING = (
+    "NO GUARANTEE: rows that repeat a unique person were removed (sdc). That is no guarantee either: who is missing "
+    "depends on the data, and rows about people who are not unique stay."
+)
+
+
+def check_sdc(sdc: str) -> None:
+    """The measures of disclosure control that are offered."""
+    if sdc not in ("", SDC):
+        raise unknown_name("sdc", sdc, (SDC,))
+
+
+def sdc_option(sdc: str) -> dict[str, Option]:
+    """What a plan records of it: nothing where it is not asked for."""
+    return {"sdc": sdc} if sdc else {}
+
+
+def sdc_notes(sdc: str) -> tuple[str, ...]:
+    """What plan and release say of it."""
+    return (SDC_WARNING,) if sdc else ()
+
+
+def controlled(mechanism: Unprotected, sdc: str) -> Unprotected | UniquesRemoved:
+    """The mechanism itself, or with its replicated uniques removed."""
+    return UniquesRemoved(drawn_by=mechanism) if sdc else mechanism
 
 
 def plan_draws(
@@ -44,16 +70,19 @@ def draw_copies(
     plan: Plan,
     schema: Schema,
     gate: Gate,
-    mechanism: CartDraw | SaturatedDraw | ReverseMappedDraw,
+    mechanism: Unprotected,
     *,
     rows_drawn: str,
     warning: str,
     notes: tuple[str, ...] = (),
+    sdc: str = "",
 ) -> Synthesis:
     """Run the draws of a plan through the gate: each copy is a fresh draw from the data."""
     draws = tuple(
-        gate.draw([mechanism], margin=schema.names, label=step.label, copy=copy)
+        gate.draw([controlled(mechanism, sdc)], margin=schema.names, label=step.label, copy=copy)
         for copy, step in enumerate(plan.steps, start=1)
     )
     tables = tuple(CodedTable.from_cells(schema, np.repeat(draw.cells, draw.counts)) for draw in draws)
-    return Synthesis(tables=tables, draws=draws, rows_drawn=rows_drawn, notes=notes, warnings=(warning,))
+    return Synthesis(
+        tables=tables, draws=draws, rows_drawn=rows_drawn, notes=notes, warnings=(warning, *sdc_notes(sdc))
+    )

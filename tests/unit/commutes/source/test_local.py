@@ -1,11 +1,18 @@
 """Opening commutes: records or counted pairs, any order, LODES' names; bad input never shows a value."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import understudy as us
+from understudy.cli.main import app
 from understudy.commutes.source import local as module
 from understudy.commutes.source import places_file
 from understudy.commutes.source.places_compiled import codes_of
@@ -189,3 +196,93 @@ def test_places_survive_a_file(tmp_path):
 def test_places_that_cannot_be_where_they_are_said_to_be(latitude, says):
     with pytest.raises(InputError, match=says):
         make_places(["10", "11", "12", "13"], latitude, [-71.0] * 4)
+
+
+def a_state(tmp_path):
+    from understudy.demo.lodes import write_state
+
+    return write_state(tmp_path)
+
+
+def test_a_state_is_read_as_it_is_published(tmp_path):
+    main, aux, crosswalk = a_state(tmp_path)
+    source = us.open_commutes([main, aux], places=crosswalk, outside="state")
+    published = [pa.csv.read_csv(file) for file in (main, aux)]
+    assert source.total() == sum(int(pa.compute.sum(one["S000"]).as_py()) for one in published)
+    places = source.places
+    assert list(places.areas) == ["state", "county", "tract"]
+    assert set(places.other_areas) == {"metro", "city", "zip"}
+    assert places.area_names["metro"] == {"39300": "Harbour Point metro area"}
+    assert places.area_names["state"]["25"] == "Massachusetts"
+    assert (places.other_areas["city"] == b"").any()  # all nines: in no city
+    origins, destinations, jobs = source.flows().confidential_pairs()
+    away = {code: int(jobs[origins == places.codes_of([code])[0]].sum()) for code in ("25", "09", "36", "06")}
+    texts_of = [str(home).zfill(15)[:2] for home in published[1]["h_geocode"].to_pylist()]
+    counted = dict.fromkeys(away, 0)
+    for code, number in zip(texts_of, published[1]["S000"].to_pylist(), strict=True):
+        counted[code] += number
+    assert away == counted
+    assert not places.outside[destinations].any()
+    again = read_places(places_table(places))
+    assert again.fingerprint == places.fingerprint
+    assert {
+        level: {k: v for k, v in names.items() if v} for level, names in again.area_names.items()
+    } == places.area_names
+
+
+def test_homes_in_other_states_are_refused_unless_they_are_asked_for(tmp_path):
+    main, aux, crosswalk = a_state(tmp_path)
+    with pytest.raises(InputError, match=r"say outside=state \(--outside state\)"):
+        us.open_commutes([main, aux], places=crosswalk).total()
+    with pytest.raises(InputError, match=r"outside .* must be 'state'"):
+        us.open_commutes([main, aux], places=crosswalk, outside="ring")
+    with pytest.raises(InputError, match="begin with the code of a state"):
+        us.read_places(PLACES, outside="state")
+
+
+def test_numbers_of_homes_outside_keep_their_leading_zeros():
+    places = make_places(
+        ["440010001", "440010002", "06", "25"], [41.0, 41.1, 35.0, 42.0], [-71.0, -71.1, -119.0, -71.0],
+        outside=[False, False, True, True],
+    )  # fmt: skip
+    table = pa.table({"origin": [60371234, 250010001, 440010002], "destination": [440010001] * 3, "jobs": [1, 2, 3]})
+    origins, _, jobs = us.open_commutes(table, places=places).flows().confidential_pairs()
+    assert dict(zip(places.id_texts(origins), jobs.tolist(), strict=True)) == {"06": 1, "25": 2, "440010002": 3}
+    gone = pa.table({"origin": [360010001], "destination": [440010001], "jobs": [1]})
+    with pytest.raises(InputError, match=r"1 row\(s\) with a place that is not among"):
+        us.open_commutes(gone, places=places).total()
+    works = pa.table({"origin": ["440010001"], "destination": ["25"], "jobs": [1]})
+    with pytest.raises(InputError, match=r"1 row\(s\) with a workplace outside"):
+        us.open_commutes(works, places=places).total()
+
+
+def test_homes_outside_that_are_one_place_are_added_up_and_pairs_inside_are_not():
+    places = make_places(["44001", "44002", "25"], [41.0, 41.1, 42.0], [-71.0] * 3, outside=[False, False, True])
+    rows = {"origin": ["25001", "25002", "44002"], "destination": ["44001"] * 3, "jobs": [1, 2, 3]}
+    assert flows(rows, places) == {(1, 0): 3, (1, 2): 3}
+    twice = {name: [*values, values[-1]] for name, values in rows.items()}
+    with pytest.raises(InputError, match=r"^1 row\(s\) of the commutes give jobs for a pair"):
+        flows(twice, places)
+
+
+def test_places_outside_are_checked():
+    with pytest.raises(InputError, match="must have one length"):
+        make_places(["1", "25", "250"], [41.0] * 3, [-71.0] * 3, outside=[False, True, True])
+    with pytest.raises(InputError, match="somebody must work inside"):
+        make_places(["1"], [41.0], [-71.0], outside=[True])
+
+
+@pytest.mark.full
+def test_one_command_reads_the_district_of_columbia(tmp_path):
+    folder = Path(os.environ.get("UNDERSTUDY_DATA", Path(__file__).resolve().parents[5] / "shared" / "data")) / "lodes"
+    files = [folder / f"dc_od_{part}_JT00_2019.csv.gz" for part in ("main", "aux")]
+    if not all(file.exists() for file in files):
+        pytest.skip("the public files of the District of Columbia are not here (UNDERSTUDY_DATA)")
+    made = CliRunner().invoke(
+        app,
+        ["synthesize", *map(str, files), "--places", str(folder / "dc_xwalk.csv.gz"), "--outside", "state", "--method",
+         "commute_tree", "--epsilon", "2", "--option", "segments=age", "--out", str(tmp_path / "dc")],
+    )  # fmt: skip
+    assert made.exit_code == 0, made.output
+    answer = us.infer(us.read_release(tmp_path / "dc"), "count(home in state Maryland, work in tract 11001000101)")
+    assert answer.low <= answer.value <= answer.high

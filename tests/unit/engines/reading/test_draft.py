@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyreadstat
 import pytest
 
+from understudy.core.bins import level_numbers
 from understudy.core.schema_file import parse_schema, read_schema
 from understudy.engines.reading import drafted_column as profile
 from understudy.engines.reading.draft import HEAD, draft_schema, write_draft
@@ -278,3 +279,40 @@ def test_a_draft_is_for_its_owner_alone(tmp_path):
     with pytest.raises(DisclosureError, match="confidential and stays out"):
         write_draft("other", tmp_path / "release" / "people.toml")
     assert os.listdir(tmp_path / "release") == ["manifest.json"]
+
+
+def test_few_numbers_are_levels_that_questions_take_as_numbers(tmp_path):
+    rng = np.random.default_rng(3)
+    kids, age = rng.integers(0, 4, 400).astype(float), rng.choice([17.5, 22, 30], 400)
+    frame = pd.DataFrame({"kids": kids, "age": age})
+    frame.loc[::9, "kids"] = np.nan  # so that a data frame writes 2.0
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    schema = reviewed(draft_schema(tmp_path / "few.csv"))
+    assert schema["kids"].levels == (0, 1, 2, 3)
+    assert schema["age"].levels == ("17.5", "22.0", "30.0")
+    assert level_numbers(schema["age"]) == (17.5, 22, 30)
+
+
+@pytest.mark.parametrize(
+    "name", ["weight", "WTMEC2YR", "PWGTP", "fnlwgt", "pspwght", "perwt", "pw", "Gewicht", "poids"]
+)
+def test_a_survey_weight_is_proposed_with_the_section_that_declares_it(name, tmp_path):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({name: np.round(rng.lognormal(6, 1, 300), 2) + 1, "sex": rng.choice(["F", "M"], 300)})
+    frame.to_csv(tmp_path / "survey.csv", index=False)
+    text = draft_schema(tmp_path / "survey.csv")
+    block = next(part for part in text.split("\n\n") if f'name = "{name}"' in part)
+    section = "\n".join(
+        line[2:] for line in block.splitlines() if line.startswith(("# [weight]", "# column", "# bounds"))
+    )
+    as_told = text.replace(block, section).replace("draft = true\n", "", 1)
+    schema = parse_schema(as_told)
+    assert schema.weight.column == name
+    assert schema.weight.bounds[0] <= frame[name].min()
+    assert frame[name].max() <= schema.weight.bounds[1] <= 10 * frame[name].max()
+
+
+@pytest.mark.parametrize("name", ["height", "growth", "width", "two"])
+def test_other_amounts_are_not_taken_for_weights(name):
+    frame = pd.DataFrame({name: np.random.default_rng(4).lognormal(6, 1, 300)})
+    assert "survey weight" not in draft_schema(frame)

@@ -212,3 +212,12 @@ def test_an_unknown_time_zone_is_refused():
     times = pa.array([0], pa.timestamp("s", tz="Mars/Olympus"))
     with pytest.raises(SchemaError, match="time zone"):
         codes_of(Attribute(name="x", edges=(datetime.date(1970, 1, 1), datetime.date(1971, 1, 1))), times)
+
+
+def test_whole_number_levels_are_also_written_as_data_frames_with_gaps_write_them():
+    score = Attribute(name="score", levels=(-1, 0, 2), missing=True)
+    assert codes_of(score, pa.array(["2.0", "2", "-1.0", None, "0.0"])) == [2, 2, 0, 3, 1]
+    with pytest.raises(SchemaError):
+        codes_of(score, pa.array(["2.5"]))
+    with pytest.raises(SchemaError):
+        codes_of(Attribute(name="score", levels=("-1", "0", "2")), pa.array(["2.0"]))

@@ -67,6 +67,10 @@ def test_what_cannot_be_used_is_said_without_the_address(address, monkeypatch, t
     monkeypatch.setenv(NAME, str(tmp_path))
     with pytest.raises(InputError, match="must hold an address"):
         Ledger.open(f"env:{NAME}")
+    for make in (Ledger.create, Ledger.open):
+        with pytest.raises(InputError, match="env:LEDGER") as refused:
+            make("postgresql://me:secret@127.0.0.1:1/none")
+        assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -119,14 +123,15 @@ def test_an_altered_function_is_found(ledger, address):
     assert "altered" in " ".join(ledger.verify().problems)
 
 
-def test_a_role_with_the_stated_rights_charges_and_can_do_no_more(ledger, address):
+def test_a_role_with_the_stated_rights_charges_and_can_do_no_more(ledger, address, monkeypatch):
     schema = address.rpartition("%3D")[2]
     execute(
         address, "CREATE ROLE charging LOGIN", f"GRANT USAGE ON SCHEMA {schema} TO charging",
         *(text.format(role="charging") for text in GRANTS),
     )  # fmt: skip
     theirs = address.replace("postgres@", "charging@")
-    charge(Ledger.open(theirs), "r1")
+    monkeypatch.setenv(NAME, theirs)
+    charge(Ledger.open(f"env:{NAME}"), "r1")
     for statement in ("UPDATE ledger_entries SET body = 'x'", "DELETE FROM ledger_entries",
                       "ALTER TABLE ledger_entries DISABLE TRIGGER ALL", "DROP TABLE ledger_entries"):  # fmt: skip
         with pytest.raises(psycopg.Error, match=r"permission denied|must be owner"):

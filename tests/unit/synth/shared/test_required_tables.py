@@ -187,6 +187,13 @@ def test_by_default_a_wide_file_has_tables_for_ordinary_questions():
     assert sum(step.label.startswith(LABEL) for step in plan.steps) == 78
     pure = us.plan(WIDE, budget=us.PureDP(epsilon=1))
     assert pure.options["must"] == "predict(a0)"  # noise grows with the number of tables, and not with its root
+    told = us.plan(WIDE, budget=us.PureDP(epsilon=1), records=10_000)
+    steps = [step for step in told.steps if step.label.startswith(LABEL)]
+    assert [step.cells for step in steps[:3]] == [4, 4, 4]  # pairs of few cells first
+    assert len(steps) == 18  # as many as leave an interval below a tenth of the people
+    assert 0.09 < 1.96 * max(step.standard_deviation for step in steps) / 10_000 < 0.1
+    assert len({step.standard_deviation for step in steps}) == 1
+    assert us.plan(WIDE, budget=us.PureDP(epsilon=1), records=500).options.get("must") is None
     many = us.Schema(
         attributes=(*WIDE.attributes, *(us.Attribute(name=f"b{n}", levels=tuple("xyz")) for n in range(14)))
     )

@@ -1,5 +1,5 @@
 // A selection as the part of the address after "#", so that it can be sent to somebody: #dest=ID, #home=ID,
-// #dest-area=LEVEL:AREA, #dest-box=WEST,SOUTH,EAST,NORTH, and the same with home.
+// #dest-area=LEVEL:AREA, #dest-box=WEST,SOUTH,EAST,NORTH, #dest-polygon=LAT,LON;LAT,LON;..., and the same with home.
 
 import { everything } from "./select.js";
 
@@ -11,6 +11,9 @@ export function linkOf(world, selection) {
     const level = world.levels[value[0]];
     return `${side}-area=${encodeURIComponent(level.name)}:${encodeURIComponent(level.areas[value[1]])}`;
   }
+  if (kind === "polygon") {
+    return `${side}-polygon=${value.map((corner) => corner.map((degrees) => degrees.toFixed(4)).join(",")).join(";")}`;
+  }
   return `${side}-box=${value.map((degrees) => degrees.toFixed(5)).join(",")}`;
 }
 
@@ -19,13 +22,18 @@ export function selectionOf(world, hash) {
   const text = hash.replace(/^#/, "");
   if (text === "") return { selection: everything("dest") };
   if (text === "home") return { selection: everything("home") };
-  const parts = /^(dest|home)(-area|-box)?=(.*)$/s.exec(text);
+  const parts = /^(dest|home)(-area|-box|-polygon)?=(.*)$/s.exec(text);
   if (!parts) return { problem: "The link does not name a place, an area or a box." };
   const [, side, kind, raw] = parts;
   if (kind === "-box") {
     const value = raw.split(",").map((part) => (part.trim() === "" ? NaN : Number(part)));
     const fits = value.length === 4 && value.every(Number.isFinite) && value[1] <= value[3];
     return fits ? { selection: { side, kind: "box", value } } : { problem: "The box in the link is not four numbers." };
+  }
+  if (kind === "-polygon") {
+    const value = raw.split(";").map((corner) => corner.split(",").map(Number));
+    const fits = value.length > 2 && value.every((corner) => corner.length === 2 && corner.every(Number.isFinite));
+    return fits ? { selection: { side, kind: "polygon", value } } : { problem: "The line in the link cannot be read." };
   }
   try {
     if (kind === "-area") return areaSelection(world, side, raw);

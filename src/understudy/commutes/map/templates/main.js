@@ -9,15 +9,17 @@ import { drawLegend, furnish } from "./furniture.js";
 import { CLASSES, classEdgesKm, classesOf, classNames, classWidth } from "./histogram.js";
 import { linkOf, selectionOf } from "./link.js";
 import { MapView } from "./mapview.js";
-import { showAreas, showCount, showHistogram, showMissing, showSummary } from "./panel.js";
+import { showAreas, showCount, showDirections, showHistogram, showMissing, showSummary } from "./panel.js";
 import { boxOf, boxOfMost, MARGINS, screenOf, viewOfBox } from "./projection.js";
 import { layersOf, makeScene, recolour, setDots } from "./scene.js";
 import { makeSearch } from "./search.js";
 import { boxAround, chosenPlaces, everything, summarise } from "./select.js";
-import { makeWorld, usualLevel } from "./world.js";
+import { flowsOfSegment, makeWorld, usualLevel } from "./world.js";
 
 const NEAREST_SCALE = 500; // pixels per kilometre: a pixel is two metres
 const REST = 160; // milliseconds without movement after which every dot is drawn
+const SEGMENT_RANGES = "segments were measured for whole areas of homes or of workplaces; understudy infer gives their ranges";
+const MOST_CORNERS = 60; // of a drawn line, so that a link to it stays short
 const MOST_WHILE_MOVING = 150_000;
 const byId = (id) => document.getElementById(id);
 
@@ -34,8 +36,29 @@ class Page {
     this.makeBoxes();
     this.measure();
     this.view = this.fitted;
+    this.offerSegments();
     this.listen();
     this.followLink();
+  }
+
+  /** A choice of segments, where every release has the same. */
+  offerSegments() {
+    this.everybody = this.world.releases;
+    const lists = this.world.meta.releases.map((release) => (release.segments ?? []).join("|"));
+    if (!lists[0] || new Set(lists).size > 1) return;
+    this.world.meta.releases[0].segments.forEach((name, place) => byId("segment").append(new Option(name, String(place))));
+    byId("segments").hidden = false;
+    byId("segment").addEventListener("change", (event) => this.setSegment(event.target.value));
+  }
+
+  setSegment(value) {
+    const { places } = this.world;
+    this.world.releases =
+      value === "" ? this.everybody : this.everybody.map((flows) => flowsOfSegment(flows, Number(value), places));
+    this.segment = value === "" ? null : this.world.meta.releases[0].segments[Number(value)];
+    const { selection } = this;
+    this.selection = undefined; // all dots are made anew
+    this.select(selection, { remember: false });
   }
 
   // ---- what is selected
@@ -81,6 +104,13 @@ class Page {
     this.setTool("pan");
   }
 
+  polygon(corners) {
+    const every = Math.ceil(corners.length / MOST_CORNERS);
+    const value = corners.filter((_, i) => i % every === 0);
+    this.select({ side: this.selection.side, kind: "polygon", value });
+    this.setTool("pan");
+  }
+
   selectVisible() {
     const [map] = this.maps;
     const { width, height } = map.size;
@@ -95,9 +125,9 @@ class Page {
     const { kind, value, side } = this.selection;
     const { places, levels } = this.world;
     if (kind === "all") return side === "dest" ? "Where all workers live" : "Where all residents work";
-    let who = "the selected box";
+    let who = kind === "polygon" ? "the drawn area" : "the selected box";
     if (kind === "place") who = places.label(value);
-    else if (kind === "area") who = levels[value[0]].areas[value[1]];
+    else if (kind === "area") who = levels[value[0]].names[value[1]];
     return side === "dest" ? `Where workers of ${who} live` : `Where people of ${who} work`;
   }
 
@@ -106,7 +136,7 @@ class Page {
   areaName(group) {
     const { places, levels } = this.world;
     if (this.level === null) return places.label(group);
-    return levels[this.level].areas[group] ?? places.label(places.elsewhere);
+    return levels[this.level].names[group] ?? places.label(places.elsewhere);
   }
 
   summariesBy(level) {
@@ -119,8 +149,9 @@ class Page {
   count() {
     const { world, selection } = this;
     const summaries = this.summariesBy(this.level);
-    const reasons = this.world.meta.releases.map((release) => release.noRanges ?? "");
+    const reasons = this.world.meta.releases.map((release) => (this.segment ? SEGMENT_RANGES : (release.noRanges ?? "")));
     showSummary(byId("summary"), this.title(), summaries, { unit: this.unit, reasons });
+    showDirections(byId("directions"), summaries);
     showHistogram(byId("charts"), summaries, this.classNames, this.colours, this.unit);
     showAreas(byId("areas"), summaries, {
       heading: selection.side === "dest" ? "Homes" : "Workplaces",
@@ -139,10 +170,12 @@ class Page {
     showMissing(byId("missing"), world, (place) => this.pick(place), world.releases[0].totals[selection.side]);
     const { chosen, fitted } = this;
     const level = this.lines ? this.level : null;
+    const { width, height } = this.maps[0].size;
+    const spread = (width / fitted.scale) * (height / fitted.scale); // square kilometres around most of the jobs
     this.maps.forEach((map, number) => {
       const flows = world.releases[number];
       map.show({
-        ...makeScene(world, flows, summaries[number], { selection, chosen, level, fitted }),
+        ...makeScene(world, flows, summaries[number], { selection, chosen, level, counted: this.level, fitted, spread }),
         layers: (view) => layersOf(flows, chosen, view, this.fitted, this.colours, this.theme),
       });
     });
@@ -243,7 +276,7 @@ class Page {
     const style = getComputedStyle(document.documentElement);
     this.theme = { font: "system-ui, sans-serif", unknown: [125, 135, 145] };
     [this.theme.faint, this.theme.rim] = dark ? [[70, 82, 93], [11, 16, 21]] : [[160, 170, 178], [255, 255, 255]];
-    for (const name of ["ink", "halo", "chosen", "flow", "outline", "land"]) {
+    for (const name of ["ink", "halo", "chosen", "flow", "outline", "land", "water", "road"]) {
       this.theme[name] = style.getPropertyValue(`--${name}`).trim();
     }
     this.colours = distanceColours(CLASSES, dark);
@@ -257,8 +290,10 @@ class Page {
   setTool(tool) {
     this.tool = tool;
     for (const map of this.maps) {
-      map.root.classList.toggle("boxing", tool === "box");
-      map.root.querySelector("button.box").setAttribute("aria-pressed", String(tool === "box"));
+      map.root.classList.toggle("boxing", tool !== "pan");
+      for (const name of ["box", "lasso"]) {
+        map.root.querySelector(`button.${name}`).setAttribute("aria-pressed", String(tool === name));
+      }
     }
   }
 
@@ -300,7 +335,7 @@ class Page {
       press("in", () => map.zoom(1.5));
       press("out", () => map.zoom(1 / 1.5));
       press("fit", () => this.fit());
-      press("box", () => this.setTool(this.tool === "box" ? "pan" : "box"));
+      for (const name of ["box", "lasso"]) press(name, () => this.setTool(this.tool === name ? "pan" : name));
       new ResizeObserver(() => this.resized()).observe(map.root);
     }
     window.addEventListener("hashchange", () => {

@@ -1,11 +1,13 @@
 // One map: its canvases, and what mouse, fingers and keys do on it. It knows nothing of jobs; it asks the page.
 
-import { drawChosen, drawFlows, drawLabels, drawOutlines, drawPlaces } from "./overlay.js";
+import { drawChosen, drawFlows, drawLabels, drawOutlines, drawPlaces, drawZones, outlineLabels } from "./overlay.js";
 import { mapOf, screenOf } from "./projection.js";
 import { makeRenderer } from "./renderer.js";
 
 const DRAG = 4; // pixels that a press may move and still be a click
 const MOST_LABELS = 6;
+const ZONE_FILLS = 1.5; // times the window that a zone may fill before its dots are replaced by areas
+const STEP = 7; // pixels between the corners of a drawn line
 const PICK = 26; // pixels within which a click finds a place
 
 export class MapView {
@@ -57,8 +59,14 @@ export class MapView {
       return pen;
     });
     drawOutlines(under, world, view, size, theme);
-    this.renderer.draw(view, size, scene.layers(view), most);
-    const lines = scene.flows.length > 0 && view.scale < scene.flowsUpTo;
+    // Where one zone fills the window, a dot would pretend to an address that nobody knows.
+    const near = scene.zoneKm !== null && scene.zoneKm * view.scale > ZONE_FILLS * Math.min(size.width, size.height);
+    this.renderer.draw(view, size, near ? [] : scene.layers(view), most);
+    this.root.querySelector(".zoned").hidden = !near;
+    this.root.querySelector(".dot").hidden = near;
+    this.root.dataset.near = String(near);
+    if (near) drawZones(over, scene.zones, view, size, theme);
+    const lines = !near && scene.flows.length > 0 && view.scale < scene.flowsUpTo;
     this.root.querySelector(".lines").hidden = !lines;
     if (lines) {
       drawFlows(over, scene.flows, scene.centres, view, size, theme);
@@ -67,8 +75,9 @@ export class MapView {
         const [left, top] = screenOf(view, size.width, size.height, scene.centres.x[area], scene.centres.y[area]);
         return { text: scene.areas[area], left, top };
       });
-      drawLabels(over, labels, size, theme);
-    } else {
+      drawLabels(over, [...labels, ...outlineLabels(world, view, size)], size, theme);
+    } else if (!near) {
+      drawLabels(over, outlineLabels(world, view, size), size, theme);
       drawPlaces(over, world, scene.totals, view, size, theme);
     }
     drawChosen(over, scene.shape, view, size, theme);
@@ -104,8 +113,10 @@ export class MapView {
       this.start = this.at(event);
       this.moved = false;
       this.boxing = event.shiftKey || this.page.tool === "box";
+      this.line = !event.shiftKey && this.page.tool === "lasso" ? [this.start] : null;
     } else {
       this.boxing = false; // a second finger zooms
+      this.line = null;
       this.moved = true;
     }
     this.tell(null);
@@ -126,6 +137,9 @@ export class MapView {
       if (before.apart > 0) this.zoomAt(after.apart / before.apart, after.x, after.y);
     } else if (this.boxing) {
       this.drawBand(this.start, now);
+    } else if (this.line) {
+      const [lastX, lastY] = this.line.at(-1);
+      if (Math.hypot(now[0] - lastX, now[1] - lastY) >= STEP) this.drawLine(now);
     } else {
       this.page.move({ ...view, x: view.x - (now[0] - was[0]) / view.scale, y: view.y + (now[1] - was[1]) / view.scale });
     }
@@ -147,7 +161,22 @@ export class MapView {
     } else if (this.boxing) {
       const corners = [this.start, [end[0], this.start[1]], end, [this.start[0], end[1]]];
       this.page.box(corners.map((corner) => this.placeOf(...corner)));
+    } else if (this.line && this.line.length > 2) {
+      this.page.polygon(this.line.map((corner) => this.placeOf(...corner)));
     }
+    this.line = null;
+  }
+
+  // The line somebody draws around places; it goes when the selection is drawn.
+  drawLine(to) {
+    const pen = this.top.getContext("2d");
+    pen.strokeStyle = this.page.theme.chosen;
+    pen.lineWidth = 2.5;
+    pen.beginPath();
+    pen.moveTo(...this.line.at(-1));
+    pen.lineTo(...to);
+    pen.stroke();
+    this.line.push(to);
   }
 
   /** Latitude and longitude of a pixel. */

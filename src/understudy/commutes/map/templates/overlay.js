@@ -6,19 +6,76 @@ const MOST_RINGS = 3;
 
 /** Public outlines, under the dots. */
 export function drawOutlines(pen, world, view, size, theme) {
-  pen.lineWidth = 1;
+  const trace = (rings) => {
+    pen.beginPath();
+    for (const ring of rings) {
+      ring.forEach(([x, y], i) => {
+        const [left, top] = screenOf(view, size.width, size.height, x, y);
+        if (i) pen.lineTo(left, top);
+        else pen.moveTo(left, top);
+      });
+    }
+  };
+  pen.lineWidth = 1.4;
   pen.strokeStyle = theme.outline;
   pen.fillStyle = theme.land;
-  pen.beginPath();
-  for (const ring of world.outlines) {
-    ring.forEach(([x, y], i) => {
-      const [left, top] = screenOf(view, size.width, size.height, x, y);
-      if (i) pen.lineTo(left, top);
-      else pen.moveTo(left, top);
-    });
-  }
+  trace(world.outlines);
   pen.fill("evenodd");
+  pen.fillStyle = theme.water;
+  trace(world.water);
+  pen.fill("evenodd");
+  pen.lineWidth = 1;
+  pen.strokeStyle = theme.road;
+  trace(world.roads);
   pen.stroke();
+  pen.lineWidth = 1.4;
+  pen.strokeStyle = theme.outline;
+  trace(world.outlines);
+  pen.stroke();
+}
+
+/** The names of outlines that are large enough on the screen to hold them, largest first. */
+export function outlineLabels(world, view, size) {
+  return world.outlineNames
+    .map(({ text, corners }) => {
+      const [[ax, ay], [bx, by]] = corners.map(([x, y]) => screenOf(view, size.width, size.height, x, y));
+      return { text, left: (ax + bx) / 2, top: (ay + by) / 2, width: Math.abs(bx - ax) };
+    })
+    .filter(({ text, width }) => width > 5 * text.length + 12)
+    .sort((a, b) => b.width - a.width);
+}
+
+/** Areas with their counts, in place of dots that would pretend to be addresses. */
+export function drawZones(pen, zones, view, size, theme) {
+  const seen = zones.filter(({ around, jobs }) => around.length > 2 && jobs > 0);
+  const most = Math.max(1, ...seen.map(({ jobs }) => jobs));
+  pen.strokeStyle = theme.ink;
+  pen.lineWidth = 1;
+  const labels = [];
+  for (const { around, name, jobs } of seen) {
+    const corners = around.map(([x, y]) => screenOf(view, size.width, size.height, x, y));
+    pen.beginPath();
+    corners.forEach((corner, i) => (i ? pen.lineTo(...corner) : pen.moveTo(...corner)));
+    pen.closePath();
+    pen.fillStyle = theme.flow;
+    pen.globalAlpha = 0.08 + 0.4 * Math.sqrt(jobs / most);
+    pen.fill();
+    pen.globalAlpha = 0.5;
+    pen.stroke();
+    const middle = [0, 1].map((axis) => corners.reduce((sum, corner) => sum + corner[axis], 0) / corners.length);
+    labels.push({ text: `${name}: ${Math.round(jobs).toLocaleString("en")}`, left: middle[0], top: middle[1] });
+  }
+  pen.globalAlpha = 1;
+  drawLabels(pen, labels, size, theme);
+}
+
+/** The convex line around the places of every area, in kilometres. */
+export function areaHulls(places, areaOf, areaCount) {
+  const points = Array.from({ length: areaCount }, () => []);
+  for (let place = 0; place < places.count; place += 1) {
+    if (places.known(place)) points[areaOf[place]].push([places.x[place], places.y[place]]);
+  }
+  return points.map((own) => (own.length > 2 ? hull(own) : []));
 }
 
 /** Flows as bows that are thin at the home and thick at the workplace. */
@@ -32,8 +89,8 @@ export function drawFlows(pen, flows, centres, view, size, theme) {
     if (!(length > 6)) continue; // too near to be seen, or without coordinates
     const [sideX, sideY] = [-(y1 - y0) / length, (x1 - x0) / length];
     const [midX, midY] = [(x0 + x1) / 2 + sideX * length * 0.16, (y0 + y1) / 2 + sideY * length * 0.16];
-    const thick = 0.8 + 5.2 * Math.sqrt(jobs / most);
-    pen.globalAlpha = 0.25 + 0.5 * Math.sqrt(jobs / most);
+    const thick = 0.5 + 3.2 * Math.sqrt(jobs / most);
+    pen.globalAlpha = 0.12 + 0.4 * Math.sqrt(jobs / most); // many thin lines let the centre be seen
     pen.beginPath();
     pen.moveTo(x0, y0);
     pen.quadraticCurveTo(midX + sideX * thick * 0.5, midY + sideY * thick * 0.5, x1 + sideX * thick, y1 + sideY * thick);

@@ -2,7 +2,7 @@
 
 import { cssColour } from "./colours.js";
 import { KM_PER_MILE } from "./projection.js";
-import { topGroups } from "./select.js";
+import { TURN_NAMES, topGroups } from "./select.js";
 import { rangeOf } from "./uncertainty.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -38,28 +38,58 @@ export function showDistance(km, unit) {
 export function showSummary(root, title, summaries, { unit, reasons }) {
   const row = (name, values, kind = "") =>
     element("tr", { className: kind }, element("th", { scope: "row" }, name), ...values.map((value) => element("td", {}, value)));
+  const two = summaries.length > 1;
+  const apart = (value, show) => (two ? [signed(value(summaries[0]) - value(summaries[1]), show)] : []);
+  const facts = (name, value, show, kind) =>
+    row(name, [...summaries.map((one) => show(value(one))), ...apart(value, show)], kind);
+  const inUnit = (km) => showDistance(km, unit);
   const rows = [
-    row("synthetic jobs", summaries.map((one) => showCount(one.jobs)), "lead jobs"),
-    row("mean distance", summaries.map((one) => showDistance(one.meanKm, unit)), "mean"),
-    row("median distance", summaries.map((one) => showDistance(one.medianKm, unit)), "median"),
+    facts("synthetic jobs", (one) => one.jobs, showCount, "lead jobs"),
+    facts("mean distance", (one) => one.meanKm, inUnit, "mean"),
+    facts("median distance", (one) => one.medianKm, inUnit, "median"),
   ];
+  FLOW_NAMES.forEach((name, i) => {
+    if (!summaries.every((one) => one.flow)) return;
+    const told = summaries.map(({ flow, jobs }) => {
+      const range = likely(flow.counts[i], flow.reach?.[i], Math.max(jobs, flow.counts[i] * 2 + 100));
+      return element("span", {}, showCount(flow.counts[i]), element("small", {}, ` ${range}`));
+    });
+    rows.push(row(name, [...told, ...apart((one) => one.flow.counts[i], showCount)], `flow flow-${i}`));
+  });
   if (summaries.some((one) => one.elsewhere)) {
     rows.push(row("living elsewhere, beyond the map", summaries.map((one) => showCount(one.elsewhere)), "elsewhere"));
   }
   if (summaries.some((one) => one.unplaced)) {
-    rows.push(row("at places without coordinates", summaries.map((one) => showCount(one.unplaced)), "unplaced"));
+    rows.push(row("outside, without a distance", summaries.map((one) => showCount(one.unplaced)), "unplaced"));
   }
   const table = element("table", { className: "facts" }, element("tbody", {}, ...rows));
   if (summaries.length > 1) {
     table.prepend(
-      element("thead", {}, element("tr", {}, element("td"), ...summaries.map((_, i) => element("td", {}, LETTERS[i])))),
+      element("thead", {}, element("tr", {}, element("td"), ...["A", "B", "A − B"].map((name) => element("td", {}, name)))),
     );
   }
   root.replaceChildren(element("h2", {}, title), table, element("p", { className: "note" }, uncertaintyNote(summaries, reasons)));
 }
 
-/** What a reader must know about these counts before trusting them. */
+const FLOW_NAMES = ["live and work here", "work here, live elsewhere", "live here, work elsewhere"];
+
+/** A difference with its sign; "±0" if there is none. */
+function signed(value, show) {
+  if (Number.isNaN(value)) return "–";
+  return value === 0 ? "±0" : `${value > 0 ? "+" : "−"}${show(Math.abs(value))}`;
+}
+
+/** What a reader must know about these counts before trusting them; of both releases where they differ in kind. */
 export function uncertaintyNote(summaries, reasons = []) {
+  const told = summaries.map((one, i) => noteOf([one], [reasons[i] ?? ""]));
+  const alike = summaries.every((one) => (one.fromModel !== null) === (summaries[0].fromModel !== null));
+  if (summaries.length > 1 && (!alike || new Set(reasons).size > 1)) {
+    return told.map((text, i) => `${LETTERS[i]}: ${text}`).join(" ");
+  }
+  return noteOf(summaries, reasons);
+}
+
+function noteOf(summaries, reasons) {
   if (summaries.every((one) => one.jobs === 0)) {
     return "There are no synthetic jobs here. That does not mean that there are no real ones.";
   }
@@ -153,13 +183,38 @@ function bars(summary, names, colours, most, unit) {
 
 const short = (count) => new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(count);
 const headings = (summaries) =>
-  summaries.flatMap((_, i) => (summaries.length > 1 ? [`jobs ${LETTERS[i]}`, "likely"] : ["jobs", "likely"]));
+  summaries.length > 1 ? ["jobs A", "likely", "jobs B", "likely", "A − B", "likely"] : ["jobs", "likely"];
 
 function cells(summaries, counts, reaches, group) {
-  return summaries.flatMap((one) => {
+  const own = summaries.flatMap((one) => {
     const count = one[counts][group];
     return [showCount(count), likely(count, one[reaches]?.[group], one.jobs)];
   });
+  if (summaries.length < 2) return own;
+  const change = summaries[0][counts][group] - summaries[1][counts][group];
+  return [...own, signed(change, showCount), likelyChange(change, summaries.map((one) => one[reaches]?.[group]))];
+}
+
+/** The range of a difference: the noise of two releases is independent, so squares of reaches add. */
+export function likelyChange(change, reaches) {
+  if (reaches.some((reach) => reach === undefined || reach === null)) return "?";
+  const reach = Math.hypot(...reaches);
+  if (reach === 0) return "exact";
+  return `${signed(Math.ceil(change - reach), showCount)} to ${signed(Math.floor(change + reach), showCount)}`;
+}
+
+/** Workers by the direction in which they live, seen from their work. */
+export function showDirections(root, summaries) {
+  const order = TURN_NAMES.map((_, turn) => turn).filter((turn) => summaries.some((one) => one.turns[turn] > 0));
+  const open = root.querySelector("details")?.open ?? false;
+  root.replaceChildren(
+    element(
+      "details",
+      { className: "numbers", open },
+      element("summary", {}, "By direction from work to home"),
+      listTable(["", ...headings(summaries)], order.map((turn) => [TURN_NAMES[turn], ...cells(summaries, "turns", "turnReach", turn)])),
+    ),
+  );
 }
 
 function likely(count, reach, all) {
@@ -219,7 +274,7 @@ export function showMissing(root, world, choose, totals) {
     element(
       "details",
       { open },
-      element("summary", {}, `Not on the map: ${showCount(lost.length)} places without coordinates`),
+      element("summary", {}, `Not on the map: ${showCount(lost.length)} places without a point, such as other states`),
       element("ul", {}, ...items),
     ),
   );

@@ -1,12 +1,12 @@
 // What one map has to draw for a selection: layers of dots, flows between areas, the shape of the selection.
 
 import { makeDots } from "./dots.js";
-import { areaCentres, shapeOf } from "./overlay.js";
+import { areaCentres, areaHulls, shapeOf } from "./overlay.js";
 import { KINDS } from "./renderer.js";
 import { flowsBetween, topGroups } from "./select.js";
 
-const MOST_FLOWS = 60;
-const MOST_FLOWS_OF_SELECTION = 25;
+const MOST_FLOWS = 40;
+const MOST_FLOWS_OF_SELECTION = 20;
 const FLOWS_UP_TO = 4; // times the scale at which everything is visible; nearer, dots and places speak for themselves
 
 /** The dots of a release: all of them (`base`, made anew when the side turns) and the selected ones (`lit`). */
@@ -32,17 +32,26 @@ function kindsOf(flows, dots) {
 }
 
 /** The scene of a map. `level` is the level of areas for the flows, or null for none. */
-export function makeScene(world, flows, summary, { selection, chosen, level, fitted }) {
-  const scene = { shape: shapeOf(world.places, chosen), totals: flows.totals[selection.side], flows: [], areas: [] };
+export function makeScene(world, flows, summary, { selection, chosen, level, counted, fitted, spread }) {
+  const zones = flows.law ? summary.zones : flows.pairs ? world.levels[flows.pairs.level].areas.length : null;
+  const scene = { zoneKm: zones ? Math.sqrt(spread / zones) : null, zones: zonesOf(world, summary, counted), shape: shapeOf(world.places, chosen), totals: flows.totals[selection.side], flows: [], areas: [] };
   scene.flowsUpTo = FLOWS_UP_TO * fitted.scale;
   if (level === null) return scene;
-  const { of, areas } = world.levels[level];
+  const { of, areas, names } = world.levels[level];
   world.levels[level].centres ??= areaCentres(world.places, of, areas.length);
   scene.centres = world.levels[level].centres;
-  scene.areas = areas;
+  scene.areas = names;
   if (chosen) flowsOfSelection(scene, summary, selection);
-  else scene.flows = flowsBetween(flows, selection, chosen, of, areas.length, MOST_FLOWS);
+  else scene.flows = flowsBetween(flows, selection, chosen, world.levels[level], level, MOST_FLOWS);
   return scene;
+}
+
+// Areas that stand for dots when somebody comes closer than the release can see: their lines, names and counts.
+function zonesOf(world, summary, level) {
+  if (level === null) return [];
+  const { of, areas, names } = world.levels[level];
+  world.levels[level].hulls ??= areaHulls(world.places, of, areas.length);
+  return world.levels[level].hulls.map((around, area) => ({ around, name: names[area], jobs: summary.groups[area] }));
 }
 
 // Lines between the largest areas of the other side and the middle of what is selected.
@@ -51,7 +60,8 @@ function flowsOfSelection(scene, summary, selection) {
   const { points } = scene.shape;
   const middle = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
   const name = (area) => scene.areas[area];
-  scene.flows = topGroups(summary.groups.subarray(0, count), name, MOST_FLOWS_OF_SELECTION).map((area) => ({
+  const sure = (area) => summary.groupReach && summary.groups[area] - summary.groupReach[area] > 0;
+  scene.flows = topGroups(summary.groups.subarray(0, count), name, MOST_FLOWS_OF_SELECTION).filter(sure).map((area) => ({
     from: selection.side === "dest" ? area : count,
     to: selection.side === "dest" ? count : area,
     jobs: summary.groups[area],

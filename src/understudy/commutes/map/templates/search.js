@@ -22,7 +22,10 @@ function makeEntries({ places, levels }) {
   const entries = [];
   levels.forEach((level, number) => {
     level.areas.forEach((area, code) => {
-      entries.push({ kind: "area", value: [number, code], label: area, note: level.name, keys: [fold(area)] });
+      if (!area || (number > 0 && level.isOnMap?.(code) === false)) return; // in no area; a state outside is listed once
+      const name = level.names[code];
+      const keys = name === area ? [fold(area)] : [fold(name), fold(area)];
+      entries.push({ kind: "area", value: [number, code], label: name, note: level.name, keys });
     });
   });
   for (let place = 0; place < places.count; place += 1) {

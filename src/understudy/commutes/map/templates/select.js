@@ -1,7 +1,8 @@
 // What is selected, and the numbers that follow from it.
 //
 // A selection is {side, kind, value}: side "dest" selects workplaces and shows homes, "home" the reverse; kind is "all",
-// "place" (value: number of the place), "area" (value: [level, area]) or "box" (value: [west, south, east, north]).
+// "place" (value: number of the place), "area" (value: [level, area]), "box" (value: [west, south, east, north]) or
+// "polygon" (value: corners as [latitude, longitude]).
 
 import { endOf, SHOWN } from "./dots.js";
 import { quantileKm } from "./histogram.js";
@@ -22,6 +23,11 @@ export function chosenPlaces(world, selection) {
     levels[level].of.forEach((of, place) => {
       if (of === area) chosen[place] = 1;
     });
+  } else if (selection.kind === "polygon") {
+    const corners = selection.value.map((corner) => places.projection.forward(...corner));
+    for (let place = 0; place < places.count; place += 1) {
+      if (places.known(place) && isInside(corners, places.x[place], places.y[place])) chosen[place] = 1;
+    }
   } else {
     const [west, south, east, north] = selection.value;
     const span = (((east - west) % 360) + 360) % 360 || 360;
@@ -31,6 +37,16 @@ export function chosenPlaces(world, selection) {
     }
   }
   return chosen;
+}
+
+/** Whether a point lies in a polygon: a ray from it crosses the line an odd number of times. */
+export function isInside(corners, x, y) {
+  let inside = false;
+  for (let i = 0, j = corners.length - 1; i < corners.length; j = i, i += 1) {
+    const [[ax, ay], [bx, by]] = [corners[i], corners[j]];
+    if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) inside = !inside;
+  }
+  return inside;
 }
 
 /** A box of latitudes and longitudes around corners given as [latitude, longitude]; it may cross the date line. */
@@ -58,8 +74,11 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   const gate = endOf(flows, selection.side);
   const other = endOf(flows, SHOWN[selection.side]);
   const groups = areaOf ? areaCount : places.count;
-  const byGroup = counter(groups + 1, flows.off); // the last is elsewhere
-  const byClass = counter(classCount, flows.off);
+  const away = awayGroups(places, areaOf, groups);
+  const byGroup = counter(groups + 1, flows, away); // the last is elsewhere
+  const byClass = counter(classCount, flows);
+  const byTurn = counter(TURNS, flows);
+  const both = counter(3, flows); // live and work in the selection, work there only, live there only
   const result = { jobs: 0, elsewhere: 0, unplaced: 0, known: 0, pairs: 0, fromModel: flows.law ? 0 : null };
   const whole = !chosen && selection.side === "home"; // all jobs of each workplace: their number is public
   const zones = new Map();
@@ -81,9 +100,11 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
           kilometres += flows.km[end] * jobs;
           byClass.add(classes[end], jobs);
         }
+        if (from !== to && places.known(from) && places.known(to)) byTurn.add(turnOf(places, to, from), jobs);
         const place = other[end];
         byGroup.add(place === places.elsewhere ? groups : areaOf ? areaOf[place] : place, jobs);
       }
+      if (chosen && (chosen[from] || chosen[to])) both.add(chosen[from] ? (chosen[to] ? 0 : 2) : 1, jobs);
       end += 1;
     }
     const drawn = flows.totals.dest[to];
@@ -91,6 +112,8 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
     const unsureOf = law ? (count) => unsure(count, drawn, law) : certain;
     const shown = byGroup.flush(whole ? certain : unsureOf);
     byClass.flush(unsureOf);
+    byTurn.flush(unsureOf);
+    both.flush(unsureOf);
     if (law) result.fromModel += shown * law.model;
     if (law && shown) zones.set(law.zones, (zones.get(law.zones) ?? 0) + shown);
     start = end;
@@ -104,7 +127,55 @@ export function summarise(world, flows, selection, chosen, classes, classCount, 
   const part = areaOf && flows.all ? result.jobs / flows.all : 0;
   result.groupReach = flows.law ? byGroup.reach(part) : pairReach(world, flows, selection, chosen, areaOf, groups);
   result.zones = weightedMedian(zones);
+  result.turns = byTurn.counts;
+  result.turnReach = flows.law ? byTurn.reach(part) : null;
+  result.flow = chosen ? inAndOut(both, flows, places, chosen) : null;
   return result;
+}
+
+export const TURNS = 8;
+export const TURN_NAMES = ["N", "NE", "E", "SE", "S", "SW", "W", "NW"];
+
+/** The direction from one place to another: 0 is north, 2 east. */
+function turnOf(places, here, there) {
+  const turn = Math.atan2(places.x[there] - places.x[here], places.y[there] - places.y[here]);
+  return (Math.round((turn / (2 * Math.PI)) * TURNS) + TURNS) % TURNS;
+}
+
+// Who lives and works in the selection, only works there, only lives there: counts and reaches. All jobs at workplaces are
+// public where there is a law, so what is not known of those who also live there is not known of the others.
+function inAndOut(both, flows, places, chosen) {
+  let here = 0;
+  flows.totals.dest.forEach((jobs, place) => (here += chosen[place] ? jobs : 0));
+  const part = flows.all ? here / flows.all : 0;
+  if (!flows.law) return { counts: both.counts, reach: null };
+  const [own, living] = [both.reach(part), both.reach(1 - part)[2]];
+  const inside = nearReach(own[0], both.variance(0), nearOff(flows, places, chosen, here));
+  return { counts: both.counts, reach: [inside, inside, living] };
+}
+
+const NEAR_FACTOR = 3; // of an exponential mean, for 95 percent
+
+// The larger of two possible errors that all workplaces share takes part in the reach.
+const nearReach = (reach, variance, near) => Math.max(reach, 2 * Math.sqrt(variance) + near);
+
+// By how many jobs those who live where they work may be off: measured for all workplaces together, by distance.
+function nearOff(flows, places, chosen, jobs) {
+  const points = [];
+  for (let i = 0; i < places.count; i += 1) if (chosen[i] && places.known(i)) points.push([places.x[i], places.y[i]]);
+  if (!points.length || !flows.near?.length) return 0;
+  const middle = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
+  const squares = points.reduce((sum, [x, y]) => sum + (x - middle[0]) ** 2 + (y - middle[1]) ** 2, 0);
+  const radius = 2 * Math.sqrt(squares / points.length);
+  const [, share] = flows.near.find(([km]) => km >= radius) ?? flows.near.at(-1);
+  return NEAR_FACTOR * share * jobs;
+}
+
+// 1 for groups with places that have no coordinates: homes outside, whose errors are of another size.
+function awayGroups(places, areaOf, groups) {
+  const away = new Uint8Array(groups + 1);
+  for (let place = 0; place < places.count; place += 1) if (!places.known(place)) away[areaOf ? areaOf[place] : place] = 1;
+  return away;
 }
 
 /** Reaches where the noise of pairs of areas is known and only whole areas are counted; otherwise null. */
@@ -128,11 +199,12 @@ function pairReach(world, flows, selection, chosen, areaOf, groups) {
 const certain = () => ({ variance: 0, modelled: 0 });
 
 // Counts by group, and how far their ranges reach, added up workplace by workplace.
-function counter(size, off) {
+function counter(size, flows, away = null) {
   const [counts, variances, modelled, here] = [0, 0, 0, 0].map(() => new Float64Array(size));
   const touched = [];
   return {
     counts,
+    variance: (group) => variances[group],
     add(group, jobs) {
       if (here[group] === 0) touched.push(group);
       here[group] += jobs;
@@ -150,7 +222,8 @@ function counter(size, off) {
       touched.length = 0;
       return shown;
     },
-    reach: (part) => variances.map((variance, group) => reachOf(variance, modelled[group], off, part)),
+    reach: (part) =>
+      variances.map((variance, group) => reachOf(variance, modelled[group], away?.[group] ? flows.offOutside : flows.off, part)),
   };
 }
 
@@ -164,19 +237,40 @@ export function topGroups(counts, nameOf, most) {
   return groups.slice(0, most);
 }
 
-/** Jobs between areas, largest flows first, without the flows inside an area: [{from, to, jobs}]. */
-export function flowsBetween(flows, selection, chosen, areaOf, areaCount, most) {
+/**
+ * Jobs between areas, largest flows first, without the flows inside an area: [{from, to, jobs}]. A flow whose range holds
+ * zero is left out, and so are all flows of a release without ranges.
+ */
+export function flowsBetween(flows, selection, chosen, level, number, most) {
+  const [areaOf, areaCount] = [level.of, level.areas.length];
   const gate = endOf(flows, selection.side);
-  const jobs = new Map();
-  for (let pair = 0; pair < flows.jobs.length; pair += 1) {
-    if (flows.origin[pair] >= areaOf.length || (chosen && !chosen[gate[pair]])) continue;
-    const from = areaOf[flows.origin[pair]];
-    const to = areaOf[flows.destination[pair]];
-    if (from === to) continue;
-    const key = from * areaCount + to;
-    jobs.set(key, (jobs.get(key) ?? 0) + flows.jobs[pair]);
+  const [jobs, variances, modelled] = [new Map(), new Map(), new Map()];
+  const add = (sums, key, value) => sums.set(key, (sums.get(key) ?? 0) + value);
+  for (let start = 0; start < flows.jobs.length; ) {
+    const to = flows.destination[start];
+    const here = new Map();
+    let end = start;
+    for (; end < flows.jobs.length && flows.destination[end] === to; end += 1) {
+      if (flows.origin[end] >= areaOf.length || (chosen && !chosen[gate[end]])) continue;
+      const from = areaOf[flows.origin[end]];
+      if (from !== areaOf[to]) add(here, from * areaCount + areaOf[to], flows.jobs[end]);
+    }
+    for (const [key, count] of here) {
+      add(jobs, key, count);
+      if (!flows.law) continue;
+      const law = { model: flows.law.model[to], noise: flows.law.noise[to], zones: flows.law.zones[to] };
+      const found = unsure(count, flows.totals.dest[to], law);
+      add(variances, key, found.variance);
+      add(modelled, key, found.modelled);
+    }
+    start = end;
   }
+  const reach = (key) => {
+    if (flows.law) return reachOf(variances.get(key), modelled.get(key), flows.off);
+    return flows.pairs && flows.pairs.level === number ? reachOfPairs(flows.pairs.variance, 1, 1) : Infinity;
+  };
   return [...jobs]
+    .filter(([key, count]) => count - reach(key) > 0)
     .sort((a, b) => b[1] - a[1] || a[0] - b[0])
     .slice(0, most)
     .map(([key, count]) => ({ from: Math.floor(key / areaCount), to: key % areaCount, jobs: count }));

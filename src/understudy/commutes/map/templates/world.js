@@ -11,10 +11,22 @@ export function makeWorld(meta, arrays) {
   const levels = meta.levels.map((level, number) => ({
     name: level.name,
     areas: arrays[`level_${number}_areas`],
+    names: (arrays[`level_${number}_names`] ?? arrays[`level_${number}_areas`]).map((name) => name || "in none"),
     of: arrays[`level_${number}_of`], // the area of every place
   }));
+  for (const level of levels) {
+    const seen = new Set();
+    level.of.forEach((area, place) => places.known(place) && level.areas[area] !== "" && seen.add(area));
+    level.onMap = seen.size;
+    level.isOnMap = (area) => seen.has(area);
+  }
   const releases = meta.releases.map((about, number) => makeFlows(about, number, arrays, places));
-  return { meta, places, levels, releases, outlines: makeOutlines(arrays, places.projection) };
+  const shapes = (name) => makeOutlines(arrays, places.projection, name);
+  const outlineNames = (arrays.outline_names ?? []).map(([text, south, west, north, east]) => {
+    const corners = [[south, west], [north, east]].map((corner) => places.projection.forward(...corner));
+    return { text, corners };
+  });
+  return { meta, places, levels, releases, outlines: shapes("outline"), outlineNames, water: shapes("water"), roads: shapes("road") };
 }
 
 function makePlaces(arrays) {
@@ -80,7 +92,10 @@ function makeFlows(about, number, arrays, places) {
     km,
     totals,
     all,
+    offOutside: about.offOutside ?? about.off ?? undefined, // the same for homes outside, which are whole states
     off: about.off ?? undefined, // how far the model is off for all workplaces alike, where that was measured
+    near: about.near ?? [], // kilometres, and by what share of all jobs homes nearer than that may be off
+    segments: (about.segments ?? []).map((_, place) => arrays[`segment_${number}_${place}`]),
     pairs: about.pairs ?? null, // level and noise of the pairs of areas that were measured, where that is all there is
     law: arrays[`model_${number}`] // of each place as a workplace, where the release states one
       ? { model: arrays[`model_${number}`], noise: arrays[`noise_${number}`], zones: arrays[`cells_${number}`] }
@@ -88,13 +103,27 @@ function makeFlows(about, number, arrays, places) {
   };
 }
 
-function makeOutlines(arrays, projection) {
-  if (!arrays.outline_starts) return [];
+/** The flows of one segment. Nothing is known of the error of single counts in it. */
+export function flowsOfSegment(flows, segment, places) {
+  const jobs = flows.segments[segment];
+  const totals = { dest: new Float64Array(places.count + 1), home: new Float64Array(places.count + 1) };
+  let all = 0;
+  jobs.forEach((count, pair) => {
+    totals.dest[flows.destination[pair]] += count;
+    totals.home[flows.origin[pair]] += count;
+    all += count;
+  });
+  return { ...flows, jobs, totals, all, law: null, pairs: null, base: undefined, lit: undefined };
+}
+
+function makeOutlines(arrays, projection, name) {
+  const [starts, numbers] = [arrays[`${name}_starts`], arrays[`${name}_points`]];
+  if (!starts) return [];
   const rings = [];
-  for (let ring = 0; ring + 1 < arrays.outline_starts.length; ring += 1) {
+  for (let ring = 0; ring + 1 < starts.length; ring += 1) {
     const points = [];
-    for (let i = arrays.outline_starts[ring]; i < arrays.outline_starts[ring + 1]; i += 1) {
-      const [latitude, longitude] = [arrays.outline_points[2 * i], arrays.outline_points[2 * i + 1]];
+    for (let i = starts[ring]; i < starts[ring + 1]; i += 1) {
+      const [latitude, longitude] = [numbers[2 * i], numbers[2 * i + 1]];
       points.push(projection.forward(latitude * MICRODEGREES, longitude * MICRODEGREES));
     }
     rings.push(points);
@@ -102,9 +131,12 @@ function makeOutlines(arrays, projection) {
   return rings;
 }
 
+// Areas that are on the map; other states are not.
+const countOf = (level) => level.onMap ?? level.areas.length;
+
 /** The level whose areas are most legible on a map: the one nearest to fifty areas. Null if there are none. */
 export function usualLevel(levels) {
-  const off = (level) => Math.abs(Math.log(level.areas.length / 50));
-  const useful = levels.filter((level) => level.areas.length > 1);
+  const off = (level) => Math.abs(Math.log(countOf(level) / 50));
+  const useful = levels.filter((level) => countOf(level) > 1);
   return useful.length ? levels.indexOf(useful.reduce((best, level) => (off(level) < off(best) ? level : best))) : null;
 }

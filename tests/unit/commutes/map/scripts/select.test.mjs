@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CLASSES, classEdgesKm, classesOf, classNames, classOf, classWidth, quantileKm } from "../../../../../src/understudy/commutes/map/templates/histogram.js";
-import { boxAround, chosenPlaces, everything, flowsBetween, summarise, topGroups } from "../../../../../src/understudy/commutes/map/templates/select.js";
+import { boxAround, chosenPlaces, everything, flowsBetween, isInside, summarise, topGroups } from "../../../../../src/understudy/commutes/map/templates/select.js";
 import { usualLevel } from "../../../../../src/understudy/commutes/map/templates/world.js";
 import { testWorld } from "./world.mjs";
 
@@ -81,8 +81,42 @@ test("ranges add up over workplaces; only the public size of a workplace is cert
 
 test("flows between areas leave out those within one", () => {
   const world = testWorld();
-  const flows = flowsBetween(world.releases[0], everything("dest"), null, world.levels[0].of, 2, 10);
-  assert.deepEqual(flows, [{ from: 0, to: 1, jobs: 1 }, { from: 1, to: 0, jobs: 1 }]);
+  const between = () => flowsBetween(world.releases[0], everything("dest"), null, world.levels[0], 0, 10);
+  world.releases[0].law = null;
+  world.releases[0].pairs = { level: 0, variance: 0.01 };
+  assert.deepEqual(between(), [{ from: 0, to: 1, jobs: 1 }, { from: 1, to: 0, jobs: 1 }]);
+  world.releases[0].pairs = { level: 0, variance: 1 }; // the real number may be zero
+  assert.deepEqual(between(), []);
+  world.releases[0].pairs = null; // nothing says what it may be
+  assert.deepEqual(between(), []);
+});
+
+test("a polygon chooses the places inside it, and a point on the other side of a dent is outside", () => {
+  const dented = [[0, 0], [4, 0], [4, 4], [2, 1], [0, 4]];
+  assert.equal(isInside(dented, 1, 1), true);
+  assert.equal(isInside(dented, 2, 3), false);
+  assert.equal(isInside(dented, 5, 1), false);
+  const world = testWorld();
+  const { latitude, longitude } = world.places;
+  const around = (i) => [[-1, -1], [-1, 1], [1, 1], [1, -1]].map(([a, b]) => [latitude[i] + a * 1e-4, longitude[i] + b * 1e-4]);
+  const chosen = chosenPlaces(world, { side: "dest", kind: "polygon", value: around(0) });
+  assert.deepEqual([...chosen].flatMap((one, i) => (one ? [i] : [])), [0]);
+});
+
+test("who lives and works in a selection, and who does only one of the two, are all jobs that touch it", () => {
+  const world = testWorld();
+  const flows = world.releases[0];
+  const selection = { side: "dest", kind: "area", value: [0, 0] };
+  const chosen = chosenPlaces(world, selection);
+  const { flow, turns, known } = counted(world, selection);
+  const sums = [0, 0, 0];
+  flows.jobs.forEach((jobs, pair) => {
+    const [live, work] = [chosen[flows.origin[pair]], chosen[flows.destination[pair]]];
+    if (live || work) sums[live && work ? 0 : work ? 1 : 2] += jobs;
+  });
+  assert.deepEqual([...flow.counts], sums);
+  assert.ok([...turns].reduce((a, b) => a + b) <= known);
+  assert.equal(counted(world, everything("dest")).flow, null);
 });
 
 test("the largest groups come first, ties by name, empty ones not at all", () => {

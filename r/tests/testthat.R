@@ -1,0 +1,4 @@
+library(testthat)
+library(understudyr)
+
+test_check("understudyr")

@@ -1,0 +1,326 @@
+"""Questions to a release of commutes: ``count(home in tract 44007, work in city 'Northport')`` and the like.
+
+The grammar is small. A condition is ``home in LEVEL AREA`` or ``work in LEVEL AREA``; the level is one of the places'
+levels or groupings, or ``place``; the area is an id or a name, in quotes if it has spaces. ``outside`` without an area
+is everywhere outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from understudy.commutes.answers.ranges import Counted, CountRanges, Mask
+from understudy.commutes.commute_release import CommuteRelease
+from understudy.commutes.shared.segments import HOME, WORK, label_of, read_segments, segment_level
+from understudy.core.arrays import Floats
+from understudy.core.places import Places
+from understudy.core.result import Estimate
+from understudy.errors import InputError, UnsupportedError, unknown_name
+from understudy.inference.answer import Answer
+from understudy.inference.labels import MODEL, VALID
+
+KINDS = ("count", "share", "mean_distance", "inflow_outflow")
+QUESTION = re.compile(r"\s*([a-z_]+)\s*\((.*)\)\s*", re.S)
+SEGMENT = re.compile(r"\s*segment\s+(\S+)\s*")
+CONDITION = re.compile(r"\s*(home|work)\s+in\s+(.+?)\s*", re.S)
+EXAMPLES = (
+    "count(home in tract 44007000100, work in city 'Northport town'), share(home in outside | work in county 44007), "
+    "mean_distance(work in zip 02803), inflow_outflow(city 'Northport town')"
+)
+METHOD = "synthetic counts and the stated noise (the ranges of the map)"
+MODELLED = (
+    "ranges allow for the error of the model inside zones of homes, which is estimated and not proved; the benchmarks "
+    "say how often they held"
+)
+PUBLIC = "the number of jobs at a workplace is public in this release, so it has no range"
+MEASURED = "these jobs were measured by area with noise; this is the noisy count, and nothing of the model is in it"
+WITHOUT_OUTSIDE = "people who live outside or elsewhere are left out: their distance is not known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Asked:
+    """A question that was read: what it is about, and which homes and workplaces; ``None`` stands for all."""
+
+    kind: str
+    homes: Mask | None = None
+    works: Mask | None = None
+    within: str = ""  # for a share: which side it is a share of
+    segment: str = ""  # the column of a segment
+
+
+def ask_commutes(
+    release: CommuteRelease, question: str, *, level: float = 0.95, before: CommuteRelease | None = None
+) -> Answer:
+    """Answer a question about commutes; with ``before``, how much it changed since that release."""
+    if not isinstance(question, str):
+        raise InputError(f"a question is a text, such as {EXAMPLES}.")
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise InputError(f"level ({level!r}) must be between 0 and 1.")
+    asked = read_question(question, release.places)
+    answer = _answered(release, question, asked, level)
+    if before is None:
+        return answer
+    if before.places.fingerprint != release.places.fingerprint:
+        raise InputError("the two releases are of different places, so they have no change between them.")
+    return _change(answer, _answered(before, question, asked, level))
+
+
+def read_question(question: str, places: Places) -> Asked:
+    """What a question is about.
+
+    >>> from understudy.core.places import make_places
+    >>> places = make_places(["a", "b"], [41, 41.1], [-71, -71.1], areas={"county": ["x", "y"]})
+    >>> read_question("count(home in county x, work in county y)", places).homes.tolist()
+    [True, False]
+    """
+    found = QUESTION.fullmatch(question)
+    if found is None or found[1] not in KINDS:
+        kinds = ", ".join(KINDS)
+        raise InputError(f"the question {question!r} cannot be read; ask {kinds}. For example: {EXAMPLES}.")
+    kind, inside = found[1], found[2]
+    if kind == "inflow_outflow":
+        area = places_in(inside, places)
+        return Asked(kind=kind, homes=area, works=area)
+    listed = _split(inside, ",")
+    segment = next((found[1] for one in listed if (found := SEGMENT.fullmatch(one))), "")
+    if segment and kind != "count":
+        raise InputError("a segment can be counted; ask count(..., segment NAME).")
+    inside = ",".join(one for one in listed if not SEGMENT.fullmatch(one)) if segment else inside
+    parts = _split(inside, "|")
+    if (kind == "share") != (len(parts) == 2):
+        raise InputError(f"a share is of something: share(home in ... | work in ...). For example: {EXAMPLES}.")
+    conditions = [dict(map(_condition(places), _split(part, ","))) for part in parts if part]
+    if kind == "share":
+        of = conditions[1]
+        if len(conditions[0]) != 1 or len(of) != 1 or conditions[0].keys() == of.keys():
+            raise InputError("a share has one condition on each side of '|': one of the home and one of the work.")
+        return _made(kind, conditions[0] | of, within=next(iter(of)))
+    return replace(_made(kind, conditions[0] if conditions else {}), segment=segment)
+
+
+def _made(kind: str, sides: dict[str, Mask], within: str = "") -> Asked:
+    return Asked(kind=kind, homes=sides.get("home"), works=sides.get("work"), within=within)
+
+
+def _condition(places: Places) -> Callable[[str], tuple[str, Mask]]:
+    def read(text: str) -> tuple[str, Mask]:
+        found = CONDITION.fullmatch(text)
+        if found is None:
+            raise InputError(f"{text.strip()!r} cannot be read; say 'home in LEVEL AREA' or 'work in LEVEL AREA'.")
+        return found[1], places_in(found[2], places)
+
+    return read
+
+
+def places_in(text: str, places: Places) -> Mask:
+    """The places of an area such as ``tract 44007000100``, ``city 'Northport town'``, ``place a`` or ``outside``."""
+    said = text.strip()
+    if said == "outside":
+        if places.outside is None:
+            raise InputError("this release has no homes outside.")
+        return places.outside
+    groupings = places.groupings
+    level = next((name for name in sorted(groupings, key=len, reverse=True) if said.startswith(f"{name} ")), None)
+    if level is None:
+        level, _, _ = said.partition(" ")
+        if level != "place" or " " not in said:
+            raise unknown_name("level of areas", level, (*groupings, "place", "outside"))
+    area = said[len(level) :].strip().strip("'\"")
+    if level == "place":
+        chosen = np.zeros(len(places), dtype=bool)
+        chosen[places.codes_of([area])] = True
+        return chosen
+    chosen = groupings[level] == _area_id(level, area, places).encode()
+    return chosen
+
+
+def _area_id(level: str, area: str, places: Places) -> str:
+    """The id of an area that is named by its id, its name, or how its name begins if only one does."""
+    ids = {one.decode() for one in np.unique(places.groupings[level]).tolist() if one}
+    if area in ids:
+        return area
+    names = {one: name for one, name in places.area_names.get(level, {}).items() if one in ids}
+    lower = area.lower()
+    for same in (lambda name: name.lower() == lower, lambda name: name.lower().startswith(lower)):
+        hits = [one for one, name in names.items() if same(name)]
+        if len(hits) == 1:
+            return hits[0]
+        if hits:
+            raise InputError(
+                f"{len(hits)} areas of level '{level}' are called {area!r}; give the id of one: "
+                f"{', '.join(sorted(hits)[:5])}."
+            )
+    raise unknown_name(level, area, sorted(ids | set(names.values())))
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """The parts of a text between marks that are not in quotes."""
+    parts, quoted, begin = [], "", 0
+    for place, letter in enumerate(text):
+        if quoted:
+            quoted = "" if letter == quoted else quoted
+        elif letter in "'\"":
+            quoted = letter
+        elif letter == mark:
+            parts.append(text[begin:place])
+            begin = place + 1
+    return [one for one in [*parts, text[begin:]] if one.strip()]
+
+
+def _answered(release: CommuteRelease, question: str, asked: Asked, level: float) -> Answer:
+    """One or more estimates: means over copies, with the widest range of any copy."""
+    found = [_of_copy(CountRanges(release=release, copy=copy), asked, level) for copy in range(1, release.copies + 1)]
+    names = tuple(found[0])
+    first, homes = CountRanges(release=release), asked.homes
+    measured = homes is not None and asked.works is None and asked.kind == "count" and first.law[0] is not None
+    measured = bool(asked.segment) or (measured and homes is not None and first.residents(homes) is not None)
+    estimates, errors, labels = [], [], []
+    for name in names:
+        value = float(np.mean([one[name][0] for one in found]))
+        reach = max(one[name][1] for one in found)
+        ends = [one[name][2] for one in found]
+        whole = asked.kind in ("count", "inflow_outflow")
+        low = max(value - reach, min(end[0] for end in ends))
+        high = min(value + reach, max(end[1] for end in ends))
+        estimates.append(
+            Estimate(
+                value=value, low=float(np.ceil(low - 1e-9)) if whole else low,
+                high=float(np.floor(high + 1e-9)) if whole else high, level=level, method=METHOD,
+            )
+        )  # fmt: skip
+        errors.append(reach / _errors(level))
+        labels.append(VALID if reach == 0 or measured else MODEL)
+    warnings = [MODELLED] if MODEL in labels else [MEASURED if measured else PUBLIC]
+    if asked.kind == "mean_distance" and release.places.outside is not None:
+        warnings.append(WITHOUT_OUTSIDE)
+    total = int(first.sizes.sum()) if release.statement.unit.public_total else None
+    return Answer(
+        question=question, kind=asked.kind, names=names, estimates=tuple(estimates), standard_errors=tuple(errors),
+        information=(None,) * len(names), records=total, method=METHOD, labels=tuple(labels), warnings=tuple(warnings),
+    )  # fmt: skip
+
+
+Ends = tuple[float, float]
+
+
+def _of_copy(ranges: CountRanges, asked: Asked, level: float) -> dict[str, tuple[float, float, Ends]]:
+    """Value, reach and the least and largest possible value of every estimate, by its name."""
+    errors, all_jobs = _errors(level), float(ranges.sizes.sum())
+    homes, works = asked.homes, asked.works
+
+    def counted(here: Mask | None, there: Mask | None) -> tuple[float, float]:
+        found: Counted = ranges.count(here, there)
+        return float(found.value[0]), float(found.reach(errors)[0])
+
+    def most(there: Mask | None) -> float:
+        return float(ranges.sizes.sum() if there is None else ranges.sizes[there].sum())
+
+    if asked.segment:
+        value, reach = (float(one[0]) for one in segment_count(ranges, asked.segment, homes, works, errors))
+        return {"jobs": (value, reach, (0.0, all_jobs + reach))}
+    if asked.kind == "count":
+        value, reach = counted(homes, works)
+        return {"jobs": (value, reach, (0.0, most(works) if ranges.public_sizes else all_jobs + reach))}
+    if asked.kind == "mean_distance":
+        value, reach, _ = ranges.mean_miles(homes, works, errors)
+        return {"miles": (value, reach, (0.0, float("inf")))}
+    if asked.kind == "share":
+        return {"share": _share(ranges, asked, counted)}
+    assert homes is not None  # noqa: S101 - of inflow_outflow, which names an area
+    inside, only_live = counted(homes, homes), counted(homes, ~homes)
+    if ranges.public_sizes:
+        in_all = most(homes)
+        only_work = (in_all - inside[0], inside[1])
+    else:
+        in_all, only_work = all_jobs, counted(~homes, homes)
+    return {
+        "live and work here": (*inside, (0.0, in_all)),
+        "work here, live elsewhere": (*only_work, (0.0, in_all)),
+        "live here, work elsewhere": (*only_live, (0.0, all_jobs)),
+    }
+
+
+def segment_count(
+    ranges: CountRanges, segment: str, homes: Mask | None, works: Mask | None, errors: float
+) -> tuple[Floats, Floats]:
+    """The jobs of a segment in whole areas of the home or of the work: noisy counts, whose law is known."""
+    release = ranges.release
+    plan = release.provenance.plan
+    partitions = read_segments("" if plan is None else str(plan.options.get("segments", "")))
+    partition = next((one for one in partitions if segment in one.columns), None)
+    if partition is None:
+        raise unknown_name("segment", segment, [column for one in partitions for column in one.columns])
+    if homes is not None and works is not None:
+        raise UnsupportedError(
+            "segments were measured by area of the home and by area of the work, not of both together."
+        )
+    level = segment_level(release.places)
+    area = np.unique(release.places.areas[level], return_inverse=True)[1]
+    chosen = np.ones(len(area), dtype=bool)
+    chosen = homes if homes is not None else works if works is not None else chosen
+    inside = np.unique(area[chosen])
+    if np.isin(area, inside).sum() != chosen.sum():
+        raise UnsupportedError(f"segments were measured for whole areas of level '{level}'; this is not made of them.")
+    label = label_of(partition, HOME if homes is not None else WORK)
+    found = next(one for one in release.measurements if one.label == label)
+    cells = found.values.reshape(-1, len(partition.columns))[inside, partition.columns.index(segment)]
+    variance = found.mechanism.variance * len(inside) * (1.13 if len(inside) == 1 else 1.0)
+    return np.array([max(float(cells.sum()), 0.0)]), np.array([errors * variance**0.5 + 0.5])
+
+
+def _share(
+    ranges: CountRanges, asked: Asked, counted: Callable[[Mask | None, Mask | None], tuple[float, float]]
+) -> tuple[float, float, Ends]:
+    """A part of a whole: both ends of the range take the part at one end and the rest at the other."""
+    part, part_reach = counted(asked.homes, asked.works)
+    of_work = asked.within == "work"
+    if of_work and ranges.public_sizes:
+        whole = counted(None, asked.works)[0]
+        if not whole:
+            raise UnsupportedError("nobody works there, so there is no share.")
+        return part / whole, part_reach / whole, (0.0, 1.0)
+    rest_homes, rest_works = asked.homes, asked.works
+    if of_work:
+        rest_homes = None if asked.homes is None else ~asked.homes
+    else:
+        rest_works = None if asked.works is None else ~asked.works
+    rest, rest_reach = counted(rest_homes, rest_works)
+    if not part + rest:
+        raise UnsupportedError("no synthetic job is in the whole that this is a share of.")
+    ends = [
+        max(one, 0.0) / max(max(one, 0.0) + max(other, 0.0), 1e-9)
+        for one, other in ((part - part_reach, rest + rest_reach), (part + part_reach, rest - rest_reach))
+    ]
+    value = part / (part + rest)
+    return value, max(value - ends[0], ends[1] - value), (ends[0], ends[1])
+
+
+def _errors(level: float) -> float:
+    """Standard errors to either side: two for 95 percent, as on the map, and in proportion for other levels."""
+    return 2.0 * NormalDist().inv_cdf((1 + level) / 2) / NormalDist().inv_cdf(0.975)
+
+
+def _change(after: Answer, before: Answer) -> Answer:
+    """The difference of two answers. The noise of two releases is independent, so the squares of reaches add."""
+    estimates = []
+    for new, old in zip(after.estimates, before.estimates, strict=True):
+        value = new.value - old.value
+        below = float(np.hypot(new.value - new.low, old.high - old.value))
+        above = float(np.hypot(new.high - new.value, old.value - old.low))
+        estimates.append(replace(new, value=value, low=value - below, high=value + above))
+    errors = zip(after.standard_errors, before.standard_errors, strict=True)
+    return replace(
+        after,
+        kind=f"change of {after.kind}",
+        names=tuple(f"change of {name}" for name in after.names),
+        estimates=tuple(estimates),
+        standard_errors=tuple(float(np.hypot(*pair)) for pair in errors),
+        labels=tuple(MODEL if MODEL in pair else VALID for pair in zip(after.labels, before.labels, strict=True)),
+        warnings=tuple(dict.fromkeys((*after.warnings, *before.warnings))),
+        records=None,
+    )  # fmt: skip

@@ -1,0 +1,559 @@
+"""The public description of two linked tables: households and their members.
+
+A household is described by one row of a *wide* schema: its own attributes, its size and composition, and one slot for
+each role. A household with several children has one of them in the slot, chosen at random, and a second one in the slot
+of the sibling. So every table over the wide schema counts each household once, whatever the number of its members. The
+wide schema is an ordinary :class:`~understudy.core.schema.Schema`, and everything that is known of one holds for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from understudy.core.schema import Attribute, Schema
+from understudy.core.structural_zeros import Condition, Impossible
+from understudy.errors import SchemaError, unknown_name
+
+REFERENCE, PARTNER, CHILD, OTHER, MEMBER = "reference", "partner", "child", "other", "member"
+ROLES = (REFERENCE, PARTNER, CHILD, OTHER)
+ONE = (REFERENCE, PARTNER)  # roles that one member has at most
+SECOND = {CHILD: "sibling", MEMBER: "fellow"}  # the slot of a second member of the same role
+SIZE, COMPOSITION, CHILDREN, ROLE = "size", "composition", "children", "role"
+NONE = "none"  # what a slot holds that nobody fills
+LARGEST_HOUSEHOLD = 1000
+MOST_COMPOSITIONS = 5000
+FUNCTIONS = ("sum", "mean", "max", "min", "equivalised")
+Range = tuple[float, float]
+Composition = tuple[int, ...]  # how many members have each role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """How members get their roles: from a column, or by a public rule on age, sex and order.
+
+    By the rule the reference person is the first member of at least ``adult`` years, or the oldest if there is none.
+    The partner is the first other adult within ``partner_within`` years of that age (and of another sex, with
+    ``partner_sex = "other"``). A child is at least ``child_younger`` years younger than the reference person. Everybody
+    else is ``other``.
+
+    Raises
+    ------
+    SchemaError
+        If neither a column nor an age is named, or both are, or a number is out of range.
+    """
+
+    column: str = ""
+    """The column of the relationship, instead of a rule."""
+    reference: tuple[str, ...] = ()
+    """Its values for the reference person."""
+    partner: tuple[str, ...] = ()
+    """Its values for a partner."""
+    child: tuple[str, ...] = ()
+    """Its values for a child. Every other value means ``other``."""
+    age: str = ""
+    """For a rule: the attribute with the age in years."""
+    sex: str = ""
+    """For a rule with ``partner_sex``: the attribute with the sex."""
+    adult: int = 18
+    """For a rule: the age from which a member can be a reference person or a partner."""
+    partner_within: int = 15
+    """For a rule: the most years between partners."""
+    partner_sex: Literal["any", "other"] = "any"
+    """For a rule: whether partners are of different sex."""
+    child_younger: int = 15
+    """For a rule: the fewest years between a child and the reference person."""
+    most: tuple[tuple[str, int], ...] = ()
+    """The most members of a role in one household, such as ``{ child = 6 }``; otherwise ``at_most`` limits them."""
+
+    def __post_init__(self) -> None:
+        if bool(self.column) == bool(self.age):
+            raise SchemaError('[roles] needs either column = "relationship" or age = "age", and not both.')
+        if self.column and not self.reference:
+            raise SchemaError('[roles] with a column needs the values of a reference person: reference = ["1"].')
+        if self.age and (self.reference or self.partner or self.child):
+            raise SchemaError("[roles]: reference, partner and child list values of a column; a rule on age has none.")
+        given = [*self.reference, *self.partner, *self.child]
+        if len(set(given)) != len(given):
+            raise SchemaError("[roles]: a value of the column is listed under two roles.")
+        for name in ("adult", "partner_within", "child_younger"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 200:
+                raise SchemaError(f"[roles]: {name} ({value!r}) must be a whole number of years from 0 to 200.")
+        if self.child_younger < 1:
+            raise SchemaError("[roles]: child_younger must be at least 1 year.")
+        if self.partner_sex not in ("any", "other"):
+            raise unknown_name("[roles]: partner_sex", str(self.partner_sex), ("any", "other"), error=SchemaError)
+        if (self.partner_sex == "other") != bool(self.sex):
+            raise SchemaError('[roles]: partner_sex = "other" and sex = "..." go together.')
+        pairs = self.most.items() if isinstance(self.most, Mapping) else self.most
+        object.__setattr__(self, "most", tuple((str(role), most) for role, most in pairs))
+        for role, most in self.most:
+            if role not in (PARTNER, CHILD, OTHER):
+                raise unknown_name("[roles]: most of role", role, (PARTNER, CHILD, OTHER), error=SchemaError)
+            if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most < LARGEST_HOUSEHOLD:
+                raise SchemaError(f"[roles]: most of {role} ({most!r}) must be a whole number.")
+
+    def limit(self, role: str) -> int:
+        """The most members of a role.
+
+        Parameters
+        ----------
+        role
+            The role.
+
+        Returns
+        -------
+        int
+            One for the reference person and for the partner (or none); otherwise what ``most`` says.
+        """
+        if role == REFERENCE:
+            return 1
+        told = dict(self.most).get(role, LARGEST_HOUSEHOLD)
+        return min(told, 1) if role == PARTNER else told
+
+    def canonical(self) -> object:
+        """Plain values for the fingerprint.
+
+        Returns
+        -------
+        object
+            The fields as plain lists, texts and numbers.
+        """
+        lists = [list(self.reference), list(self.partner), list(self.child), [list(pair) for pair in self.most]]
+        numbers = [self.adult, self.partner_within, self.child_younger]
+        return [self.column, self.age, self.sex, self.partner_sex, *lists, *numbers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HouseholdDerived:
+    """A column of households that is computed from their members, and never measured.
+
+    Raises
+    ------
+    SchemaError
+        If the function is unknown, or ``equivalised`` has no age.
+    """
+
+    name: str
+    """The name of the column."""
+    function: str
+    """``sum``, ``mean``, ``max``, ``min`` or ``equivalised``: the sum divided by the modified OECD scale (1 for the
+    first adult, 0.5 for every other person from 14 years on, 0.3 for every younger one)."""
+    of: str
+    """The numeric attribute of members. Members without a number count as 0 in sums, and not at all otherwise."""
+    age: str = ""
+    """For ``equivalised``: the attribute with the age."""
+
+    def __post_init__(self) -> None:
+        if self.function not in FUNCTIONS:
+            raise unknown_name(f"derived '{self.name}': function", self.function, FUNCTIONS, error=SchemaError)
+        if (self.function == "equivalised") != bool(self.age):
+            raise SchemaError(f"derived '{self.name}': equivalised and age = \"...\" go together.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A place for one member in the row of a household: a role, or the second member of a role."""
+
+    name: str
+    role: str
+    second: bool = False
+
+    def column(self, attribute: str) -> str:
+        return f"{self.name}_{attribute}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedSchema:
+    """The public description of households and their members.
+
+    Raises
+    ------
+    SchemaError
+        If a name is taken twice, or a rule speaks of a role or attribute that is not there.
+    """
+
+    households: Schema
+    """The attributes that households have themselves, and what is impossible among them."""
+    members: Schema
+    """The attributes of members, and what is impossible within one member. The first attribute ties members together:
+    it is the one that siblings share a table of. Age is a good one."""
+    household_table: str
+    """The name of the table of households."""
+    member_table: str
+    """The name of the table of members."""
+    household_id: str
+    """The column that identifies a household in both tables."""
+    member_id: str = ""
+    """The column that identifies a member, and gives the order within a household. Without it the rows keep theirs."""
+    at_most: int
+    """The most members of a household. Public."""
+    beyond: Literal["error", "sample"] = "error"
+    """What happens to a household with more members: ``error``, or ``sample``: members are left out at random."""
+    roles: Roles | None = None
+    """How members get their roles; without it all members are alike."""
+    across: tuple[Impossible, ...] = ()
+    """What is impossible across members: names are ``child_age``, ``reference_sex``, or those of the household."""
+    orders: tuple[tuple[str, str], ...] = ()
+    """Pairs such as ``("child_age", "reference_age")``: the bin of the first lies below that of the second."""
+    derived: tuple[HouseholdDerived, ...] = ()
+    """Columns of households that are computed from their members."""
+    kinds: tuple[Composition, ...] = field(init=False, repr=False, compare=False)
+    """All compositions: how many members have each role."""
+
+    def __post_init__(self) -> None:
+        at_most = self.at_most
+        if isinstance(at_most, bool) or not isinstance(at_most, int) or not 1 <= at_most <= LARGEST_HOUSEHOLD:
+            raise SchemaError(f"at_most ({at_most!r}) must be a whole number from 1 to {LARGEST_HOUSEHOLD}.")
+        if self.beyond not in ("error", "sample"):
+            raise unknown_name("beyond", str(self.beyond), ("error", "sample"), error=SchemaError)
+        if not (self.household_table and self.member_table):
+            raise SchemaError("both tables need a name.")
+        if self.household_table == self.member_table:
+            raise SchemaError(f"both tables are called '{self.member_table}'; give each a name of its own.")
+        for schema in (self.households, self.members):
+            if schema.open:
+                raise SchemaError(
+                    f"'{schema.open[0].name}' leaves its bins or codes open, which linked tables do not offer; give "
+                    "edges or levels."
+                )
+            if schema.weight is not None or schema.design is not None:
+                raise SchemaError("linked tables have no weight or design yet; leave [weight] and [design] out.")
+        self._check_names()
+        if self.roles is not None:
+            self._check_roles(self.roles)
+        object.__setattr__(self, "kinds", tuple(self._compositions()))
+        if len(self.kinds) > MOST_COMPOSITIONS:
+            raise SchemaError(
+                f"households of up to {at_most} members have {len(self.kinds):,} compositions, above "
+                f"{MOST_COMPOSITIONS:,}; give most = {{ child = 6, other = 4 }} under [roles]."
+            )
+        for one in self.derived:
+            if self.members[one.of].kind != "numeric" or (one.age and self.members[one.age].kind != "numeric"):
+                raise SchemaError(f"derived '{one.name}' needs numeric attributes of members, with edges.")
+        _ = self.wide  # raises where a rule cannot be carried out
+
+    def _check_names(self) -> None:
+        derived = [one.name for one in self.derived]
+        taken = [self.household_id, SIZE, COMPOSITION, CHILDREN, *self.households.names, *derived]
+        for name in taken:
+            if taken.count(name) > 1:
+                raise SchemaError(f"households have two columns called '{name}'; give each a name of its own.")
+        members = [self.household_id, ROLE, *([self.member_id] if self.member_id else []), *self.members.names]
+        for name in members:
+            if members.count(name) > 1:
+                raise SchemaError(f"members have two columns called '{name}'; give each a name of its own.")
+        if both := sorted(set(self.members.names) & set(self.households.names)):
+            raise SchemaError(f"'{both[0]}' is an attribute of both tables; give each a name of its own.")
+
+    def _check_roles(self, roles: Roles) -> None:
+        if roles.column and roles.column in self.members.names:
+            raise SchemaError(
+                f"[roles]: '{roles.column}' is an attribute too. The release has the column '{ROLE}' instead; leave "
+                "the attribute out."
+            )
+        if roles.age and self.members[roles.age].kind != "numeric":
+            raise SchemaError(f"[roles]: '{roles.age}' must have edges: the rule compares ages in years.")
+        if roles.sex:
+            _ = self.members[roles.sex]
+
+    def _compositions(self) -> Iterator[Composition]:
+        if self.roles is None:
+            yield from ((count,) for count in range(1, self.at_most + 1))
+            return
+        most = [min(self.roles.limit(role), self.at_most - 1) for role in (PARTNER, CHILD, OTHER)]
+        for partner in range(most[0] + 1):
+            for child in range(most[1] + 1):
+                for other in range(most[2] + 1):
+                    if 1 + partner + child + other <= self.at_most:
+                        yield (1, partner, child, other)
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        """The roles, in the order in which a composition counts them."""
+        return (MEMBER,) if self.roles is None else ROLES
+
+    @property
+    def anchor(self) -> str:
+        """The attribute of members that ties them together: the first."""
+        return self.members.names[0]
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The slots of a household's row: one for each role that can occur, and a second for exchangeable members."""
+        most = [max(one[place] for one in self.kinds) for place in range(len(self.role_names))]
+        slots = []
+        for role, count in zip(self.role_names, most, strict=True):
+            if count:
+                slots.append(Slot(name=role, role=role))
+            if count > 1 and role in SECOND:
+                slots.append(Slot(name=SECOND[role], role=role, second=True))
+        return tuple(slots)
+
+    def attributes_of(self, slot: Slot) -> tuple[str, ...]:
+        """The attributes of a slot: all, or only the anchor for a second member."""
+        return (self.anchor,) if slot.second else self.members.names
+
+    def counted(self, slot: Slot) -> NDArray[np.bool_]:
+        """For each composition whether the slot is filled."""
+        place = self.role_names.index(slot.role)
+        return np.array([one[place] > int(slot.second) for one in self.kinds])
+
+    def always_filled(self, slot: Slot) -> bool:
+        return bool(self.counted(slot).all())
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of members of each composition."""
+        return np.array([sum(one) for one in self.kinds], dtype=np.int64)
+
+    def composition_name(self, kind: Composition) -> str:
+        """A composition in words.
+
+        Parameters
+        ----------
+        kind
+            How many members have each role.
+
+        Returns
+        -------
+        str
+            For example ``couple, 2 children``.
+        """
+        if self.roles is None:
+            return f"{kind[0]} member{'s' * (kind[0] != 1)}"
+        _, partner, child, other = kind
+        words = ["couple" if partner else "single"]
+        words += [f"{child} child{'ren' * (child != 1)}"] if child else []
+        words += [f"{other} other{'s' * (other != 1)}"] if other else []
+        return ", ".join(words)
+
+    @cached_property
+    def wide(self) -> Schema:
+        """One row for each household. Structural zeros keep empty slots empty, and hold every rule across members."""
+        attributes = [
+            *self.households.attributes,
+            Attribute(name=SIZE, levels=tuple(range(1, self.at_most + 1)), ordered=True),
+            Attribute(name=COMPOSITION, levels=tuple(self.composition_name(kind) for kind in self.kinds)),
+        ]
+        if self.numbers_of(CHILD):
+            levels = tuple(range(max(self.numbers_of(CHILD)) + 1))
+            attributes.append(Attribute(name=CHILDREN, levels=levels, ordered=True))
+        for slot in self.slots:
+            for name in self.attributes_of(slot):
+                attributes.append(_slot_attribute(self.members[name], slot.column(name), self.always_filled(slot)))
+        named = {one.name: one for one in attributes}
+        if len(named) < len(attributes):
+            twice = next(one.name for one in attributes if named[one.name] is not one)
+            raise SchemaError(f"'{twice}' would be the name of two columns; rename an attribute of households.")
+        zeros = [*self.households.zeros, *self._zeros_of_size(), *self._zeros_of_slots(named)]
+        zeros += [rule for slot in self.slots for rule in self._zeros_within(slot)]
+        zeros += self._zeros_across(named)
+        return Schema(attributes=tuple(attributes), impossible=tuple(zeros))
+
+    def numbers_of(self, role: str) -> tuple[int, ...]:
+        """How many members of a role each composition has; nothing where no household has any."""
+        if role not in self.role_names:
+            return ()
+        place = self.role_names.index(role)
+        return tuple(one[place] for one in self.kinds) if any(one[place] for one in self.kinds) else ()
+
+    def none_code(self, attribute: str) -> int:
+        """The code of an empty slot."""
+        one = self.members[attribute]
+        return one.bins + len(one.special)
+
+    def _zeros_of_size(self) -> Iterator[Impossible]:
+        names = [self.composition_name(kind) for kind in self.kinds]
+        counted = [(SIZE, self.sizes.tolist(), range(1, self.at_most + 1))]
+        if children := self.numbers_of(CHILD):
+            counted.append((CHILDREN, list(children), range(max(children) + 1)))
+        for column, counts, numbers in counted:
+            for number in numbers:
+                others = tuple(name for name, count in zip(names, counts, strict=True) if count != number)
+                if others:
+                    yield _zero(column, (str(number),), COMPOSITION, others)
+
+    def _zeros_of_slots(self, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
+        """A slot is empty exactly where the composition says so: told by its anchor, which the others follow."""
+        names = np.array([self.composition_name(kind) for kind in self.kinds])
+        for slot in self.slots:
+            if self.always_filled(slot):
+                continue
+            filled, anchor = self.counted(slot), slot.column(self.anchor)
+            values = tuple(name for name in named[anchor].code_names if name != NONE)
+            yield _zero(COMPOSITION, tuple(map(str, names[filled])), anchor, (NONE,))
+            yield _zero(COMPOSITION, tuple(map(str, names[~filled])), anchor, values)
+            for other in self.attributes_of(slot)[1:]:
+                column = slot.column(other)
+                filled_values = tuple(name for name in named[column].code_names if name != NONE)
+                yield _zero(anchor, values, column, (NONE,))
+                yield _zero(anchor, (NONE,), column, filled_values)
+
+    def _zeros_within(self, slot: Slot) -> Iterator[Impossible]:
+        for rule in self.members.zeros:
+            if set(rule.attributes) <= set(self.attributes_of(slot)):
+                codes = rule.codes(self.members)
+                yield Impossible(
+                    conditions=tuple(
+                        (slot.column(name), Condition(levels=_names(self.members[name], codes[name])))
+                        for name in rule.attributes
+                    )
+                )
+
+    def _zeros_across(self, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
+        for rule in self.across:
+            for name in rule.attributes:
+                self._told(name, named)
+            for seconds in self._with_seconds(rule.attributes, named):
+                yield Impossible(conditions=tuple((seconds[name], one) for name, one in rule.conditions))
+        for below, above in self.orders:
+            for name in (below, above):
+                if self._told(name, named).kind != "numeric":
+                    raise SchemaError(f"order: '{name}' must have edges.")
+            for seconds in self._with_seconds((below, above), named):
+                yield from _pairs(named, seconds[below], seconds[above], lambda a, b: a[0] >= b[0])
+        if self.roles is not None and self.roles.age:
+            yield from self._zeros_of_rule(self.roles, named)
+
+    def _zeros_of_rule(self, roles: Roles, named: Mapping[str, Attribute]) -> Iterator[Impossible]:
+        """What the rule on age makes impossible for whole bins, whatever the exact ages inside them."""
+        within, younger = roles.partner_within, roles.child_younger
+
+        def too_old(mine: Range, reference: Range) -> bool:
+            return reference[1] - mine[0] < younger
+
+        def too_far(mine: Range, reference: Range) -> bool:
+            return mine[0] - reference[1] > within or reference[0] - mine[1] > within
+
+        def too_young(mine: Range, reference: Range) -> bool:
+            return reference[0] - mine[1] >= younger
+
+        wrong = {CHILD: too_old, PARTNER: too_far, OTHER: too_young}
+        for slot in self.slots:
+            column = slot.column(roles.age)
+            if column in named and slot.role in wrong:
+                yield from _pairs(named, column, f"{REFERENCE}_{roles.age}", wrong[slot.role])
+            if column in named and slot.role == PARTNER:
+                yield from self._zeros_of_partner(roles, named, slot)
+
+    def _zeros_of_partner(self, roles: Roles, named: Mapping[str, Attribute], slot: Slot) -> Iterator[Impossible]:
+        if roles.partner_sex == "other":
+            mine, theirs = slot.column(roles.sex), f"{REFERENCE}_{roles.sex}"
+            for name in named[theirs].code_names:
+                yield _zero(mine, (name,), theirs, (name,))
+        ages = named[slot.column(roles.age)]
+        early = tuple(
+            name for name, (_, high) in zip(ages.code_names, _ranges(ages), strict=False) if high < roles.adult
+        )
+        if early:
+            yield Impossible(conditions=((ages.name, Condition(levels=early)),))
+
+    def _told(self, name: str, named: Mapping[str, Attribute]) -> Attribute:
+        if name not in named:
+            raise unknown_name("impossible across members: column", name, sorted(named), error=SchemaError)
+        return named[name]
+
+    def _with_seconds(self, names: Sequence[str], named: Mapping[str, Attribute]) -> Iterator[dict[str, str]]:
+        """The names of a rule, and again with the second slot of a role, which the rule holds for too."""
+        yield {name: name for name in names}
+        for role, second in SECOND.items():
+            swapped = {
+                name: name.replace(f"{role}_", f"{second}_", 1) if name.startswith(f"{role}_") else name
+                for name in names
+            }
+            if any(old != new for old, new in swapped.items()) and set(swapped.values()) <= set(named):
+                yield swapped
+
+    @property
+    def without_rules(self) -> LinkedSchema:
+        """The same tables, with nothing said about what is impossible across members."""
+        return replace(self, across=(), orders=())
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the canonical form: equal exactly when two schemas mean the same."""
+        text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def canonical(self) -> dict[str, object]:
+        """Plain values from which the fingerprint is made.
+
+        Returns
+        -------
+        dict[str, object]
+            The schema as plain lists, texts and numbers.
+        """
+        return {
+            "households": self.households.canonical(),
+            "members": self.members.canonical(),
+            "tables": [self.household_table, self.member_table, self.household_id, self.member_id],
+            "at_most": self.at_most,
+            "beyond": self.beyond,
+            "roles": None if self.roles is None else self.roles.canonical(),
+            "across": [rule.canonical() for rule in self.across],
+            "orders": [list(pair) for pair in self.orders],
+            "derived": [[one.name, one.function, one.of, one.age] for one in self.derived],
+        }
+
+
+def _slot_attribute(attribute: Attribute, name: str, always: bool) -> Attribute:
+    """An attribute of a member in a slot, with a code for an empty slot unless the slot is always filled."""
+    if NONE in attribute.code_names:
+        raise SchemaError(f"attribute '{attribute.name}' has the value '{NONE}', which stands for nobody; rename it.")
+    if attribute.kind == "numeric" and not any(isinstance(code, str) for code, _ in attribute.special):
+        return Attribute(
+            name=name,
+            missing=attribute.missing,
+            label=attribute.label,
+            edges=attribute.edges,
+            integer=attribute.integer,
+            special=attribute.special if always else (*attribute.special, (NONE, NONE)),
+            decimals=attribute.decimals,
+        )
+    names = attribute.code_names[: attribute.bins + len(attribute.special)]
+    return Attribute(
+        name=name,
+        missing=attribute.missing,
+        label=attribute.label,
+        levels=names if always else (*names, NONE),
+        ordered=attribute.ordered or (attribute.kind != "levels" and not attribute.special),
+    )
+
+
+def _names(attribute: Attribute, codes: Sequence[int]) -> tuple[str, ...]:
+    return tuple(attribute.code_names[code] for code in codes)
+
+
+def _zero(first: str, codes: tuple[str, ...], second: str, others: tuple[str, ...]) -> Impossible:
+    return Impossible(conditions=((first, Condition(levels=codes)), (second, Condition(levels=others))))
+
+
+def _ranges(attribute: Attribute) -> list[Range]:
+    """The lowest and highest value of each bin; of whole numbers the highest that it holds."""
+    edges = [float(edge) for edge in attribute.edges]  # type: ignore[arg-type]
+    last = len(edges) - 2
+    step = 1.0 if attribute.integer else 0.0
+    return [(low, high if place == last else high - step) for place, (low, high) in enumerate(pairwise(edges))]
+
+
+def _pairs(
+    named: Mapping[str, Attribute], first: str, second: str, wrong: Callable[[Range, Range], bool]
+) -> Iterator[Impossible]:
+    """Structural zeros of two numeric columns, bin by bin, where ``wrong`` says so of their ranges."""
+    if first not in named or second not in named:
+        return
+    one, other = named[first], named[second]
+    for place, mine in enumerate(_ranges(one)):
+        bad = [number for number, theirs in enumerate(_ranges(other)) if wrong(mine, theirs)]
+        if bad:
+            yield _zero(first, _names(one, (place,)), second, _names(other, bad))

@@ -1,0 +1,1 @@
+"""Methods for households: every file is one."""

@@ -1,0 +1,113 @@
+"""A street of households, and its neighbours: a household changed with all its members, or one member changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import pyarrow as pa
+
+import understudy as us
+from understudy.core.linked_schema_file import parse_any_schema
+
+SCHEMA = """version = 1
+[[table]]
+name = "households"
+id = "home"
+[[table]]
+name = "persons"
+parent = "households"
+id = "number"
+at_most = 4
+beyond = "sample"
+[roles]
+age = "age"
+adult = 18
+child_younger = 15
+[[attribute]]
+table = "households"
+name = "tenure"
+levels = ["owner", "tenant"]
+[[attribute]]
+table = "persons"
+name = "age"
+edges = [0, 18, 45, 100]
+integer = true
+[[attribute]]
+table = "persons"
+name = "sex"
+levels = ["F", "M"]
+"""
+Member = tuple[int, str]
+Home = tuple[str, tuple[Member, ...]]
+
+
+@lru_cache(maxsize=1)
+def schema() -> us.LinkedSchema:
+    found = parse_any_schema(SCHEMA)
+    assert isinstance(found, us.LinkedSchema)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Homes:
+    homes: tuple[Home, ...]
+
+    @property
+    def schema(self) -> us.LinkedSchema:
+        return schema()
+
+    def arrow(self) -> pa.Table:
+        rows = [
+            {"home": f"h{place}", "number": number, "tenure": tenure, "age": age, "sex": sex}
+            for place, (tenure, members) in enumerate(self.homes)
+            for number, (age, sex) in enumerate(members)
+        ]
+        return pa.Table.from_pylist(rows)
+
+
+def homes() -> Homes:
+    """Twelve households; one has more members than the schema allows, so that some are left out."""
+    single: Home = ("tenant", ((30, "F"),))
+    couple: Home = ("owner", ((50, "M"), (48, "F")))
+    family: Home = ("owner", ((40, "F"), (41, "M"), (8, "F"), (5, "M")))
+    alone: Home = ("tenant", ((35, "F"), (3, "M")))
+    shared: Home = ("tenant", ((25, "M"), (24, "M"), (26, "F")))
+    large: Home = ("owner", ((44, "M"), (43, "F"), (15, "M"), (12, "F"), (9, "M"), (70, "F")))
+    return Homes(homes=(single, couple, family, alone, shared, large, single, couple, family, single, couple, alone))
+
+
+def neighbours(table: Homes, unit: us.Unit) -> Iterator[tuple[str, Homes]]:
+    others: dict[str, Home] = {
+        "an old couple": ("owner", ((80, "M"), (79, "F"))),
+        "one person": ("tenant", ((20, "M"),)),
+        "a full house": ("tenant", ((60, "F"), (62, "M"), (30, "F"), (31, "M"))),
+    }
+
+    def changed(place: int, home: Home) -> Homes:
+        kept = list(table.homes)
+        kept[place] = home
+        return replace(table, homes=tuple(kept))
+
+    if unit.kind == "add_remove":
+        for place in (len(table.homes) - 1,):
+            yield f"household {place} removed", replace(table, homes=table.homes[:place])
+        for name, home in others.items():
+            yield f"{name} added", replace(table, homes=(*table.homes, home))
+        yield "a family added", replace(table, homes=(*table.homes, table.homes[2]))
+        yield "a large household added", replace(table, homes=(*table.homes, table.homes[5]))
+        return
+    if unit.fixed:
+        for place in (0, 1, 2, 4, 5):
+            tenure, members = table.homes[place]
+            for number in (0, len(members) - 1):
+                for value in ((1, "F"), (77, "M")):
+                    if number == 0 and len(members) == 1 and value[0] == 1:
+                        continue
+                    mine = (*members[:number], value, *members[number + 1 :])
+                    yield f"member {number} of household {place} is now {value}", changed(place, (tenure, mine))
+        return
+    for place in (0, 2, 5):
+        for name, home in others.items():
+            yield f"household {place} is now {name}", changed(place, home)
