@@ -48,6 +48,7 @@ def families() -> dict[str, list[Any]]:
     the registered synthesizers; ``plug-ins`` are what the author of a plug-in writes, is given and hands back.
     """
     from understudy.commutes.shared.flow_method import flow_synthesizers
+    from understudy.households.shared.family_method import family_synthesizers
     from understudy.synth.shared.method import synthesizers
 
     functions = [one for one in exported() if not inspect.isclass(one)]
@@ -56,6 +57,7 @@ def families() -> dict[str, list[Any]]:
     results = list(_new(_returned(functions) | _returned(values) | _in_fields(values), seen))
     methods: list[Any] = [synthesizers[name] for name in synthesizers]
     methods += [flow_synthesizers[name] for name in flow_synthesizers]
+    methods += [family_synthesizers[name] for name in family_synthesizers]
     plug_ins = for_plug_ins()
     seen.update(plug_ins)
     plug_ins += list(_new(_named(plug_ins), seen))

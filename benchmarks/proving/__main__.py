@@ -2,7 +2,7 @@
 
     python benchmarks/proving run --minutes 20 [--folder DIR] [--most-records 100000] [--only sum ratio]
     python benchmarks/proving seeds SEED [SEED ...] [--folder DIR]
-    python benchmarks/proving page [--folder DIR] [--out docs/proving.md]
+    python benchmarks/proving page [--folder DIR] [--out docs/proving.md] [--remark TEXT]
     python benchmarks/proving keep [--folder DIR]
 
 ``run`` draws a seed for each setting until so much processor time is spent, and adds one line for each to a file in the
@@ -37,6 +37,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path(os.environ.get("UNDERSTUDY_PROVING", "proving-results")))
     parser.add_argument("--most-records", type=int, default=100_000)
     parser.add_argument("--only", nargs="*", default=[], help="kinds of questions to ask, such as sum ratio")
+    parser.add_argument("--remark", default="", help="a sentence for the page: of which code the results are")
     parser.add_argument("--out", type=Path, default=HERE.parents[1] / "docs" / "proving.md")
     parser.add_argument("--strict", action="store_true", help="end with 1 if a setting fails (too slow is no failure)")
     given = parser.parse_args()
@@ -51,7 +52,7 @@ def main() -> int:
         for seed in given.seeds or kept:
             _store(given.folder, run(seed, most=kept.get(seed, given.most_records)))
     elif given.what == "page":
-        given.out.write_text(page(load(given.folder)))
+        given.out.write_text(page(load(given.folder), given.remark))
     else:
         _keep(load(given.folder))
     return 0

@@ -125,10 +125,10 @@ def _unit(setting: Found) -> str:
     return ", ".join(said)
 
 
-def page(results: list[Found]) -> str:
-    """The text of docs/proving.md."""
+def page(results: list[Found], remark: str = "") -> str:
+    """The text of docs/proving.md. ``remark``: of which code the results are."""
     rows = _judged(results)
-    lines = [*_heading(results), "## By label", ""]
+    lines = [*_heading(results), *([remark, ""] if remark else []), "## By label", ""]
     lines += _tables([row for label in ORDER for row in rows if row[2] == label], lambda row: row[2], "label")
     valid = [row for row in rows if row[2] == "valid"]
     for title, by in BY.items():

@@ -172,31 +172,21 @@ from_noisy <- function(release, tables, estimand, prior) {
   collapsed <- lapply(usable, function(table) collapse(release, table, estimand))
   spread <- mapply(function(table, own) table$variance * max(own$cells), usable, collapsed)
   best <- which.min(spread)
-  joined <- vapply(usable, function(table) table$joined, NA)
-  beside <- which(joined)
-  if (any(joined) && any(!joined)) beside <- c(beside, which(!joined)[which.min(spread[!joined])])
-  beside <- sort(setdiff(beside, best))
-  beside <- Filter(function(place) {
-    identical(collapsed[[place]]$groups, collapsed[[best]]$groups) && all(collapsed[[place]]$measured) &&
-      all(collapsed[[best]]$measured)
-  }, beside)
   own <- collapsed[[best]]
-  again <- lapply(beside, function(place) c(collapsed[[place]], list(table = usable[[place]])))
   totals <- Filter(function(table) !length(table$margin), tables)
   total <- if (length(totals) && is.null(records)) totals[[1]] else NULL
   made <- function(g) {
-    noisy_posterior(own$noisy, usable[[best]], records, g, own$cells, own$measured, total, again)
+    noisy_posterior(own$noisy, usable[[best]], records, g, own$cells, own$measured, total)
   }
   warnings <- character()
-  if (length(usable) > 1 + length(again)) {
+  if (length(usable) > 1) {
     warnings <- paste(length(usable), "measured tables could answer this; the least noisy one is used")
   }
-  used <- c(list(c(own, list(table = usable[[best]]))), again)
-  laws <- vapply(used, function(one) paste0(one$table$law, "(scale = ", signif(one$table$scale, 6), ")"), "")
+  law <- paste0(usable[[best]]$law, "(scale = ", signif(usable[[best]]$scale, 6), ")")
   list(
-    method = paste0("exact posterior of noisy counts (", paste(laws, collapse = ", "), ")"), groups = estimand$groups,
+    method = paste0("exact posterior of noisy counts (", law, ")"), groups = estimand$groups,
     records = records, strata = list(stratum_of(made, own$groups, records, prior)), warnings = warnings,
-    raw = raw_of_counts(used, records, estimand$groups), exact = TRUE
+    raw = raw_of_counts(own, usable[[best]], records, estimand$groups), exact = TRUE
   )
 }
 
@@ -228,23 +218,18 @@ noise_of <- function(table, counts, size) {
   matrix(stats::rnorm(length(each)) * sqrt(table$variance * each), size)
 }
 
-raw_of_counts <- function(used, records, groups) {
-  precision <- vapply(used, function(one) 1 / max(one$table$variance * mean(one$cells), LEAST_VARIANCE), 0)
-  weights <- precision / sum(precision)
-  parts <- lapply(used, counts_and_noise, records = records)
-  if (any(vapply(parts, is.null, NA))) return(NULL)
-  total <- sum(weights * vapply(parts, function(part) part$total, 0))
-  shares <- Reduce(`+`, Map(function(weight, part) weight * part$counts / part$total, weights, parts))
-  places <- used[[1]]$groups
+raw_of_counts <- function(found, table, records, groups) {
+  part <- counts_and_noise(found, table, records)
+  if (is.null(part)) return(NULL)
+  shares <- part$counts / part$total
   deviations <- function(size) {
-    noise <- Reduce(`+`, Map(function(weight, part) weight * part$noise(size) / part$total, weights, parts))
-    placed_at(noise + sampled(shares, total, size), places, groups)
+    placed_at(part$noise(size) / part$total + sampled(shares, part$total, size), found$groups, groups)
   }
-  list(shares = placed_at(matrix(shares, 1), places, groups)[1, ], deviations = deviations, people = total)
+  list(shares = placed_at(matrix(shares, 1), found$groups, groups)[1, ], deviations = deviations, people = part$total)
 }
 
 # Noisy counts that add up to the total: the known noise of their sum is taken from the groups by their noise terms.
-counts_and_noise <- function(found, records) {
+counts_and_noise <- function(found, table, records) {
   total <- if (is.null(records)) sum(found$noisy) else records
   if (total <= 0) return(NULL)
   counts <- found$noisy
@@ -253,7 +238,7 @@ counts_and_noise <- function(found, records) {
   part <- if (!is.null(records) && !any(rest)) found$cells / sum(found$cells) else rep(0, length(counts))
   counts <- counts - part * (sum(counts) - total)
   noise <- function(size) {
-    drawn <- noise_of(found$table, ifelse(rest, 0, found$cells), size)
+    drawn <- noise_of(table, ifelse(rest, 0, found$cells), size)
     if (any(rest)) drawn[, rest] <- -rowSums(drawn[, !rest, drop = FALSE]) / sum(rest)
     drawn - outer(rowSums(drawn), part)
   }

@@ -77,15 +77,15 @@ whole_power <- function(base, times) {
 
 log_rising <- function(a, n) lgamma(a + n) - lgamma(a)
 
-# The table behind noisy counts of its cells. `again`: the same cells measured once more, with noise of its own.
-noisy_posterior <- function(noisy, table, records, prior, cells, measured, total, again) {
+# The table behind noisy counts of its cells.
+noisy_posterior <- function(noisy, table, records, prior, cells, measured, total) {
   laws <- list()
-  law_of <- function(table, count) {
-    key <- paste(table$law, format(table$scale, digits = 17), count)
+  law_of <- function(count) {
+    key <- as.character(count)
     if (is.null(laws[[key]])) laws[[key]] <<- sum_of_noise(table, count)
     laws[[key]]
   }
-  widest <- max(vapply(unique(cells), function(count) law_of(table, count)$reach, 0))
+  widest <- max(vapply(unique(cells), function(count) law_of(count)$reach, 0))
   if (is.null(records)) {
     if (widest > 2e7) {
       unsupported("the noise (scale ", format(table$scale), ") is so wide that a number of people that is not public ",
@@ -97,17 +97,14 @@ noisy_posterior <- function(noisy, table, records, prior, cells, measured, total
     top <- records
   }
   if (is.null(records) && !all(measured)) refuse("without a known total every cell needs a noisy count.")
-  parts <- c(list(noisy, cells, measured), unlist(lapply(again, function(one) list(one$noisy, one$cells)), FALSE))
-  key <- do.call(paste, lapply(parts, function(part) format(part, digits = 17)))
+  key <- paste(format(noisy, digits = 17), cells, measured)
   classes <- match(key, unique(key))
   example <- match(seq_len(max(classes)), classes)
   factor <- function(class, x) {
     cell <- example[class]
     value <- log_rising(prior, x) - lgamma(x + 1)
     if (!measured[cell]) return(value)
-    value <- value + law_of(table, cells[cell])$log_pmf(noisy[cell] - x)
-    for (one in again) value <- value + law_of(one$table, one$cells[cell])$log_pmf(one$noisy[cell] - x)
-    value
+    value + law_of(cells[cell])$log_pmf(noisy[cell] - x)
   }
   guesses <- pmin(pmax(noisy[example], 0), top)
   columns <- find_columns(factor, guesses, top, tabulate(classes), records)

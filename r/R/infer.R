@@ -49,7 +49,11 @@ settled_question <- function(question, most) {
 answered <- function(release, parsed, how) {
   estimand <- make_estimand(release, parsed)
   facts <- release$about$inference
-  if (facts$kind == "unknown" || facts$kind == "plain") {
+  if (isTRUE(facts$grown)) {
+    not_in_r(release, how$asked, paste("Tables joined this release after it was made, and answers from such a release",
+                                       "are not computed in R."))
+  }
+  if (facts$kind %in% c("unknown", "plain", "partial")) {
     if (!is.null(how$prior) || !is.null(how$draws)) refuse("a combining rule has no prior and draws nothing.")
     if (facts$kind == "unknown") {
       return(by_rule(release, estimand, how$asked, how$level, how$synthesis, how$records, outside = TRUE))
@@ -58,8 +62,16 @@ answered <- function(release, parsed, how) {
   if (!is.null(how$synthesis) || !is.null(how$records)) {
     refuse("this release states how it was made; leave out synthesis and records.")
   }
-  if (facts$kind == "plain") {
-    return(by_rule(release, estimand, how$asked, how$level, "simple", release$records, outside = FALSE))
+  if (facts$kind %in% c("plain", "partial")) {
+    made <- if (facts$kind == "plain") "simple" else "partial"
+    if (made == "partial" && !identical(as.numeric(unique(release$rows)), as.numeric(release$records))) {
+      unsupported("rule T_p is for partially synthetic tables with one row for each record; this release is a sample of ",
+                  "such tables, or its number of records is not public.")
+    }
+    return(by_rule(release, estimand, how$asked, how$level, made, release$records, outside = FALSE))
+  }
+  if (any(vapply(unlist(facts$draws, FALSE), function(law) !is.null(law$weights), NA))) {
+    not_in_r(release, how$asked, "The cells of this release have priors of different weight, which R does not know.")
   }
   if (facts$best_label == "refused") {
     unsupported("this question is refused for method '", release$about$method, "': ", facts$note, ".")

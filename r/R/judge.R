@@ -116,9 +116,10 @@ hold_against_noisy_values <- function(judged, estimand, evidence, level) {
   raw <- evidence$raw
   inside <- if (is.null(raw)) 1 else inside_of(estimand, matrix(raw$shares, 1))[[1]]
   judged <- settle(judged, raw, estimand$evaluate, estimand$bounds, level, inside)
-  count <- sum(judged$by_prior)
   kinds <- vapply(estimand$parts, function(part) part$kind, "")
-  if (count > 0 && count <= MOST_SHARES && !is.null(raw) && all(kinds %in% c("proportion", "crosstab"))) {
+  shares <- !is.null(raw) && all(kinds %in% c("proportion", "crosstab"))
+  if (shares) judged$by_prior <- judged$by_prior | hidden_groups(estimand, raw, level)
+  if (shares && any(judged$by_prior) && sum(judged$by_prior) <= MOST_SHARES) {
     which <- judged$by_prior
     ends <- not_rejected(estimand, raw, level, which)
     judged$low <- ifelse(which, ends[, 1], judged$low)
@@ -128,6 +129,8 @@ hold_against_noisy_values <- function(judged, estimand, evidence, level) {
     judged$spread <- ifelse(which, pmax(judged$spread, (ends[, 2] - ends[, 1]) / (2 * z)), judged$spread)
     judged$alone <- judged$alone | which
     judged$by_prior <- rep(FALSE, length(which))
+    judged <- lower_labels(judged, which & ends[, 1] <= 0 & ends[, 2] >= 1, "range",
+                           "noise hides how many people this share is of")
   }
   judged$earned <- !judged$by_prior
   lower_labels(judged, judged$by_prior, "model-based", BY_PRIOR)
@@ -165,11 +168,28 @@ numerators <- function(part) {
   lapply(seq_len(count), function(place) list(inside = as.numeric(among == among[place]), having = eye[, place]))
 }
 
+# The shares whose subgroup does not stand out from its noise, so that they are no smooth function of anything.
+hidden_groups <- function(estimand, raw, level) {
+  away <- raw$deviations(2 * PAIRS)
+  found <- rep(FALSE, length(estimand$names))
+  for (place in seq_along(estimand$parts)) {
+    member <- own_of(estimand$members[[place]])
+    inside <- vapply(numerators(estimand$parts[[place]]), function(pair) pair$inside, numeric(ncol(member)))
+    size <- as.numeric(raw$shares %*% member %*% inside)
+    moved <- abs(away %*% member %*% inside)
+    found <- found | size <= column_quantiles(moved, level, type = 6)[1, ]
+  }
+  found
+}
+
 share_interval <- function(shares, deviations, inside, having, people, level) {
   points <- seq(0, 1, length.out = POINTS)
   a <- sum(shares * having)
   b <- sum(shares * inside)
-  moved <- abs(as.numeric(deviations %*% having) - outer(as.numeric(deviations %*% inside), points))
+  of_b <- as.numeric(deviations %*% inside)
+  # Where the subgroup does not stand out from its noise, what is not rejected is no interval around an estimate.
+  if (b <= stats::quantile(abs(of_b), level, type = 6, names = FALSE)) return(c(0, 1))
+  moved <- abs(as.numeric(deviations %*% having) - outer(of_b, points))
   spread <- sqrt(colMeans(moved^2))
   reach <- column_quantiles(moved, level, type = 6)[1, ]
   at_point <- max(b, UNSEEN / people) * points * (1 - points) / people

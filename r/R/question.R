@@ -248,7 +248,7 @@ check_by <- function(atom, by, text) {
 }
 
 need_numbers <- function(attribute) {
-  if (length(attribute$levels)) {
+  if (length(attribute$levels) && !length(attribute$level_numbers)) {
     refuse("'", attribute$name, "' has levels, not numbers; ask for proportions of its levels.")
   }
 }
@@ -362,7 +362,10 @@ compared <- function(attribute, symbol, value, text) {
   }
   upwards <- symbol %in% c(">", ">=")
   bins <- attribute$bins
-  if (length(attribute$levels)) {
+  known <- numbers(attribute$level_numbers)
+  if (length(known) && is.numeric(value)) {
+    first <- sum(known < value | (known == value & symbol %in% c("<=", ">")))
+  } else if (length(attribute$levels)) {
     if (!isTRUE(attribute$ordered)) {
       refuse("'", text, "': the levels of '", attribute$name, "' have no order; use == or in.")
     }
@@ -406,6 +409,8 @@ equal_codes <- function(attribute, value, text) {
     }
     return(code - 1)
   }
+  known <- numbers(attribute$level_numbers)
+  if (is.numeric(value) && value %in% known) return(match(value, known) - 1)
   for (place in seq_along(attribute$special)) {
     one <- attribute$special[[place]]
     own <- if (!is.null(one$text)) one$text else if (attribute$kind == "date") {

@@ -100,7 +100,7 @@ read_noisy <- function(release) {
     list(
       table = one$table, label = one$label, margin = texts(one$margin), cells = one$cells, law = one$law,
       scale = one$scale, variance = one$variance, values = mine$value[order(mine$cell)],
-      fixed = isTRUE(one$fixed_beforehand), after = isTRUE(one$after_choosing), joined = isTRUE(one$joined_later)
+      fixed = isTRUE(one$fixed_beforehand), after = isTRUE(one$after_choosing)
     )
   })
 }

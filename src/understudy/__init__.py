@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from understudy.core.derived_attributes import Derived as Derived
     from understudy.core.file_format import ColumnFormat as ColumnFormat
     from understudy.core.file_format import FileFormat as FileFormat
+    from understudy.core.household_roles import HouseholdDerived as HouseholdDerived
+    from understudy.core.household_roles import Roles as Roles
     from understudy.core.identifiers import Identifier as Identifier
-    from understudy.core.linked_schema import HouseholdDerived as HouseholdDerived
     from understudy.core.linked_schema import LinkedSchema as LinkedSchema
-    from understudy.core.linked_schema import Roles as Roles
     from understudy.core.linked_schema_file import read_any_schema as read_any_schema
     from understudy.core.linked_schema_file import read_linked_schema as read_linked_schema
     from understudy.core.linked_schema_file import write_linked_schema as write_linked_schema
@@ -131,7 +131,8 @@ _HOME = {
     "understudy.core.file_format": ("ColumnFormat", "FileFormat"),
     "understudy.core.rules": ("Asked", "Order", "Ratio"),
     "understudy.core.identifiers": ("Identifier",),
-    "understudy.core.linked_schema": ("HouseholdDerived", "LinkedSchema", "Roles"),
+    "understudy.core.household_roles": ("HouseholdDerived", "Roles"),
+    "understudy.core.linked_schema": ("LinkedSchema",),
     "understudy.core.linked_schema_file": ("read_any_schema", "read_linked_schema", "write_linked_schema"),
     "understudy.core.result": ("Estimate", "Evaluation", "Finding"),
     "understudy.core.schema": ("Attribute", "Schema"),

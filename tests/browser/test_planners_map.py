@@ -11,6 +11,8 @@ import pytest
 import understudy as us
 from understudy.demo.lodes import write_state
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def maps(tmp_path_factory):

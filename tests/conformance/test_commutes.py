@@ -164,7 +164,7 @@ def test_a_run_that_died_is_finished_without_drawing_twice(source, commutes, pla
     with pytest.raises(InputError, match="--source"):
         us.resume(run, places=places)
     us.resume(run, places=places, source=commutes)
-    assert [check.passed for check in us.verify(tmp_path / "r")] == [True] * 6
+    assert [check.passed for check in us.verify(tmp_path / "r")] == [True] * 7
     if first is not None:  # what was answered is released as it was
         assert (tmp_path / "r" / "synthetic_1.parquet").read_bytes() == first
     assert not run.exists()

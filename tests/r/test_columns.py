@@ -73,6 +73,9 @@ missing = true
 [[attribute]]
 name = "=sum"
 levels = ["-x", "+y"]
+[[attribute]]
+name = "rooms"
+levels = [1, 2, 5]
 """
 RULES = """
 release <- suppressWarnings(read_release(given$folder))
@@ -89,9 +92,11 @@ found <- list(answers = answers, codes = I(as.numeric(attr(people, "labels"))), 
 def test_texts_beside_numbers_and_levels_like_formulas(tmp_path):
     hours = ["N", "5", None, "40", "20"] * 100
     signs = ["-x", "+y"] * 250
-    release = us.wrap(pa.table({"hours": hours, "=sum": signs}), parse_schema(TEXTS))
+    rooms = [1, 2, 5, 2] * 125
+    release = us.wrap(pa.table({"hours": hours, "=sum": signs, "rooms": rooms}), parse_schema(TEXTS))
     folder = us.export(release.write(tmp_path / "release"), to="r")
     questions = ["proportion(`=sum` == '-x')", "proportion(hours == 'N')", "proportion(missing(hours))", "mean(hours)"]
+    questions += ["mean(rooms)", "proportion(rooms > 1)", "proportion(rooms == 5)"]  # levels that are numbers
     found = run_r(RULES, tmp_path, folder=str(folder), questions=questions)
     assert found["first"] == ["-1", "5", None]
     assert found["codes"] == [-1.0]

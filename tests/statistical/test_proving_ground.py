@@ -92,9 +92,26 @@ def test_the_violation_of_no_interaction_is_nought_where_there_is_none_and_large
         question = asked.Asked(
             kind="q", text="proportion(a == 'y', where=b == 'y' and c == 'y')", true=asked._share(of, among)
         )
-        (found,) = settings._violation(question, people, np.array([0.2]))
+        true, width = np.array([np.mean(of[among])]), np.array([0.2])
+        (found,) = settings._violation(question, people, true, width, without_interactions=True)
         assert (found > 1) == wide
         assert wide or found < 1e-6
+        assert settings._violation(question, people, true, width, without_interactions=False)[0] < 1e-6
+
+
+def test_numbers_that_do_not_lie_in_their_bins_as_assumed_are_a_violation():
+    import asked
+    import settings
+    from populations import Population
+
+    schema = us.Schema(attributes=(us.Attribute(name="x", edges=(0, 10, 20)),))
+    for at, wide in (((0.0, 10.0), False), ((0.0, 2.0), True)):
+        inside = np.linspace(*at, 1000)
+        people = Population(kind="by hand", schema=schema, columns={"x": np.concatenate([inside, 10 + inside])})
+        question = asked.Asked(kind="q", text="mean(x)", true=lambda rows: np.zeros(1))
+        true = np.array([people.columns["x"].mean()])
+        (found,) = settings._violation(question, people, true, np.array([0.4]), without_interactions=False)
+        assert (found > 1) == wide
 
 
 def test_answers_about_one_release_are_worth_fewer_independent_ones():

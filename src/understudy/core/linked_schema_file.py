@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.core import schema_file
-from understudy.core.linked_schema import COMPOSITION, ROLES, SIZE, HouseholdDerived, LinkedSchema, Roles
+from understudy.core.household_roles import ROLES, HouseholdDerived, Roles
+from understudy.core.linked_schema import COMPOSITION, SIZE, LinkedSchema
 from understudy.core.schema import Schema
 from understudy.core.structural_zeros import Impossible
 from understudy.errors import SchemaError, UnknownNameError, UnsupportedError, unknown_name

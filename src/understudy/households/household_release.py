@@ -15,16 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from understudy.core.folders import as_path
-from understudy.core.linked_schema import (
-    CHILD,
-    CHILDREN,
-    COMPOSITION,
-    MEMBER,
-    ROLE,
-    SIZE,
-    HouseholdDerived,
-    LinkedSchema,
-)
+from understudy.core.household_roles import CHILD, MEMBER, HouseholdDerived
+from understudy.core.linked_schema import CHILDREN, COMPOSITION, ROLE, SIZE, LinkedSchema
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.schema import Attribute

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.linked_schema import CHILD, CHILDREN, COMPOSITION, SIZE, LinkedSchema
+from understudy.core.household_roles import CHILD
+from understudy.core.linked_schema import CHILDREN, COMPOSITION, SIZE, LinkedSchema
 from understudy.core.table import CodedTable, Codes
 from understudy.errors import InputError
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.linked_schema import CHILD, OTHER, PARTNER, REFERENCE
+from understudy.core.household_roles import CHILD, OTHER, PARTNER, REFERENCE
 from understudy.households.linked_table import LinkedTable
 
 PARTNERS, PARENT_CHILD, SIBLINGS, WITH_OTHERS, FELLOWS = (

@@ -18,16 +18,8 @@ from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers, Progress
 from understudy.core.counts import Counts, SparseCounts
-from understudy.core.linked_schema import (
-    CHILDREN,
-    COMPOSITION,
-    PARTNER,
-    REFERENCE,
-    ROLE,
-    SIZE,
-    LinkedSchema,
-    Roles,
-)
+from understudy.core.household_roles import PARTNER, REFERENCE, Roles
+from understudy.core.linked_schema import CHILDREN, COMPOSITION, ROLE, SIZE, LinkedSchema
 from understudy.core.schema import Schema
 from understudy.core.table import CodedSource, CodedTable
 from understudy.engines.counting.bounding import id_texts, refuse_missing_ids
@@ -44,7 +36,17 @@ READING = ("missing_text", "delimiter", "decimal_comma", "encoding", "unit_id")
 
 
 class HouseholdSource:
-    """Confidential households with their members, behind their public schema."""
+    """Confidential households with their members, behind their public schema.
+
+    Parameters
+    ----------
+    schema
+        The public schema of both tables.
+    readers
+        What reads each table; under an empty name the one flat table.
+    missing_text
+        The text that stands for a missing value in CSV files.
+    """
 
     def __init__(self, schema: LinkedSchema, readers: Mapping[str, Reader], missing_text: str | None) -> None:
         self.schema = schema
@@ -60,11 +62,28 @@ class HouseholdSource:
         raise DisclosureError("a source is confidential and cannot be saved; open it again where the data are.")
 
     def confidential_families(self) -> LinkedTable:
-        """Every household with its members as codes, in memory: for evaluation inside the building."""
+        """Every household with its members as codes, in memory: for evaluation inside the building.
+
+        Returns
+        -------
+        LinkedTable
+            The coded tables. Confidential.
+        """
         return self.linked()[0]
 
     def linked(self) -> tuple[LinkedTable, Integers]:
-        """The linked tables, and a hash of the id of each household."""
+        """The linked tables, and a hash of the id of each household.
+
+        Returns
+        -------
+        tuple[LinkedTable, Integers]
+            Both confidential.
+
+        Raises
+        ------
+        InputError
+            If households and members do not fit together.
+        """
         if self._linked is None or self._ids is None:
             self._linked, self._ids = _read(self.schema, self._readers, self._missing_text)
         return self._linked, self._ids
@@ -73,6 +92,16 @@ class HouseholdSource:
         """The row of each household, its members chosen and bounded by the words of a key.
 
         The words of a household's members depend on its id and on nothing else that is in the data.
+
+        Parameters
+        ----------
+        stream
+            The key of the run's data.
+
+        Returns
+        -------
+        HomesSource
+            What the gate counts. Confidential.
         """
         linked, ids = self.linked()
         words = member_words(linked, ids, stream.derived_key("members of a household"))
@@ -158,6 +187,8 @@ def open_households(data: Any, schema: LinkedSchema, **reading: Any) -> Househol
         If the columns are not those of the schema.
     InputError
         If the data cannot be read.
+    UnsupportedError
+        If an option of reading is not offered for linked tables.
 
     Examples
     --------

@@ -36,6 +36,7 @@ from understudy.inference.joined_tables import (
     APART,
     NEWEST,
     TOGETHER,
+    USES,
     Joined,
     as_first_made,
     tables_that_joined,
@@ -101,6 +102,8 @@ def ask(
     if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int) or not 100 <= draws <= 1_000_000):
         raise InputError(f"draws ({draws!r}) must be a whole number between 100 and 1,000,000.")
     check_prior(prior)
+    if use not in USES:
+        raise unknown_name("use of joined tables", use, USES)
     release = without_coefficients(release)
     if rule is not None and rule not in (*RULES, RUBIN):
         raise unknown_name("combining rule", rule, (*RULES, RUBIN))

@@ -1,9 +1,11 @@
 """The labels of answers, from the best to the worst. The proving ground counts how often each holds the truth.
 
-``valid``: meant so that 95 of 100 intervals hold the population's real value; docs/proving.md says how often they did.
+``valid``: meant so that 95 of 100 intervals hold the population's real value, for a question that was not chosen by its
+answer; docs/proving.md says how often they did.
 ``range``: the interval holds every value that the release leaves open (where in its bin a number lies, what no measured
 table tells); it covers at least what it says.
-``selection not modelled``: as ``valid``, but the measured tables were chosen by noisy looks at the same records.
+``selection not modelled``: as ``valid``, but the measured tables were chosen by noisy looks at the same records, or
+some of them joined after others could be seen, and the question may have been chosen by looking at those.
 ``model-based``: rests on an assumption that the warnings name: a prior, no interactions beyond those measured, a
 density inside bins, rows that are independent, or the word of whoever made the tables.
 ``not determined``: no measured table tells this quantity, and no bound on it is known.

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.core.bins import as_number, bins_of
+from understudy.core.bins import as_number, bins_of, level_numbers
 from understudy.core.exact_numbers import from_text
 from understudy.core.measurement import Measurement
 from understudy.core.schema import Attribute, level_text
@@ -30,7 +30,7 @@ from understudy.engines.reading.decode import restore_types
 from understudy.errors import InputError
 from understudy.inference.agreement import disagreements
 from understudy.inference.chosen_tables import Choice, fixed_beforehand, tables_after_choosing
-from understudy.inference.evidence import is_plain, public_records
+from understudy.inference.evidence import is_partial, is_plain, public_records
 from understudy.inference.validity import validity_of
 from understudy.privacy.promise.event import GaussianNoise, GeometricNoise, GumbelMax, NoisyMax
 from understudy.release.csv_file import write_csv
@@ -190,9 +190,11 @@ def _attribute(attribute: Attribute, *, own: bool) -> dict[str, Any]:
         "level_labels": list(attribute.level_labels),
         "special": special(attribute),
     }
-    if not attribute.levels:
+    numbers = level_numbers(attribute)
+    if numbers is not None or not attribute.levels:
         bins = bins_of(attribute)
         told |= {
+            "level_numbers": list(numbers or ()),
             "edges": [as_number(edge) for edge in attribute.edges],
             "edge_texts": [level_text(edge) for edge in attribute.edges],
             "low": bins.low.tolist(),
@@ -214,7 +216,7 @@ def _inference(release: Release) -> dict[str, Any]:
     choice = Choice(release=release)
     kind = "unknown"
     if release.provenance.draws:
-        kind = "plain" if is_plain(release) else "draws"
+        kind = "plain" if is_plain(release) else "partial" if is_partial(release) else "draws"
     elif release.measurements:
         kind = "noisy"
     looks = [
@@ -229,6 +231,7 @@ def _inference(release: Release) -> dict[str, Any]:
         "looks": looks,
         "measures_every_attribute": choice.measures_every_attribute,
         "disagreements": [str(one) for one in disagreements(release)[:1]],
+        "grown": bool(release.provenance.added),
         "rows_are_apportioned": plan is not None and plan.rows is not None,
         "draws": [[_drawn(one) for one in draw["mechanisms"]] for draw in release.provenance.draws],
     }
@@ -244,7 +247,6 @@ def _drawn(law: dict[str, Any]) -> dict[str, Any]:
 
 def _noisy_tables(release: Release) -> Iterator[dict[str, Any]]:
     fixed = {id(one) for one in fixed_beforehand(release)}
-    joined = {step.label for one in release.provenance.added for step in one.plan.steps}
     for number, one in enumerate(release.measurements, start=1):
         law = one.mechanism.to_json()
         variance = float(one.mechanism.variance)
@@ -259,7 +261,6 @@ def _noisy_tables(release: Release) -> Iterator[dict[str, Any]]:
             "variance": variance if isfinite(variance) else None,
             "fixed_beforehand": id(one) in fixed,
             "after_choosing": one.margin != () and _after(release, one),
-            "joined_later": one.label in joined,
         }
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import understudy as us
+from understudy.commutes import commute_kind
 from understudy.commutes.commute_kind import segments_add_up
 from understudy.commutes.shared.segments import drawn_segments, fitted, read_segments, segment_tables
 from understudy.core.places import make_places
@@ -168,3 +169,19 @@ def test_verify_sees_segments_that_do_not_add_up(state, tmp_path):
 def test_segments_cannot_be_fixed(state):
     with pytest.raises(InputError, match="only 'destination' can be fixed"):
         us.synthesize(state, budget=us.PureDP(epsilon=1), unit=Unit(fixed=("destination", "age")), segments="age")
+
+
+@pytest.mark.parametrize("method", ["commute", "commute_tree"])
+def test_a_run_that_died_while_segments_were_given_is_finished_without_data(state, method, tmp_path, monkeypatch):
+    def dying(*_, **__):
+        raise KeyboardInterrupt
+
+    real = commute_kind.assign_segments
+    monkeypatch.setattr(commute_kind, "assign_segments", dying)
+    with warnings.catch_warnings(action="ignore"), pytest.raises(KeyboardInterrupt):
+        us.synthesize(state, method=method, budget=us.PureDP(epsilon=8), segments="age", out=tmp_path / "out")
+    monkeypatch.setattr(commute_kind, "assign_segments", real)
+    (run,) = tmp_path.glob("out.partial-*")
+    us.resume(run, places=state.places)
+    assert all(check.passed for check in us.verify(tmp_path / "out"))
+    assert us.read_release(tmp_path / "out").segments == SEGMENTS[:3]

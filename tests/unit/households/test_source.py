@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import understudy as us
-from understudy.core.linked_schema import Roles
+from understudy.core.household_roles import Roles
 from understudy.core.linked_schema_file import parse_any_schema
 from understudy.demo.families import FAMILIES_SCHEMA, make_families
 from understudy.errors import DisclosureError, InputError, SchemaError, UnsupportedError

@@ -135,8 +135,7 @@ def places_in(text: str, places: Places) -> Mask:
         chosen = np.zeros(len(places), dtype=bool)
         chosen[places.codes_of([area])] = True
         return chosen
-    chosen = groupings[level] == _area_id(level, area, places).encode()
-    return chosen
+    return np.asarray(groupings[level] == _area_id(level, area, places).encode())
 
 
 def _area_id(level: str, area: str, places: Places) -> str:
@@ -146,8 +145,10 @@ def _area_id(level: str, area: str, places: Places) -> str:
         return area
     names = {one: name for one, name in places.area_names.get(level, {}).items() if one in ids}
     lower = area.lower()
-    for same in (lambda name: name.lower() == lower, lambda name: name.lower().startswith(lower)):
-        hits = [one for one, name in names.items() if same(name)]
+    for hits in (
+        [one for one, name in names.items() if name.lower() == lower],
+        [one for one, name in names.items() if name.lower().startswith(lower)],
+    ):
         if len(hits) == 1:
             return hits[0]
         if hits:

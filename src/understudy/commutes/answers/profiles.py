@@ -195,7 +195,7 @@ def _measured_where_known(ranges: CountRanges, counted: Counted, area: Integers)
 
 def _distances(ranges: CountRanges, area: Integers, areas: int) -> Columns:
     """The mean distance of the workers of each area, in miles."""
-    found = []
+    found: list[tuple[float | None, float | None, float | None]] = []
     for one in range(areas):
         try:
             value, reach, _ = ranges.mean_miles(None, area == one)

@@ -22,14 +22,13 @@ from understudy.commutes.map.counts_law import (
     stated_law,
     whole_areas_only,
 )
-from understudy.commutes.map.page_arrays import MapLaw, PairNoise, SharedError
+from understudy.commutes.map.page_arrays import MapLaw, NearErrors, PairNoise, SharedError
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import DESTINATION
 from understudy.errors import UnsupportedError
 
 MODEL_OFF_BY = 0.25  # the model's own error at each workplace, as a share of the jobs that follow it
 MODEL_OFF_ALIKE = SharedError(share=0.2, jobs=0.0)  # the error that all share, where nothing was measured
-NEAR_FACTOR = 3.0  # of an exponential mean, for 95 percent: the logarithm of 20
 ERRORS = 2.0  # standard errors to either side, for 95 percent
 
 Mask = NDArray[np.bool_]
@@ -184,18 +183,19 @@ class CountRanges:
     def near(self, places: Mask) -> float:
         """By how many jobs those who live where they work may be off, in some places.
 
-        The release measures the error of near homes for all workplaces together. Errors of single areas are taken to be
-        exponential around that mean, so 95 in 100 are below three times it.
+        What is missing of the homes near the workplaces of their groups, by the noisy jobs by distance of those groups,
+        with two standard errors. A group that is chosen in part counts as a whole.
         """
         law = self.law[0]
         own = places & self.release.places.inside
-        jobs = float(self.sizes[own].sum())
-        if law is None or not law.near or not jobs:
+        if law is None or law.near is None or not self.sizes[own].any():
             return 0.0
         points = self.release.places.points()[own]
-        radius = 2 * float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
-        share = next((part for miles, part in law.near if miles >= radius), law.near[-1][1])
-        return NEAR_FACTOR * share * jobs
+        radius = float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
+        bands = int(np.searchsorted(law.near.miles, radius)) + 1
+        groups = np.unique(law.near.group[own & (self.sizes > 0)])
+        apart = law.near.apart[groups, :bands]
+        return float(abs(apart.sum()) + ERRORS * (law.near.variance * apart.size) ** 0.5)
 
     @cached_property
     def _homes(self) -> tuple[Integers, Floats, float] | None:
@@ -265,7 +265,20 @@ class CountRanges:
         off = law.off or MODEL_OFF_ALIKE
         shared = off.share * float((followed * n).sum()) * everywhere**0.5
         reach = (errors * float(variance.sum()) ** 0.5 + shared) / float(n.sum())
+        if law.near is not None and not self.release.places.inside.all():
+            # Rings around a workplace are mostly about homes outside, so the model decides where those inside are.
+            reach = max(reach, self._distance_off(law.near, at, overall, errors) / float(n.sum()))
         return overall, reach, float(n.sum())
+
+    def _distance_off(self, near: NearErrors, works: Integers, mean: float, errors: float) -> float:
+        """By how many miles the sum of distances may be off, by noisy jobs by distance of the groups of workplaces."""
+        farthest = float(np.nanmax(self.miles))
+        bands = int(np.searchsorted(near.miles, farthest)) + 1
+        edges = np.concatenate(([0.0], near.miles, [farthest]))[: bands + 1]
+        off = np.minimum((edges[:-1] + edges[1:]) / 2, farthest) - mean
+        groups = np.unique(near.group[works])
+        apart = float(near.apart[groups, :bands].sum(axis=0) @ off)
+        return float(abs(apart) + errors * (near.variance * len(groups) * float((off**2).sum())) ** 0.5)
 
 
 def _in(places: Mask | None, codes: Integers) -> Mask:

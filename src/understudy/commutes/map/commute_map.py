@@ -36,6 +36,7 @@ from understudy.commutes.map.page_arrays import (
     KM_PER_MILE,
     MapFlows,
     MapPlaces,
+    NearErrors,
     Packer,
     pack_flows,
     pack_outlines,
@@ -239,9 +240,12 @@ def render(
                 "promise": promise_text(one.statement),
                 "noRanges": one.flows.why_no_law,
                 "segments": list(one.flows.segments),
-                "near": []
-                if one.flows.law is None
-                else [[miles * KM_PER_MILE, part] for miles, part in one.flows.law.near],
+                "near": None
+                if one.flows.law is None or one.flows.law.near is None
+                else {
+                    "variance": one.flows.law.near.variance,
+                    "km": (one.flows.law.near.miles * KM_PER_MILE).tolist(),
+                },
                 "off": None if one.flows.law is None or one.flows.law.off is None else asdict(one.flows.law.off),
                 "offOutside": None
                 if one.flows.law is None or one.flows.law.off_outside is None
@@ -312,7 +316,7 @@ def _map_flows(
     if law is not None:  # a large workplace may have more cells than places, but cannot tell more homes apart
         law = replace(
             law, cells=np.minimum(law.cells, len(release.places)), off=off_alike(release, copy),
-            off_outside=off_alike(release, copy, outside=True), near=near_errors(release, copy),
+            off_outside=off_alike(release, copy, outside=True), near=_kept_near(near_errors(release, copy), kept),
         )  # fmt: skip
     pairs = pair_noise(release, copy)
     if pairs is not None:
@@ -321,6 +325,10 @@ def _map_flows(
         origin=code_of[origin], destination=code_of[destination], jobs=jobs, law=law, pairs=pairs, why_no_law=why,
         segments=_segments(release, copy, kept_pairs),
     )  # fmt: skip
+
+
+def _kept_near(near: NearErrors | None, kept: NDArray[np.int64]) -> NearErrors | None:
+    return None if near is None else replace(near, group=near.group[kept])
 
 
 def _segments(release: CommuteRelease, copy: int, kept_pairs: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:

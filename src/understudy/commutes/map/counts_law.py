@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from understudy.commutes.map.page_arrays import MapLaw, PairNoise, SharedError
+from understudy.commutes.map.page_arrays import MapLaw, NearErrors, PairNoise, SharedError
 from understudy.commutes.methods.commute import SPREAD
 from understudy.commutes.methods.commute_tree import PAIRS
 from understudy.commutes.models.area_pairs import choose_area_pairs
 from understudy.commutes.models.decay import BAND_EDGES, BANDS
 from understudy.commutes.models.gravity import GravityTree
 from understudy.commutes.models.regions import belief
-from understudy.commutes.shared.distances_and_homes import DISTANCES_LABEL, HOMES_LABEL, groups_of, home_areas
+from understudy.commutes.shared.distances_and_homes import (
+    DISTANCES_LABEL,
+    HOMES_LABEL,
+    choose_level,
+    groups_of,
+    home_areas,
+)
 from understudy.commutes.shared.priors import noisy_cells
 from understudy.core.arrays import Floats, Integers
 from understudy.core.places import DESTINATION
@@ -141,24 +147,30 @@ def off_alike(release: CommuteRelease, copy: int, *, outside: bool = False) -> S
     )
 
 
-def near_errors(release: CommuteRelease, copy: int) -> tuple[tuple[float, float], ...]:
-    """How many homes nearer than some distance the release may have too few or too many of, as a share of all jobs.
+def near_errors(release: CommuteRelease, copy: int) -> NearErrors | None:
+    """How many jobs of each group of workplaces and band of distance the release has too few or too many of.
 
     Homes at the workplace's door are few, and no zone is as small as they are near, so the model decides about them.
-    The noisy jobs by distance, all workplaces together, say how far it is off; two standard errors are added.
+    The noisy jobs by distance, which the release holds, say how far it is off.
     """
     found = next((one for one in release.measurements if one.label == DISTANCES_LABEL), None)
-    if found is None or not isinstance(found.mechanism, Geometric) or len(found.values) % BANDS:
-        return ()
+    plan = release.provenance.plan
+    if plan is None or found is None or not isinstance(found.mechanism, Geometric):
+        return None
     origins, destinations, jobs = (np.asarray(part, dtype=np.int64) for part in release.coded(copy))
+    total = int(jobs.sum()) if release.statement.unit.public_total else None
+    asked = str(plan.options.get("decay_level", "auto"))
+    level = choose_level(release.places, asked, float(found.mechanism.scale), total)
+    groups, number = groups_of(release.places, level)
+    if len(found.values) != number * BANDS:
+        return None
     known = origins >= 0
-    miles = release.places.miles(origins[known], destinations[known])
-    shown = np.bincount(np.searchsorted(BAND_EDGES, miles, side="right"), jobs[known], BANDS)
-    noisy = found.values.reshape(-1, BANDS).astype(np.float64)
-    apart = np.abs(np.cumsum(noisy.sum(axis=0) - shown))
-    apart += 2 * np.sqrt(found.mechanism.variance * len(noisy) * np.arange(1, BANDS + 1))
-    share = np.minimum(apart / max(float(jobs.sum()), 1.0), 1.0)
-    return tuple(zip((*BAND_EDGES.tolist(), float(BAND_EDGES[-1] * 64)), share.tolist(), strict=True))
+    band = np.searchsorted(BAND_EDGES, release.places.miles(origins[known], destinations[known]), side="right")
+    shown = np.bincount(groups[destinations[known]] * BANDS + band, jobs[known], number * BANDS)
+    return NearErrors(
+        miles=BAND_EDGES, group=groups, variance=found.mechanism.variance,
+        apart=np.asarray(found.values - shown, dtype=np.float64).reshape(number, BANDS),
+    )  # fmt: skip
 
 
 def measured_homes(release: CommuteRelease, jobs: float) -> tuple[Integers, Floats, float] | None:

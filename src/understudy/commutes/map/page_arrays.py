@@ -53,6 +53,17 @@ class SharedError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NearErrors:
+    """Noisy jobs minus shown ones by group of workplaces and band of distance (``miles`` are the edges of bands), the
+    variance of the noise of each, and the group of each place."""
+
+    miles: Floats
+    group: Integers
+    apart: Floats
+    variance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapLaw:
     """How the counts of each place as a workplace came about: the share of its jobs that follows the public model, the
     variance of a count in units of a binomial one, and how many zones of homes it tells apart. ``off`` is the possible
@@ -64,7 +75,7 @@ class MapLaw:
     cells: Integers
     off: SharedError | None = None
     off_outside: SharedError | None = None
-    near: tuple[tuple[float, float], ...] = ()  # miles, and by what share of all jobs homes nearer than that may be off
+    near: NearErrors | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +157,9 @@ def pack_flows(packer: Packer, number: int, flows: MapFlows) -> None:
     packer.add(f"jobs_{number}", narrow(flows.jobs[order]))
     for place, values in enumerate(flows.segments.values()):
         packer.add(f"segment_{number}_{place}", narrow(values[order]))
+    if flows.law is not None and flows.law.near is not None:
+        packer.add(f"near_{number}_of", narrow(flows.law.near.group))
+        packer.add(f"near_{number}_apart", flows.law.near.apart.ravel().astype(np.float32))
     if flows.law is not None:
         packer.add(f"model_{number}", flows.law.model.astype(np.float32))
         packer.add(f"noise_{number}", flows.law.noise.astype(np.float32))

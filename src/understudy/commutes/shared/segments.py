@@ -139,7 +139,7 @@ def fitted(pairs: Floats, home: Floats, work: Floats) -> Floats:
             sums = table.sum(axis=axis)
             table = table * np.expand_dims(meant / np.maximum(sums, 1e-12), axis)
         table *= (pairs / np.maximum(table.sum(axis=2), 1e-12))[:, :, None]
-    return table
+    return np.asarray(table)
 
 
 def _shares(noisy: Floats, overall: Floats) -> Floats:

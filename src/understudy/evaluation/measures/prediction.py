@@ -85,12 +85,12 @@ def prediction(comparison: Comparison) -> Section:
         learnt = {"real": (comparison.original, learn[:size]), "synthetic": (copies[0], _first(copies[0], size))}
         got = {who: _areas(comparison, one, (test_table, test), target) for who, one in learnt.items()}
         for model in MODELS:
-            real, made = (got[who][model] for who in learnt)
-            if real is None or made is None:
+            from_real, from_made = (got[who][model] for who in learnt)
+            if from_real is None or from_made is None:
                 found.omit("prediction", f"{target}, {model}", "everybody learnt from or tested on has one value")
                 continue
-            areas.append({"target": target, "model": model, "trained_on_real": real, "trained_on_synthetic": made,
-                          "difference": made - real})  # fmt: skip
+            areas.append({"target": target, "model": model, "trained_on_real": from_real,
+                          "trained_on_synthetic": from_made, "difference": from_made - from_real})  # fmt: skip
     found.frames["discrimination"] = frame(areas)
     if rows:
         found.findings.append(

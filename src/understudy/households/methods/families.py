@@ -12,17 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import ClassVar
 
-from understudy.core.linked_schema import (
-    CHILD,
-    CHILDREN,
-    COMPOSITION,
-    MEMBER,
-    OTHER,
-    PARTNER,
-    REFERENCE,
-    SIZE,
-    LinkedSchema,
-)
+from understudy.core.household_roles import CHILD, MEMBER, OTHER, PARTNER, REFERENCE
+from understudy.core.linked_schema import CHILDREN, COMPOSITION, SIZE, LinkedSchema
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
 from understudy.errors import UnsupportedError, unknown_name

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.arrays import Integers
-from understudy.core.linked_schema import CHILD, OTHER, PARTNER, REFERENCE
+from understudy.core.household_roles import CHILD, OTHER, PARTNER, REFERENCE
 from understudy.core.mechanism import Stream
 from understudy.households.linked_table import LinkedTable
 from understudy.privacy.randomness.draws import unit_interval
@@ -61,4 +61,4 @@ def ages_by_rule(linked: LinkedTable, ages: Integers, stream: Stream, *purpose: 
 
 def _years(begin: Integers, end: Integers, points: NDArray[np.float64]) -> Integers:
     width = np.maximum(end - begin + 1, 1)
-    return begin + np.minimum((points * width).astype(np.int64), width - 1)
+    return np.asarray(begin + np.minimum((points * width).astype(np.int64), width - 1))

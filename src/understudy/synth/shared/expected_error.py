@@ -452,7 +452,7 @@ def _left(plan: Plan) -> float | None:
 
 def noise_without_pairs(plan: Plan) -> float:
     """The variance on a level if everything is spent on one-way margins, first and last, in equal parts."""
-    told = [step for step in plan.steps if len(step.margin) == 1 and step.standard_deviation is not None]
+    told = [step for step in plan.steps if step.margin and not step.label.startswith(LABEL)]
     left, precision = _left(plan), fmean(1.0 / max((step.standard_deviation or 0.0) ** 2, LEAST_NOISE) for step in told)
     if left is not None:
         power = 1 if _concentrated(plan) else 2

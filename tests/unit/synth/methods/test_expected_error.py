@@ -118,6 +118,7 @@ def test_one_look_takes_the_noise_with_the_smaller_forecast():
 
     few = us.Schema(attributes=SCHEMA.attributes[:3])
     many = us.Schema(attributes=tuple(us.Attribute(name=f"w{i}", levels=(0, 1, 2)) for i in range(30)))
+    assert planned(SCHEMA, strata="v0").method == "one_look"  # its one-way margins have the stratum beside them
     for schema, noise in ((few, "geometric"), (many, "gaussian")):
         chosen = planned(schema)
         assert chosen.options.get("noise", "gaussian") == noise

@@ -79,7 +79,14 @@ def test_noise_is_of_one_size_and_the_budget_is_used_up():
     assert sum(step.cells for step in plan.steps) == 6
 
 
-@pytest.mark.parametrize("unit", ["replace", "add_remove", us.Unit(fixed=("region", "sex"))])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        pytest.param("replace", marks=pytest.mark.full),
+        pytest.param("add_remove", marks=pytest.mark.full),
+        us.Unit(fixed=("region", "sex")),
+    ],
+)
 def test_a_release_is_near_the_data_with_hardly_any_noise_and_is_verified(unit, tmp_path):
     schema = small_schema()
     source = us.open_source(make_people(3_000), schema)

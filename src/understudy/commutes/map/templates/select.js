@@ -150,25 +150,32 @@ function inAndOut(both, flows, places, chosen) {
   const part = flows.all ? here / flows.all : 0;
   if (!flows.law) return { counts: both.counts, reach: null };
   const [own, living] = [both.reach(part), both.reach(1 - part)[2]];
-  const inside = nearReach(own[0], both.variance(0), nearOff(flows, places, chosen, here));
+  const inside = nearReach(own[0], both.variance(0), nearOff(flows, places, chosen));
   return { counts: both.counts, reach: [inside, inside, living] };
 }
-
-const NEAR_FACTOR = 3; // of an exponential mean, for 95 percent
 
 // The larger of two possible errors that all workplaces share takes part in the reach.
 const nearReach = (reach, variance, near) => Math.max(reach, 2 * Math.sqrt(variance) + near);
 
-// By how many jobs those who live where they work may be off: measured for all workplaces together, by distance.
-function nearOff(flows, places, chosen, jobs) {
+// By how many jobs those who live where they work may be off: what is missing of the homes near the workplaces of their
+// groups, by noisy jobs by distance, with two standard errors. A group that is chosen in part counts as a whole.
+function nearOff(flows, places, chosen) {
   const points = [];
-  for (let i = 0; i < places.count; i += 1) if (chosen[i] && places.known(i)) points.push([places.x[i], places.y[i]]);
-  if (!points.length || !flows.near?.length) return 0;
+  const groups = new Set();
+  for (let i = 0; i < places.count; i += 1) {
+    if (!chosen[i] || !places.known(i)) continue;
+    points.push([places.x[i], places.y[i]]);
+    if (flows.near && flows.totals.dest[i]) groups.add(flows.near.of[i]);
+  }
+  if (!groups.size) return 0;
   const middle = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
   const squares = points.reduce((sum, [x, y]) => sum + (x - middle[0]) ** 2 + (y - middle[1]) ** 2, 0);
-  const radius = 2 * Math.sqrt(squares / points.length);
-  const [, share] = flows.near.find(([km]) => km >= radius) ?? flows.near.at(-1);
-  return NEAR_FACTOR * share * jobs;
+  const radius = Math.sqrt(squares / points.length);
+  const { km, apart, variance } = flows.near;
+  const bands = km.filter((edge) => edge < radius).length + 1;
+  let sum = 0;
+  for (const group of groups) for (let band = 0; band < bands; band += 1) sum += apart[group * (km.length + 1) + band];
+  return Math.abs(sum) + 2 * Math.sqrt(variance * groups.size * bands);
 }
 
 // 1 for groups with places that have no coordinates: homes outside, whose errors are of another size.

@@ -94,7 +94,9 @@ function makeFlows(about, number, arrays, places) {
     all,
     offOutside: about.offOutside ?? about.off ?? undefined, // the same for homes outside, which are whole states
     off: about.off ?? undefined, // how far the model is off for all workplaces alike, where that was measured
-    near: about.near ?? [], // kilometres, and by what share of all jobs homes nearer than that may be off
+    near: about.near // noisy jobs minus shown ones by group of workplaces and band of distance
+      ? { ...about.near, of: arrays[`near_${number}_of`], apart: arrays[`near_${number}_apart`] }
+      : null,
     segments: (about.segments ?? []).map((_, place) => arrays[`segment_${number}_${place}`]),
     pairs: about.pairs ?? null, // level and noise of the pairs of areas that were measured, where that is all there is
     law: arrays[`model_${number}`] // of each place as a workplace, where the release states one
