@@ -65,14 +65,15 @@ def _missing_for_r() -> str | None:
     return None
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[None]:
     """What is made before the first test stays until the end: looking through it for garbage is in vain."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    gc.enable()
-    gc.freeze()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_unconfigure() -> None:
