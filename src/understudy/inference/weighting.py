@@ -62,6 +62,7 @@ class Weighting:
     population: float | None  # as declared
     sums_to_sample: bool
     about: str = "the population"  # whom the answer is about
+    shown: bool = True  # whether intervals were shown to cover: not where some rows have nobody the question is about
     bin_of_group: Integers | None = None  # for each group of a weighted question, the bin of its weight
 
     def factor(self, schema: Schema, names: tuple[str, ...], rows: int) -> tuple[float, str | None]:
@@ -145,6 +146,7 @@ def _by_numbers(release: Release, kind: str) -> Weighting:
         population=None,
         sums_to_sample=False,
         about=f"every {kind}, and not about every household",
+        shown=min(numbers) > 0,
     )
 
 
@@ -305,5 +307,5 @@ def remarks(estimand: Estimand, schema: Schema) -> tuple[list[str], str | None]:
     kinds = {estimand.question.kind, *(atom.kind for atom in estimand.question.atoms)}
     if kinds & set(OF_COUNTS) and weighting.population is None:
         return said, ESTIMATED_SIZE
-    shown = kinds <= set(SHOWN) and len({*estimand.margin} - {weighting.column}) == 1
+    shown = weighting.shown and kinds <= set(SHOWN) and len({*estimand.margin} - {weighting.column}) == 1
     return said, None if shown else NOT_SHOWN

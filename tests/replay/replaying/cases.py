@@ -83,7 +83,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "must": ("crosstab(sex, age)",),
     "look_again": ("always",),
     "choose": ("aim", "mst", "independent"),
-    "pairs": ("false",),
     "noise": ("geometric", "gaussian"),
 }
 # Options that go together, by the option that a method must have.
@@ -92,6 +91,7 @@ TOGETHER: dict[str, tuple[dict[str, str], ...]] = {
         {"must": "crosstab(age, job)", "must_rows": "false", "must_share": "0.9"},
         {"must": "predict(job)", "strata": "sex"},
     ),
+    "pairs": ({"choose": "mst", "pairs": "false"},),
     "shrink": ({"coarsen": "none", "shrink": "LAST"}, {"coarsen": "none", "shrink": "LAST", "rule": "theorem"}),
     "decay_share": (
         {"decay_share": "0", "home_share": "0", "blend": "none"},

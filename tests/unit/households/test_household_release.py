@@ -220,8 +220,14 @@ def test_units_and_options_that_are_refused():
         us.plan(one, budget=BUDGET, unit=us.Unit(fixed=("partner_age",)))
     with pytest.raises(InputError, match="choose"):
         us.plan(one, budget=BUDGET, choose="luck")
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="person"):
         us.plan(one, budget=BUDGET, unit="neighbour")
+    with pytest.raises(InputError, match="pairs"):
+        us.plan(one, budget=BUDGET, pairs=False)
+    with pytest.raises(InputError, match="model_cells"):
+        us.plan(one, budget=BUDGET, choose="independent", model_cells=10)
+    with pytest.raises(UnsupportedError, match="no guarantee"):
+        us.plan(one, budget=us.NonPrivate())
 
 
 def test_tables_are_chosen_by_public_facts_alone():

@@ -16,7 +16,7 @@ from understudy.core.household_roles import CHILD, MEMBER, OTHER, PARTNER, REFER
 from understudy.core.linked_schema import CHILDREN, COMPOSITION, SIZE, LinkedSchema
 from understudy.core.mechanism import Stream
 from understudy.core.phases import tell
-from understudy.errors import UnsupportedError, unknown_name
+from understudy.errors import InputError, UnsupportedError, unknown_name
 from understudy.households.shared.families import families_of
 from understudy.households.shared.family_method import FamilySynthesis, check_fixed_size, family_synthesizers
 from understudy.models.fit import structural_groups
@@ -38,6 +38,8 @@ class Families:
     ------
     UnknownNameError
         If tables are to be chosen in an unknown way.
+    InputError
+        If options do not go together.
     """
 
     name: ClassVar[str] = "families"
@@ -57,6 +59,10 @@ class Families:
     def __post_init__(self) -> None:
         if self.choose not in BASES:
             raise unknown_name("choose", self.choose, BASES)
+        if not self.pairs and self.choose not in ("aim", "mst"):
+            raise InputError(f"pairs = false goes with choose = aim or mst; with {self.choose} nothing is added.")
+        if self.choose == "independent" and self.model_cells != MODEL_CELLS:
+            raise InputError("model_cells limits a model of tables, and choose = independent has none; leave it out.")
 
     @property
     def base(self) -> str:
@@ -64,6 +70,10 @@ class Families:
         return BASES[self.choose]
 
     def plan(self, schema: LinkedSchema, request: Request) -> Plan:
+        if request.budget.name not in self.guarantees:
+            raise UnsupportedError(
+                f"method '{self.name}' offers {', '.join(self.guarantees)}, not {request.budget.title}."
+            )
         check_fixed_size(schema, request.unit)
         made = self._base(schema).plan(schema.wide, request)
         options: dict[str, Option] = {"choose": self.choose, "model_cells": self.model_cells, "pairs": self.pairs}

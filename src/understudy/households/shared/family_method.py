@@ -9,11 +9,11 @@ from understudy.core.linked_schema import SIZE, LinkedSchema
 from understudy.core.measurement import Measurement
 from understudy.core.mechanism import Stream
 from understudy.core.registry import Registry
-from understudy.errors import InputError
+from understudy.errors import InputError, unknown_name
 from understudy.households.linked_table import LinkedTable
 from understudy.models.published_model import Fitted
 from understudy.privacy.gate.gate import Gate
-from understudy.privacy.promise.definition import Unit
+from understudy.privacy.promise.definition import UNIT_KINDS, Unit
 from understudy.privacy.promise.plan import Plan
 from understudy.synth.shared.method import Request, configure_from
 
@@ -87,6 +87,8 @@ def unit_of(schema: LinkedSchema, unit: Unit | str) -> Unit:
         fixed = (*schema.households.names, SIZE) if unit == PERSON else ()
         return Unit(kind="replace", unit_id=schema.household_id, fixed=fixed)
     if isinstance(unit, str):
+        if unit not in UNIT_KINDS:
+            raise unknown_name("unit", unit, (*UNIT_KINDS, HOUSEHOLD, PERSON))
         kind = Unit(kind=unit)  # type: ignore[arg-type]  # which refuses what it does not know
         return Unit(kind=kind.kind, unit_id=schema.household_id)
     if unit.rows_per_unit != 1 or unit.unit_id not in (None, schema.household_id):
