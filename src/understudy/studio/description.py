@@ -110,11 +110,12 @@ def _columns(schema: Schema, *, reviewed: bool) -> dict[str, Column]:
 
 
 def _completed(lines: str, kept: Mapping[str, Attribute]) -> str:
-    """The lines of a rule; where those who are not asked have a code such as N, with what that code means."""
+    """The lines of a rule; where those who are not asked have a code such as N, with what that code means now."""
     (rule,) = tomllib.loads(lines)["rule"]
     asked = [kept[name] for name in rule.get("asked", ()) if name in kept]
     meanings = [meaning for one in asked if not one.missing for code, meaning in one.special if isinstance(code, str)]
-    return f"{lines}otherwise = {json.dumps(meanings[0], ensure_ascii=False)}\n" if meanings else lines
+    plain = "".join(line for line in lines.splitlines(keepends=True) if not line.startswith("otherwise"))
+    return f"{plain}otherwise = {json.dumps(meanings[0], ensure_ascii=False)}\n" if meanings else plain
 
 
 def _fitting(file: FileFormat | None, kept: Mapping[str, Attribute]) -> FileFormat | None:

@@ -80,8 +80,19 @@ def skip_patterns(
             found[name] = (
                 f"never filled where {best.words}. If the questionnaire says so, write:\n[[rule]]\n"
                 f"asked = {json.dumps([name], ensure_ascii=False)}\nasked_if = {{ {best.condition} }}"
+                + not_asked(attributes[name])
             )
     return found
+
+
+def not_asked(attribute: Attribute) -> str:
+    """The line of a rule that says what people have who were not asked; none if their value is missing.
+
+    >>> not_asked(Attribute(name="births", edges=(0, 1, 9), special={"N": "not asked"}))
+    '\\notherwise = "not asked"'
+    """
+    meanings = [meaning for code, meaning in attribute.special if isinstance(code, str)]
+    return f"\notherwise = {json.dumps(meanings[0], ensure_ascii=False)}" if meanings and not attribute.missing else ""
 
 
 def weight_remarks(name: str, low: float, high: float) -> list[str]:

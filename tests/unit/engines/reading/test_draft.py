@@ -316,3 +316,12 @@ def test_a_survey_weight_is_proposed_with_the_section_that_declares_it(name, tmp
 def test_other_amounts_are_not_taken_for_weights(name):
     frame = pd.DataFrame({name: np.random.default_rng(4).lognormal(6, 1, 300)})
     assert "survey weight" not in draft_schema(frame)
+
+
+def test_a_rule_about_who_is_asked_can_be_taken_as_it_is_offered():
+    number = np.arange(600)
+    births = np.where(number % 2 == 0, "N", (number % 40).astype(str))
+    text = draft_schema(pd.DataFrame({"sex": np.where(number % 2 == 0, "m", "f"), "births": births}))
+    offered = [line[2:] for line in text.splitlines() if line.startswith(("# [[rule]]", "# asked", "# otherwise"))]
+    schema = parse_schema(text.replace("draft = true\n", "", 1) + "\n" + "\n".join(offered))
+    assert len(schema.rules) == 1
