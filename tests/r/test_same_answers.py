@@ -54,6 +54,7 @@ KINDS = {
     "unknown size": {
         "schema": people_of(*THREE), "method": "histogram", "budget": us.ZCDP(rho="0.5"), "unit": "add_remove",
     },
+    "much noise": {"schema": people_of(*THREE), "method": "histogram", "budget": us.PureDP(epsilon="0.1")},
     "several tables": {"schema": small_schema(), "method": "ipf", "budget": us.PureDP(epsilon=2)},
     "several, unknown size": {
         "schema": small_schema(), "method": "ipf", "budget": us.ZCDP(rho="0.1"), "unit": "add_remove",
@@ -140,7 +141,7 @@ def test_answers_are_the_same_up_to_the_randomness_of_draws(kind, release_of, tm
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", [one for one in KINDS if one not in ("without noise", "chosen tables")])
+@pytest.mark.parametrize("kind", [one for one in KINDS if one not in ("without noise", "chosen tables", "much noise")])
 def test_every_kind_of_release_and_question_has_the_same_answers(kind, release_of, tmp_path):
     worst, labels = compare(release_of(kind), asked(kind), tmp_path)
     assert worst < MONTE_CARLO
@@ -186,9 +187,10 @@ def test_the_bias_that_a_choice_can_cause_is_equal(release_of, tmp_path):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("times", [0.7, 1.4])
+@pytest.mark.parametrize("times", [0.7, 1.0, 1.4])
 def test_another_scale_of_the_noise_would_be_seen(times, release_of, tmp_path):
-    folder = release_of("noisy")
+    """Where noise is most of the error; with the right scale the answers are the same there, too."""
+    folder = release_of("much noise")
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)
     shutil.copytree(f"{folder}-r", f"{moved}-r")
@@ -199,8 +201,8 @@ def test_another_scale_of_the_noise_would_be_seen(times, release_of, tmp_path):
     index.write_text(json.dumps(about))
     digest = hashlib.md5(index.read_bytes(), usedforsecurity=False).hexdigest()
     index.with_suffix(".md5").write_text(f"{digest}  {index.name}\n")
-    worst, _ = compare(moved, ["proportion(sex == 'F')", "crosstab(sex, education)"], tmp_path)
-    assert worst > MONTE_CARLO
+    worst, _ = compare(moved, ["proportion(sex == 'F')"], tmp_path)
+    assert (worst > MONTE_CARLO) is (times != 1.0)
 
 
 def test_answers_by_a_formula_are_equal(release_of, tmp_path):
