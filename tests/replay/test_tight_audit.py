@@ -21,6 +21,9 @@ from understudy.synth.shared import margin_methods
 LEAST = 0.95
 MOST = 1 + Z * RELATIVE_ERROR
 IN_EVERY_RUN = ("independent",)
+# The charge adds the worst row of every margin, and no row is the worst of all of them (docs/theory/fourier.md): what
+# two neighbours can reach is less. That noise is missing shows as it does elsewhere.
+LEAST_OF = {"fourier": 0.7}
 
 
 def neighbour_of(case: Case) -> Any:
@@ -43,7 +46,7 @@ def marked() -> list[Any]:
 def test_what_is_found_is_what_was_charged(case):
     found = measure_mu(case, neighbour_of(case))
     assert found.share <= MOST, found
-    assert found.share_of_tables >= LEAST, found
+    assert found.share_of_tables >= LEAST_OF.get(case.method, LEAST), found
 
 
 def test_every_margin_method_is_audited():
