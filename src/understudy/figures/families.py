@@ -47,11 +47,13 @@ def families(homes: Sequence[tuple[str, Sequence[Person]]], *, title: str) -> Dr
             axes.plot([], [], marker="^", linestyle="none", color=COLOURS.get(role, QUIET), label=role)
         rows = (len(homes) + COLUMNS - 1) // COLUMNS
         axes.set_xlim(-0.2, COLUMNS * CELL)
-        axes.set_ylim(-2.0 * (rows - 1) - 0.7, 2.0)
+        axes.set_ylim(-2.0 * (rows - 1) - 0.7, 1.4)
         axes.set_aspect("equal")
         axes.axis("off")
         axes.set_title(title, fontsize=9)
-        axes.legend(fontsize=6, loc="upper right", ncols=4, frameon=False)
+        axes.legend(
+            fontsize=6, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5, frameon=False
+        )  # below everybody
 
     rows = (len(homes) + COLUMNS - 1) // COLUMNS
     return draw(table, paint, width=9.0, height=0.6 + 0.9 * rows)
