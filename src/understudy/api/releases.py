@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from understudy.privacy.ledger.ledger import Verification
     from understudy.release import Check, Release
     from understudy.release.kind import AnyRelease
+    from understudy.release.run import Destination
 
 
 @overload
@@ -142,16 +144,6 @@ def synthesize(
     domain = _domain(data, schema, reading)
     asked = {"budget": budget, "method": method, "unit": unit, "copies": copies, "rows": rows, "must": must, **options}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    agreed = plan
-    if agreed is None:
-        if budget is None:
-            raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
-        agreed = make_plan(domain, i_know=i_know, **given)
-    elif not isinstance(agreed, Plan):
-        raise InputError("plan must be a plan: us.plan makes one, us.read_plan reads one from a file.")
-    elif given:
-        raise InputError(f"a plan settles everything; leave out {', '.join(sorted(given))}.")
-    source = data if schema is None else _opened(data, domain, {"unit_id": agreed.unit.unit_id, **(reading or {})})
     destination = Destination(
         out=None if out is None else as_path(out, "the release folder"),
         overwrite=overwrite,
@@ -159,11 +151,28 @@ def synthesize(
         ledger=None if ledger is None else as_path(ledger, "the ledger"),
         account=account,
     )
+    stream = stream or SecureStream()
+    agreed, source = plan, data
+    if agreed is None:
+        if budget is None:
+            raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
+        if schema is not None:
+            source = _opened(data, domain, {**_identified(unit), **(reading or {})})
+        records = _public_records(source, domain, unit, partial(_require_room, destination, budget, stream))
+        if records is not None:
+            given["records"] = records
+        agreed = make_plan(domain, i_know=i_know, **given)
+    elif not isinstance(agreed, Plan):
+        raise InputError("plan must be a plan: us.plan makes one, us.read_plan reads one from a file.")
+    elif given:
+        raise InputError(f"a plan settles everything; leave out {', '.join(sorted(given))}.")
+    elif schema is not None:
+        source = _opened(data, domain, {"unit_id": agreed.unit.unit_id, **(reading or {})})
     if ledger is None:
         warnings.warn(
             "no ledger is given: what this run spends is not tracked across runs.", UntrackedWarning, stacklevel=2
         )
-    how: dict[str, Any] = {"stream": stream or SecureStream(), "progress": progress, "reviewed": plan is not None}
+    how: dict[str, Any] = {"stream": stream, "progress": progress, "reviewed": plan is not None}
     release: Release | CommuteRelease | HouseholdRelease = start_run(source, agreed, destination, i_know=i_know, **how)
     return release
 
@@ -193,6 +202,28 @@ def _domain(data: Any, schema: Any, reading: Mapping[str, Any] | None) -> Any:
             'schema=read_schema("people.toml"), ...).'
         )
     return schema
+
+
+def _identified(unit: Unit | str | None) -> dict[str, Any]:
+    """The column of a unit, which the data are opened with."""
+    return {"unit_id": unit.unit_id} if isinstance(unit, Unit) else {"unit_id": None}
+
+
+def _public_records(source: Any, domain: Any, unit: Unit | str | None, allowed: Callable[[Unit], None]) -> int | None:
+    """How many records there are, for the plan of this very run, where the unit makes that number public."""
+    from understudy.release.kind import kind_of_domain
+
+    kind = kind_of_domain(domain)
+    records: int | None = None if kind is None else kind.public_records(source, unit, allowed)
+    return records
+
+
+def _require_room(destination: Destination, budget: Definition, stream: Stream, unit: Unit) -> None:
+    """Refuses before the data are opened what the folder or the ledger would refuse."""
+    from understudy.release.run import open_ledger
+
+    destination.check_free()
+    open_ledger(destination, unit=unit, cost=budget, stream=stream)
 
 
 def _opened(data: Any, domain: Any, reading: Mapping[str, Any]) -> Any:

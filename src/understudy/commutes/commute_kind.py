@@ -45,6 +45,7 @@ from understudy.privacy.mechanisms.flow_draws import CellUrn, FlowMechanism, Shr
 from understudy.privacy.mechanisms.flow_mixture import MixedCells, SizedLaws
 from understudy.privacy.mechanisms.flow_variants import AcceptingUrn, NoisyCells
 from understudy.privacy.mechanisms.place_bands import PlaceBands
+from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.event import ApproxLoss, GeometricNoise, NoNoise, PureLoss, Sensitivity
 from understudy.privacy.promise.plan import Plan, Step
 from understudy.privacy.randomness.fingerprint import DataKey
@@ -119,6 +120,9 @@ class Commutes:
     ) -> Plan:
         del i_know  # it is about the number of records of a table
         return plan_commutes(domain, method=method or DEFAULT_METHOD, options=options, **asked)
+
+    def public_records(self, source: FlowSource, unit: Unit | str | None, allowed: Any) -> None:
+        """Plans of this kind use none."""
 
     def plan_again(self, domain: Places, plan: Plan, request: Request) -> Plan:
         return _method(plan).plan(domain, request)

@@ -33,7 +33,7 @@ from understudy.households.shared.family_method import FamilySynthesizer, family
 from understudy.households.source import HomesSource, HouseholdSource, open_households
 from understudy.privacy.gate.gate import Gate
 from understudy.privacy.gate.journal import Journal
-from understudy.privacy.promise.definition import NonPrivate, require_sane_for
+from understudy.privacy.promise.definition import NonPrivate, Unit, require_sane_for
 from understudy.privacy.promise.event import Sensitivity
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import margin_sensitivity
@@ -107,6 +107,9 @@ class Households:
         request = Request(**{**asked, "unit": unit_of(domain, asked["unit"])})
         made: FamilySynthesizer = configure_from(family_synthesizers, method or DEFAULT_METHOD, options)
         return made.plan(domain, request)
+
+    def public_records(self, source: HouseholdSource, unit: Unit | str | None, allowed: Any) -> None:
+        """Plans of this kind use none."""
 
     def plan_again(self, domain: LinkedSchema, plan: Plan, request: Request) -> Plan:
         return _method(plan).plan(domain, request)

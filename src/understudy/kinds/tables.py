@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,7 +35,7 @@ from understudy.privacy.gate.table_draws import strata_domains
 from understudy.privacy.mechanisms.dirichlet_draw import DirichletDraw, require_definition_6, row_unit
 from understudy.privacy.mechanisms.draw_facts import TableFacts
 from understudy.privacy.mechanisms.stability_threshold import StabilityThreshold
-from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, read_unit, require_sane_for
+from understudy.privacy.promise.definition import ApproxDP, NonPrivate, PureDP, Unit, read_unit, require_sane_for
 from understudy.privacy.promise.event import ApproxLoss, NoNoise, PureLoss, Sensitivity, Strata
 from understudy.privacy.promise.plan import Plan
 from understudy.privacy.promise.sensitivity import code_sensitivity, margin_sensitivity
@@ -149,6 +149,14 @@ class Tables:
             return with_forecast(with_answers(make_plan(synthesizer, schema, asked_of_it), schema), schema)
 
         return plan_finding(planner, domain, request)
+
+    def public_records(self, source: Source, unit: Unit | str | None, allowed: Callable[[Unit], None]) -> int | None:
+        """Under ``replace``. Where rows of a unit are bounded, how many stay is not known before the run."""
+        known = read_unit(unit or "replace")
+        if not known.public_total or known.rows_per_unit != 1 or known.unit_id is not None:
+            return None
+        allowed(known)
+        return source.total() or None  # an empty table is refused later, by name
 
     def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
         return plan_finding(configure(plan.method, plan.options).plan, domain, request, left=plan.left)

@@ -23,6 +23,7 @@ from understudy.core.result import Evaluation, EvaluationRequest, ShownTable
 from understudy.errors import InputError
 from understudy.privacy.gate.charge_first import ChargingGate
 from understudy.privacy.gate.journal import Journal
+from understudy.privacy.promise.definition import Unit
 from understudy.privacy.promise.plan import Option, Plan
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.release.statement import Provenance, Statement
@@ -174,6 +175,13 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
         self, domain: DomainT, method: str | None, asked: Mapping[str, Any], options: Options, *, i_know: bool
     ) -> Plan:
         """A plan for budget, unit, copies, rows and records (``asked``), by a method or the default one."""
+        ...
+
+    def public_records(self, source: SourceT, unit: Unit | str | None, allowed: Callable[[Unit], None]) -> int | None:
+        """How many records a run will have, if the unit makes that public and a plan can use it.
+
+        ``allowed`` raises what would refuse the run before the data are opened; it is asked first.
+        """
         ...
 
     def plan_again(self, domain: DomainT, plan: Plan, request: Request) -> Plan:

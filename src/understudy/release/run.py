@@ -27,7 +27,7 @@ from understudy.privacy.gate.journal import Journal
 from understudy.privacy.ledger.choosing import BY_NAME
 from understudy.privacy.ledger.ledger import Ledger
 from understudy.privacy.promise.accountant import compose, state
-from understudy.privacy.promise.definition import NonPrivate
+from understudy.privacy.promise.definition import Definition, NonPrivate, Unit
 from understudy.privacy.promise.plan import Plan, plan_from_json
 from understudy.privacy.randomness.fingerprint import DataKey
 from understudy.privacy.randomness.sampler_health import require_healthy_samplers
@@ -169,7 +169,7 @@ def start_run(
     if reviewed:  # a plan that was made for this very run needs no second making
         _require_same(kind.plan_again(domain, plan, _request_of(plan)), plan)
     destination.check_free()
-    ledger = _open_ledger(destination, plan, stream)
+    ledger = open_ledger(destination, unit=plan.unit, cost=plan.budget, stream=stream)
     data_key = DataKey.beside(stream)
     source = kind.bounded(source, plan, data_key)
     run = _begin(plan, destination, stream, data_key, kind.header(domain))
@@ -364,13 +364,14 @@ def _finished(destination: Destination, run: str) -> Any:
     return release if (release.statement.ledger or {}).get("run") == run else None
 
 
-def _open_ledger(destination: Destination, plan: Plan, stream: Stream) -> Ledger | None:
+def open_ledger(destination: Destination, *, unit: Unit, cost: Definition, stream: Stream) -> Ledger | None:
+    """The ledger of a run that it allows. What it refuses is refused before the data are opened."""
     if destination.ledger is None or destination.account is None:
         return None
     if not stream.secure:
         raise InputError("a test stream gives no guarantee and cannot be charged to a ledger.")
     ledger = Ledger.open(destination.ledger)
-    ledger.check(destination.account, unit=plan.unit, cost=plan.budget)
+    ledger.check(destination.account, unit=unit, cost=cost)
     return ledger
 
 

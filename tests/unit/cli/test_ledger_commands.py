@@ -13,7 +13,7 @@ DATA = "people.csv --schema people.toml"
 
 def test_show_is_a_table_a_board_can_read(folder, run, ledger):
     run("ledger limit budget.db --account survey --epsilon 2 --delta 1e-9 --unit add_remove")
-    run(f"synthesize {DATA} --epsilon 0.3 --ledger budget.db --account people --out release")
+    run(f"synthesize {DATA} --method histogram --epsilon 0.3 --ledger budget.db --account people --out release")
     text = run("ledger show budget.db").stdout
     lines = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
     assert lines["people"] == ["people", "replace", "epsilon", "1", "0.3", "0.7", "1"]

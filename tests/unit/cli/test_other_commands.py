@@ -10,6 +10,7 @@ import pytest
 
 from papers import harness
 from understudy.commutes.shared.flow_method import flow_synthesizers
+from understudy.households.shared.family_method import family_synthesizers
 from understudy.synth.methods.ipf import Ipf
 from understudy.synth.shared.method import synthesizers
 
@@ -34,7 +35,7 @@ def test_verify_of_something_else(refused, target):
 
 def test_methods_are_those_of_the_registry(run):
     listed = json.loads(run("methods --json").stdout)
-    assert [method["name"] for method in listed] == [*synthesizers, *flow_synthesizers]
+    assert [method["name"] for method in listed] == [*synthesizers, *flow_synthesizers, *family_synthesizers]
     table = run("methods").stdout
     assert all(method["name"] in table for method in listed)
 

@@ -16,7 +16,7 @@ DATA = "people.csv --schema people.toml"
 
 
 def test_json_is_one_document_and_nothing_more(folder, run, ledger):
-    plan = json.loads(run("plan --schema people.toml --epsilon 0.5 --json").stdout)
+    plan = json.loads(run("plan --schema people.toml --epsilon 0.5 --records 120 --json").stdout)
     assert plan["plan"]["budget"] == {"guarantee": "pure", "epsilon": "0.5"}
     made = json.loads(run(f"synthesize {DATA} --epsilon 0.5 {PAID} --out release --json").stdout)
     assert made["plan_hash"] == plan["hash"]
@@ -95,7 +95,8 @@ def test_unit_options_reach_the_plan(folder, run):
 
 
 def test_copies_rows_options_and_csv_reach_the_release(folder, run):
-    line = f"synthesize {DATA} --epsilon 1 --copies 2 --rows 50 --option rows_by=multinomial --csv --out release --json"
+    line = f"synthesize {DATA} --method histogram --epsilon 1 --copies 2 --rows 50 --option rows_by=multinomial --csv"
+    line += " --out release --json"
     assert json.loads(run(line).stdout)["rows"] == [50, 50]
     manifest = json.loads((folder / "release" / "manifest.json").read_text())
     assert manifest["plan"]["options"] == {"rows_by": "multinomial"}

@@ -52,7 +52,12 @@ FRAME = pd.DataFrame({"sex": ["F", "M"] * 50, "kids": [0.0, None, 3, 4] * 25, "a
 def folder(tmp_path):
     with pytest.warns(UntrackedWarning):
         us.synthesize(
-            open_local(FRAME, SCHEMA), budget=us.PureDP(epsilon=1), copies=2, csv=True, out=tmp_path / "release"
+            open_local(FRAME, SCHEMA),
+            method="histogram",
+            budget=us.PureDP(epsilon=1),
+            copies=2,
+            csv=True,
+            out=tmp_path / "release",
         )
     return tmp_path / "release"
 

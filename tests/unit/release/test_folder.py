@@ -37,8 +37,8 @@ def made(tmp_path_factory):
     ledger = us.Ledger.create(place / "budget.db")
     ledger.create_account("people", unit=us.Unit(fixed=("sex",)), limit=us.PureDP(epsilon=4))
     us.synthesize(
-        us.open_source(ROWS, SCHEMA), budget=us.PureDP(epsilon=2), unit=us.Unit(fixed=("sex",)), copies=3,
-        ledger=ledger.path, account="people", out=place / "release", csv=True,
+        us.open_source(ROWS, SCHEMA), method="histogram", budget=us.PureDP(epsilon=2), unit=us.Unit(fixed=("sex",)),
+        copies=3, ledger=ledger.path, account="people", out=place / "release", csv=True,
     )  # fmt: skip
     return place / "release"
 

@@ -83,7 +83,7 @@ def start(tmp_path, ledger, monkeypatch, *, kind="charged", number=1, after=True
         die_at_entry(patch, kind, number, after=after)
         patch.setattr(Journal, "discard", lambda self: None)  # a power cut tidies nothing up
         with pytest.raises(Death):
-            us.synthesize(source, budget=COST, unit=unit, out=tmp_path / "release", **asked)
+            us.synthesize(source, budget=COST, unit=unit, out=tmp_path / "release", **{"method": "histogram", **asked})
     (run,) = tmp_path.glob("release.partial-*")
     return run
 
@@ -203,7 +203,10 @@ def test_after_a_backup_was_restored_nothing_is_published_that_no_ledger_holds(t
 
 def test_another_ledger_with_the_same_charge_is_refused(tmp_path, ledger, monkeypatch):
     run = start(tmp_path, ledger, monkeypatch)
-    name, plan = Journal.open(run).header["run"], us.plan(SCHEMA, budget=COST)
+    name, plan = (
+        Journal.open(run).header["run"],
+        us.plan(SCHEMA, method="histogram", budget=COST, records=ROWS.num_rows),
+    )
     os.unlink(ledger.path)
     other = us.Ledger.create(ledger.path)
     other.create_account("people", unit="replace", limit=us.PureDP(epsilon=1))
@@ -225,7 +228,12 @@ def test_a_ledger_replaced_while_a_run_goes_on_stops_it(tmp_path, ledger, monkey
     monkeypatch.setattr(Journal, "append", restoring)
     with pytest.raises(BudgetError, match="no charge for run"):
         us.synthesize(
-            us.open_source(ROWS, SCHEMA), budget=COST, out=tmp_path / "release", ledger=ledger.path, account="people"
+            us.open_source(ROWS, SCHEMA),
+            method="histogram",
+            budget=COST,
+            out=tmp_path / "release",
+            ledger=ledger.path,
+            account="people",
         )
     assert not (tmp_path / "release").exists()
 
@@ -279,8 +287,8 @@ def test_a_crash_around_the_ledger_loses_nothing_and_hands_out_one_answer(tmp_pa
         patch.setattr(Ledger, "advance", dying)
         with pytest.raises(Death):
             us.synthesize(
-                us.open_source(ROWS, SCHEMA), budget=COST, out=tmp_path / "release", ledger=ledger.path,
-                account="people",
+                us.open_source(ROWS, SCHEMA), method="histogram", budget=COST, out=tmp_path / "release",
+                ledger=ledger.path, account="people",
             )  # fmt: skip
     (copy,) = copies
     (run,) = set(tmp_path.glob("release.partial-*")) - {copy}
@@ -444,8 +452,8 @@ def test_the_key_of_the_data_is_not_that_of_the_noise(tmp_path, ledger, monkeypa
         die_at_entry(patch, "charged")
         with pytest.raises(Death):
             us.synthesize(
-                us.open_source(ROWS, SCHEMA), budget=COST, out=tmp_path / "release", ledger=ledger.path,
-                account="people", stream=stream,
+                us.open_source(ROWS, SCHEMA), method="histogram", budget=COST, out=tmp_path / "release",
+                ledger=ledger.path, account="people", stream=stream,
             )  # fmt: skip
     (run,) = tmp_path.glob("release.partial-*")
     noise = stream._words._key
@@ -485,7 +493,7 @@ def as_version_1(run, ledger):
     text = canonical({"version": 1, "header": header, "checksum": digest(canonical(header))})
     checksum, lines = digest(text), []
     kept = [(entry.kind, entry.payload) for entry in journal.entries() if entry.kind not in ("data", "charged")]
-    plan = us.plan(SCHEMA, budget=COST)
+    plan = us.plan(SCHEMA, method="histogram", budget=COST, records=ROWS.num_rows)
     charge = ledger.reserve(
         "people", run=header["run"], plan_hash=plan.hash, unit=plan.unit, cost=COST, method=plan.method
     )

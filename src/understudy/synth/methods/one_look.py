@@ -74,9 +74,9 @@ MODEL_CELLS = 1_000_000
 FIRST_CELLS = 0.3  # the part of the model for pairs chosen by the first look; the rest is for pairs of a second look
 LOOK, LOOK_AGAIN = "look at every pair", "look again at the other pairs"
 # A second look of rho costs a tenth of what is left, so the error from noise grows by about a tenth. It is taken if
-# chains of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong. Of epsilon
-# it costs a sixth, and two halves have twice the variance of the whole: the error from noise becomes 2.9 times as much.
-TRUSTED, TRUSTED_EPSILON = 1.0, 19.0
+# chains of pairs are trusted to explain more than all noise: then it pays if a tenth of that trust is wrong. Of a pure
+# epsilon it costs a sixth, and two halves have twice the variance of the whole: where chains are true, much is lost.
+TRUSTED = 1.0
 LOOKS = ("auto", "always", "never")
 NOISES = ("auto", "gaussian", "geometric")
 HALF = Fraction(1, 2)  # of the budget after a second look is paid, this part is spent before it
@@ -263,7 +263,7 @@ class OneLook(ChoosingMethod):
         if self.look_again != "auto":
             return self.look_again == "always"
         trusted, noise = choice.relied_on(numbers)
-        return trusted > (TRUSTED if currency.concentrated else TRUSTED_EPSILON) * noise
+        return currency.concentrated and trusted > TRUSTED * noise
 
     def _fitting(
         self, strata: Strata, unit: Unit, required: Required, pairs: Sequence[Margin]
