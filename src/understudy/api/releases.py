@@ -156,12 +156,14 @@ def synthesize(
     if agreed is None:
         if budget is None:
             raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
+        agreed = make_plan(
+            domain, i_know=i_know, **given
+        )  # what cannot be planned is refused before the data are opened
         if schema is not None:
-            source = _opened(data, domain, {**_identified(unit), **(reading or {})})
-        records = _public_records(source, domain, unit, partial(_require_room, destination, budget, stream))
-        if records is not None:
-            given["records"] = records
-        agreed = make_plan(domain, i_know=i_know, **given)
+            source = _opened(data, domain, {"unit_id": agreed.unit.unit_id, **(reading or {})})
+        allowed = partial(_require_room, destination, agreed, stream)
+        if (records := _public_records(source, domain, method, agreed.unit, allowed)) is not None:
+            agreed = make_plan(domain, i_know=i_know, records=records, **given)
     elif not isinstance(agreed, Plan):
         raise InputError("plan must be a plan: us.plan makes one, us.read_plan reads one from a file.")
     elif given:
@@ -204,26 +206,28 @@ def _domain(data: Any, schema: Any, reading: Mapping[str, Any] | None) -> Any:
     return schema
 
 
-def _identified(unit: Unit | str | None) -> dict[str, Any]:
-    """The column of a unit, which the data are opened with."""
-    return {"unit_id": unit.unit_id} if isinstance(unit, Unit) else {"unit_id": None}
+def _public_records(
+    source: Any, domain: Any, method: str | None, unit: Unit, allowed: Callable[[], None]
+) -> int | None:
+    """How many records there are, for the plan of this very run, where the method uses it and the unit makes it public.
 
-
-def _public_records(source: Any, domain: Any, unit: Unit | str | None, allowed: Callable[[Unit], None]) -> int | None:
-    """How many records there are, for the plan of this very run, where the unit makes that number public."""
+    ``allowed`` raises what would refuse the run before the data are touched.
+    """
     from understudy.release.kind import kind_of_domain
 
     kind = kind_of_domain(domain)
-    records: int | None = None if kind is None else kind.public_records(source, unit, allowed)
-    return records
+    if kind is None or not kind.plans_by_records(method, unit):
+        return None
+    allowed()
+    return int(source.total()) or None  # an empty table is refused later, by name
 
 
-def _require_room(destination: Destination, budget: Definition, stream: Stream, unit: Unit) -> None:
-    """Refuses before the data are opened what the folder or the ledger would refuse."""
+def _require_room(destination: Destination, plan: Plan, stream: Stream) -> None:
+    """Refuses what the folder or the ledger would refuse."""
     from understudy.release.run import open_ledger
 
     destination.check_free()
-    open_ledger(destination, unit=unit, cost=budget, stream=stream)
+    open_ledger(destination, unit=plan.unit, cost=plan.budget, stream=stream)
 
 
 def _opened(data: Any, domain: Any, reading: Mapping[str, Any]) -> Any:

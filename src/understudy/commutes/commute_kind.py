@@ -121,8 +121,8 @@ class Commutes:
         del i_know  # it is about the number of records of a table
         return plan_commutes(domain, method=method or DEFAULT_METHOD, options=options, **asked)
 
-    def public_records(self, source: FlowSource, unit: Unit | str | None, allowed: Any) -> None:
-        """Plans of this kind use none."""
+    def plans_by_records(self, method: str | None, unit: Unit) -> bool:  # noqa: ARG002
+        return False
 
     def plan_again(self, domain: Places, plan: Plan, request: Request) -> Plan:
         return _method(plan).plan(domain, request)

@@ -108,8 +108,8 @@ class Households:
         made: FamilySynthesizer = configure_from(family_synthesizers, method or DEFAULT_METHOD, options)
         return made.plan(domain, request)
 
-    def public_records(self, source: HouseholdSource, unit: Unit | str | None, allowed: Any) -> None:
-        """Plans of this kind use none."""
+    def plans_by_records(self, method: str | None, unit: Unit) -> bool:  # noqa: ARG002
+        return False
 
     def plan_again(self, domain: LinkedSchema, plan: Plan, request: Request) -> Plan:
         return _method(plan).plan(domain, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -150,13 +150,10 @@ class Tables:
 
         return plan_finding(planner, domain, request)
 
-    def public_records(self, source: Source, unit: Unit | str | None, allowed: Callable[[Unit], None]) -> int | None:
-        """Under ``replace``. Where rows of a unit are bounded, how many stay is not known before the run."""
-        known = read_unit(unit or "replace")
-        if not known.public_total or known.rows_per_unit != 1 or known.unit_id is not None:
-            return None
-        allowed(known)
-        return source.total() or None  # an empty table is refused later, by name
+    def plans_by_records(self, method: str | None, unit: Unit) -> bool:
+        """The default does, which chooses a method. Where rows of a unit are bounded, how many stay is not known yet."""
+        chooses = method is None or method == DEFAULT_METHOD
+        return chooses and unit.public_total and unit.rows_per_unit == 1 and unit.unit_id is None
 
     def plan_again(self, domain: Schema, plan: Plan, request: Request) -> Plan:
         return plan_finding(configure(plan.method, plan.options).plan, domain, request, left=plan.left)

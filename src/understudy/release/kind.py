@@ -177,11 +177,8 @@ class Kind(Protocol[DomainT, SourceT, GateT, ReleaseT]):
         """A plan for budget, unit, copies, rows and records (``asked``), by a method or the default one."""
         ...
 
-    def public_records(self, source: SourceT, unit: Unit | str | None, allowed: Callable[[Unit], None]) -> int | None:
-        """How many records a run will have, if the unit makes that public and a plan can use it.
-
-        ``allowed`` raises what would refuse the run before the data are opened; it is asked first.
-        """
+    def plans_by_records(self, method: str | None, unit: Unit) -> bool:
+        """Whether a plan uses how many records a source holds (``total``), and the unit makes that number public."""
         ...
 
     def plan_again(self, domain: DomainT, plan: Plan, request: Request) -> Plan:

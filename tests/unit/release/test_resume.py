@@ -205,7 +205,7 @@ def test_another_ledger_with_the_same_charge_is_refused(tmp_path, ledger, monkey
     run = start(tmp_path, ledger, monkeypatch)
     name, plan = (
         Journal.open(run).header["run"],
-        us.plan(SCHEMA, method="histogram", budget=COST, records=ROWS.num_rows),
+        us.plan(SCHEMA, method="histogram", budget=COST),
     )
     os.unlink(ledger.path)
     other = us.Ledger.create(ledger.path)
@@ -493,7 +493,7 @@ def as_version_1(run, ledger):
     text = canonical({"version": 1, "header": header, "checksum": digest(canonical(header))})
     checksum, lines = digest(text), []
     kept = [(entry.kind, entry.payload) for entry in journal.entries() if entry.kind not in ("data", "charged")]
-    plan = us.plan(SCHEMA, method="histogram", budget=COST, records=ROWS.num_rows)
+    plan = us.plan(SCHEMA, method="histogram", budget=COST)
     charge = ledger.reserve(
         "people", run=header["run"], plan_hash=plan.hash, unit=plan.unit, cost=COST, method=plan.method
     )
