@@ -156,9 +156,7 @@ def synthesize(
     if agreed is None:
         if budget is None:
             raise InputError("say how much may be spent (budget), for example PureDP(epsilon=1).")
-        agreed = make_plan(
-            domain, i_know=i_know, **given
-        )  # what cannot be planned is refused before the data are opened
+        agreed = make_plan(domain, i_know=i_know, **given)  # what it refuses is refused before the data are opened
         if schema is not None:
             source = _opened(data, domain, {"unit_id": agreed.unit.unit_id, **(reading or {})})
         allowed = partial(_require_room, destination, agreed, stream)

@@ -151,7 +151,7 @@ class Tables:
         return plan_finding(planner, domain, request)
 
     def plans_by_records(self, method: str | None, unit: Unit) -> bool:
-        """The default does, which chooses a method. Where rows of a unit are bounded, how many stay is not known yet."""
+        """The default does, which chooses a method. How many rows stay where units are bounded is not known yet."""
         chooses = method is None or method == DEFAULT_METHOD
         return chooses and unit.public_total and unit.rows_per_unit == 1 and unit.unit_id is None
 
