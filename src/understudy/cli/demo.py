@@ -45,7 +45,7 @@ PEOPLE_ACCOUNT, PEOPLE_EPSILON = "people-2026", "1"
 SHOWN_MARGIN = ("education", "smokes")
 PEOPLE_DATA, PEOPLE_SCHEMA = "confidential/people.parquet", Path("people.toml")
 QUESTION, MODEL = "proportion(smokes == 'yes', where=age >= 45)", "smokes ~ age + sex"
-CONFIRMED, WIDTH, CONFIRMED_PEOPLE = "proportion(smokes == 'yes', where=sex == 'F')", 0.05, 5000
+CONFIRMED, WIDTH, CONFIRMED_PEOPLE = "proportion(smokes == 'yes', where=sex == 'F')", 0.07, 10_000
 BOARD, LEAFLET = Path("internal/board.html"), Path("report.html")
 MADE_OF_PEOPLE = frozenset(
     {PEOPLE_DATA, str(PEOPLE_SCHEMA), "budget.db", "plan.toml", str(BOARD), str(LEAFLET), "report-registry.json"}
