@@ -1,4 +1,4 @@
-"""The last act of ``understudy demo all``: the answer that a server confirms can be had at the width that is asked for."""
+"""The last act of ``understudy demo all``: a server confirms an answer at the width that is asked for."""
 
 from __future__ import annotations
 
